@@ -1,0 +1,46 @@
+# `make` lists the targets. Everything happens in .venv; a second run installs nothing.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo:  ## set up, then show the whole story on a generated order feed
+	@scripts/set-up run
+	@scripts/java
+	@$(BIN)/seriatim demo $(ARGS)
+
+test:  ## set up, then run the whole suite (ARGS=… goes to pytest)
+	@scripts/set-up test
+	@scripts/java
+	@$(BIN)/python -m pytest $(ARGS)
+
+check:  ## format, lint, types, import layers; under a minute
+	@scripts/set-up dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format:  ## mend what `make check` can mend by itself
+	@scripts/set-up dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench:  ## measure: ratios from one run, a table and JSON
+	@scripts/set-up test
+	@scripts/java
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs:  ## check the documents: their code runs, every command and error is described
+	@scripts/set-up test
+	@$(BIN)/python -m pytest docs README.md tests/project $(ARGS)
+
+clean:  ## remove what was installed and built, and the caches
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,56 @@
+"""Runs the code in README.md and docs/ as tests.
+
+Python blocks of one document run one after another in one namespace. YAML blocks that begin with ``name:`` are whole
+pipeline files and must be free of faults; the input folders that they name are made for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+from seriatim.pipeline import file
+
+
+class _PipelineFiles(CodeBlockParser):
+    language = "yaml"
+
+    def evaluate(self, example: Example) -> str | None:
+        text = str(example.parsed)
+        if not text.startswith("name:"):
+            return None
+        with _folder() as folder:
+            for inbox in ("inbox", "export"):
+                (folder / inbox).mkdir()
+            (folder / "first_numbers.csv").write_text("group,next\nc1,7\n")
+            (folder / "pipeline.yaml").write_text(text)
+            faults = file.check(folder / "pipeline.yaml", {"OUT": "out"})
+        return "\n".join(map(str, faults)) or None
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    before = Path.cwd()
+    with TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield Path(folder)
+        finally:
+            os.chdir(before)
+
+
+_documents = Sybil(
+    parsers=[_PipelineFiles(), PythonCodeBlockParser(), SkipParser()],
+    patterns=["README.md", "docs/**/*.md", "docs/*.md"],
+).pytest()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return _documents(file_path, parent)  # type: ignore[no-any-return]  # sybil's hook has no types

@@ -1,0 +1,210 @@
+"""``seriatim demo``: the whole story on a generated feed, through the real `run`: files in, files out."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from seriatim.cli.show import Display, accounts_table, line_of
+from seriatim.errors import InvariantBroken, UsageError
+from seriatim.pipeline import file
+from seriatim.runtime.feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
+
+if TYPE_CHECKING:
+    from seriatim.runtime.progress import Progress, RunSummary
+
+__all__ = ["demo"]
+
+_FILES = 8
+
+_PIPELINE = """\
+# Written by `seriatim demo`. Time is the feed's own (`clock: event`), so a day's history takes seconds.
+name: demo
+checkpoint: {folder}/checkpoint
+clock: event
+time: at
+receive:
+  - location: shop
+    source: {{format: json, path: {folder}/in, options: {{maxFilesPerTrigger: 2}}}}
+    promote:
+      type: $.kind
+      at: {{path: $.at, type: timestamp}}
+      customer_id: $.customer.id
+      version: {{path: $.version, type: long}}
+route:
+  - to: orders
+    resequence: {{policy: standard, group: customer_id, sequence: version, hole_timeout: {timeout}s, on_hole: skip}}
+    deliver: {{format: json, path: {folder}/out/orders}}
+"""
+
+
+@click.command()
+@click.option("--messages", type=click.IntRange(200, 5_000_000), default=20_000, show_default=True, help="How many.")
+@click.option("--seed", type=int, default=7, show_default=True, help="The same seed, the same feed.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and leave everything there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the story.")
+def demo(*, messages: int, seed: int, keep: Path | None, as_json: bool) -> None:
+    """Put a scrambled feed of order updates back in order.
+
+    Generates the feed, runs a pipeline over it, reads what was delivered with pyarrow and checks it
+    against the truth. Takes about a minute.
+    """
+    console = Console(highlight=False, quiet=as_json)
+    began = monotonic()
+    with _folder(keep) as folder:
+        feed = generate(messages, seed)
+        _write(folder, feed)
+        console.print(
+            f"[bold]A feed of {len(feed.lines):,} order updates[/] of {len(feed.arrived):,} customers (seed {seed}): "
+            f"scrambled, {feed.repeated:,} of them sent twice, {feed.broken} rows that are no messages, "
+            "one number that comes late and one that comes too late.\n"
+        )
+        summary = _run(folder / "pipeline.yaml", len(feed.lines), quiet=as_json)
+        delivered = _delivered(folder / "out" / "orders")
+        verdict = _judge(feed, delivered, summary)
+        if as_json:
+            click.echo(json.dumps({"ok": True, **asdict(verdict), **asdict(summary)}))
+            return
+        _before_and_after(console, feed, delivered)
+        _numbers(console, verdict, summary)
+        console.print(f"\nThat took {monotonic() - began:.0f} s.")
+        _what_next(console, folder, keep)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="seriatim-demo-") as folder:
+            yield Path(folder)
+        return
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise UsageError(f"{keep} is there already", where="--keep", remedy="name a new folder")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
+def _write(folder: Path, feed: Feed) -> None:
+    (folder / "in").mkdir()
+    size = -(-len(feed.lines) // _FILES)
+    for number in range(_FILES):
+        lines = feed.lines[number * size : (number + 1) * size]
+        (folder / "in" / f"updates-{number}.json").write_bytes(b"".join(line + b"\n" for line in lines))
+    text = _PIPELINE.format(folder=json.dumps(str(folder))[1:-1], timeout=HOLE_TIMEOUT_S)
+    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
+
+
+def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
+    pipeline = file.load(path)
+    from seriatim.runtime.run import run  # Spark is slow to import
+
+    console = Console(stderr=True, highlight=False)
+    if quiet or not console.is_terminal:
+        with Display("demo", quiet=quiet) as display:
+            return run(pipeline, finish=True, progress=display.show)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting Spark", total=rows)
+
+        def show(progress: Progress) -> None:
+            arrived = sum(account.arrived for account in progress.accounts)
+            bar.update(task, completed=arrived, description=line_of(progress))
+
+        return run(pipeline, finish=True, progress=show)
+
+
+def _delivered(folder: Path) -> dict[str, list[int]]:
+    """Per customer the numbers in the order in which a reader finds them."""
+    from pyarrow import dataset
+
+    table = dataset.dataset(folder, format="json").to_table(columns=["group", "sequence"])
+    found: dict[str, list[int]] = {}
+    for group, sequence in zip(table["group"].to_pylist(), table["sequence"].to_pylist(), strict=True):
+        found.setdefault(group, []).append(sequence)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The feed before, and what was found after.
+
+    Args:
+        inversions_before: how often an update arrived directly after a higher one of its customer.
+        inversions_after: the same among what was delivered.
+        delivered: rows delivered.
+    """
+
+    inversions_before: int
+    inversions_after: int
+    delivered: int
+
+
+def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
+    """Compare what was delivered with the truth.
+
+    Raises:
+        InvariantBroken: it isn't what had to be.
+    """
+    wanted = feed.delivered
+    wrong = [customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)]
+    if wrong:
+        one = min(wrong)
+        raise InvariantBroken(f"{len(wrong)} customers are wrong, such as {one}: {delivered.get(one)}, not {wanted.get(one)}")
+    (account,) = summary.accounts
+    truth = Counter(late=1, duplicate=feed.repeated, invalid=feed.broken, held=0)
+    found = Counter(late=account.late, duplicate=account.duplicate, invalid=account.invalid, held=account.held)
+    if truth != found:
+        raise InvariantBroken(f"{dict(found)} were set aside, not {dict(truth)}")
+    return _Verdict(
+        _inversions(feed.arrived), _inversions(delivered), sum(len(numbers) for numbers in delivered.values())
+    )
+
+
+def _inversions(numbers: Mapping[str, tuple[int, ...] | list[int]]) -> int:
+    return sum(later < earlier for one in numbers.values() for earlier, later in zip(one, one[1:], strict=False))
+
+
+def _before_and_after(console: Console, feed: Feed, delivered: Mapping[str, list[int]]) -> None:
+    ordinary = max(delivered, key=lambda one: (_inversions({one: feed.arrived[one][:14]}), one))
+    notes = {ordinary: "scrambled", HEALED: "its hole healed in time", SKIPPED: "its hole was skipped"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("customer", "", "updates"):
+        table.add_column(column, no_wrap=True)
+    for customer, note in notes.items():
+        table.add_row(customer, "arrived", _shown(feed.arrived[customer]))
+        table.add_row(f"[dim]{note}[/]", "delivered", f"[green]{_shown(delivered[customer])}[/]")
+    console.print(table)
+
+
+def _shown(numbers: tuple[int, ...] | list[int]) -> str:
+    return " ".join(map(str, numbers[:14])) + (" …" if len(numbers) > 14 else "")
+
+
+def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
+    console.print(
+        f"\nUpdates that came after a higher one of their customer: {verdict.inversions_before:,} before, "
+        f"[green]{verdict.inversions_after} after[/]. Read back with pyarrow: {verdict.delivered:,} rows, each once.\n"
+    )
+    accounts_table(summary.accounts, console)
+
+
+def _what_next(console: Console, folder: Path, keep: Path | None) -> None:
+    console.print("\n[bold]What next[/]")
+    if keep is None:
+        console.print("  seriatim demo --keep demo/            the same, and the files stay to be looked at")
+        return
+    console.print(f"  seriatim set-aside {folder}/pipeline.yaml   what was not released, and why")
+    console.print(f"  cat {folder}/out/orders/*/*                 what was delivered, in order")
+    console.print(f"  cp {folder}/pipeline.yaml my.yaml           a pipeline file to start from: change, `seriatim check`, run")

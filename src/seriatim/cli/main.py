@@ -1,0 +1,67 @@
+"""The command ``seriatim``: finds the commands and turns errors into one clear line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from typing import Any
+
+import click
+
+from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, UsageError
+
+__all__ = ["EXIT_CODES", "main"]
+
+#: What a process ends with, by who has to act. 1: the command did its work and the answer is no.
+EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4}
+
+# Each is a function of that name (with an underscore) in the module of that name. They are imported when they
+# are needed; none imports Spark before it runs.
+_COMMANDS = ("check", "demo", "doctor", "run", "set-aside")
+
+
+class _Commands(click.Group):
+    """The commands, imported late; errors of seriatim become messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        module = f"seriatim.cli.{name}"
+        try:
+            command: click.Command = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            return None  # one command that is not there shall not take the others away
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SeriatimError as error:
+            _tell(error)
+            ctx.exit(_exit_code(error))
+
+
+def _tell(error: SeriatimError) -> None:
+    if isinstance(error, InvariantBroken):
+        click.echo(traceback.format_exc(), err=True)
+        click.echo("This is a bug in seriatim. Please report it with the text above.", err=True)
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+
+
+def _exit_code(error: SeriatimError) -> int:
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="seriatim", prog_name="seriatim")
+def main() -> None:
+    """Scrambled messages in, ordered messages out, one entity at a time.
+
+    Begin with `seriatim demo`; then write a pipeline file, `seriatim check` it and `seriatim run` it.
+    """

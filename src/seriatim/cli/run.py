@@ -1,0 +1,98 @@
+"""``seriatim run``: a pipeline, until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.show import Display, accounts_table
+from seriatim.errors import UsageError
+from seriatim.pipeline import file
+
+if TYPE_CHECKING:
+    from seriatim.runtime.progress import Progress, RunSummary
+
+__all__ = ["run"]
+
+
+@click.command()
+@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Take in what is there now, then end.")
+@click.option("--finish", is_flag=True, help="As --once, and let time run out for what is waiting then.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if any message was invalid.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a batch and one at the end.")
+@click.option("--quiet", is_flag=True, help="No progress, only the end.")
+@click.option("--verbose", is_flag=True, help="Show Spark's own messages, and all of an error.")
+@click.pass_context
+def run(
+    context: click.Context,
+    file_: Path,
+    *,
+    once: bool,
+    finish: bool,
+    strict: bool,
+    conf: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Run the pipeline in FILE, going on where it stopped.
+
+    Ctrl-C (or SIGTERM) ends it after the batch in hand; a second one at once. Nothing is lost either way.
+    """
+    pipeline = file.load(file_)
+    settings = dict(_setting(one) for one in conf)
+    from seriatim.runtime.run import run as run_pipeline  # Spark is slow to import
+
+    display = Display(pipeline.name, quiet=quiet) if not as_json else None
+    showing: AbstractContextManager[object] = display if display is not None else nullcontext()
+    report = _print_progress if as_json and not quiet else display.show if display is not None else None
+    try:
+        with showing:
+            summary = run_pipeline(
+                pipeline, once=once, finish=finish, progress=report, conf=settings, verbose=verbose
+            )
+    except Exception as error:
+        if verbose and error.__cause__ is not None:
+            click.echo(str(error.__cause__), err=True)
+        raise
+    if as_json:
+        click.echo(json.dumps({"event": "end", **asdict(summary)}))
+    else:
+        _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
+    if strict and summary.invalid:
+        context.exit(1)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise UsageError(f"{text!r} is not a Spark setting", where="--conf", remedy="such as spark.driver.memory=4g")
+    return key, value
+
+
+def _print_progress(progress: Progress) -> None:
+    click.echo(json.dumps({"event": "batch", **asdict(progress)}))
+    sys.stdout.flush()
+
+
+def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
+    endings: dict[str, str] = {
+        "stopped": "stopped; the next start goes on here",
+        "once": "took in all that was there",
+        "finished": "took in all that was there, and time ran out",
+    }
+    click.echo(f"{summary.pipeline}: {endings[summary.ending]}, {summary.batches} batches in {summary.seconds:.1f} s")
+    accounts_table(summary.accounts)
+    if any(account.set_aside for account in summary.accounts):
+        click.echo(f"What was not released lies in {set_aside}: seriatim set-aside {file_}")
+    if summary.holes:
+        click.echo(f"{summary.holes:,} holes are open: messages wait behind numbers that are missing")
+

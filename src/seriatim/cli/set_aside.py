@@ -1,0 +1,46 @@
+"""``seriatim set-aside``: which messages were not released, and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from seriatim.pipeline import file
+from seriatim.runtime.checkpoint import Checkpoint
+from seriatim.runtime.set_aside import SetAside, read_set_aside
+
+__all__ = ["set_aside"]
+
+_DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
+
+
+@click.command("set-aside")
+@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--disposition", type=click.Choice(_DISPOSITIONS), help="Only messages with this disposition.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a message, with its body.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="At most this many messages.")
+def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int | None) -> None:
+    """List what was not released.
+
+    Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
+    or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
+    """
+    pipeline = file.load(file_)
+    folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
+    counts: Counter[str] = Counter()
+    for place, message in enumerate(read_set_aside(folder, disposition)):
+        counts[message.disposition] += 1
+        if limit is None or place < limit:
+            click.echo(json.dumps(message.fields, ensure_ascii=False) if as_json else _line(message))
+    if not as_json:
+        total = ", ".join(f"{counts[one]:,} {one}" for one in _DISPOSITIONS if counts[one])
+        click.echo(total or f"nothing is set aside in {folder}")
+
+
+def _line(message: SetAside) -> str:
+    group = "" if message.group is None else f" {message.group}"
+    sequence = "" if message.sequence is None else f" {message.sequence}"
+    return f"{message.disposition:<9} {message.destination}{group}{sequence}  {message.message_id}: {message.reason}"

@@ -1,0 +1,115 @@
+"""Every error that seriatim raises, by who has to act.
+
+    SeriatimError
+    ├── UsageError              the caller: a call, an option or a value is wrong
+    │   ├── PolicyError         ... a policy's parameters
+    │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
+    │   ├── ActionRefused       ... an operator's action doesn't fit the state of the group
+    │   └── DeclarationError    ... a pipeline file; names file and line
+    ├── DeploymentError         the deployer: this machine or this checkpoint doesn't fit
+    │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
+    │   └── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
+    └── InvariantBroken         us: a bug in seriatim
+
+An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
+because Spark carries errors from its workers to the driver.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ActionRefused",
+    "CheckpointMismatch",
+    "ColumnError",
+    "DeclarationError",
+    "DeploymentError",
+    "EnvironmentProblem",
+    "InvariantBroken",
+    "PolicyError",
+    "SeriatimError",
+    "UsageError",
+]
+
+
+class SeriatimError(Exception):
+    """The root of the tree.
+
+    Args:
+        what: what was wrong, one sentence without a full stop.
+        where: file:line, column, queue or group; may be empty.
+        remedy: what to do about it; may be empty.
+    """
+
+    code = "seriatim"
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f" ({self.remedy})" if self.remedy else ""
+        return f"{place}{self.what}{advice}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.what, self.where, self.remedy))
+
+
+def _rebuild(kind: type[SeriatimError], what: str, where: str, remedy: str) -> SeriatimError:
+    return kind(what, where=where, remedy=remedy)
+
+
+class UsageError(SeriatimError):
+    """The caller has to change something."""
+
+    code = "usage"
+
+
+class PolicyError(UsageError):
+    """A policy's parameters are wrong or contradict each other."""
+
+    code = "policy"
+
+
+class ColumnError(UsageError):
+    """A column is missing, has the wrong type, or has a name that seriatim adds itself."""
+
+    code = "column"
+
+
+class ActionRefused(UsageError):
+    """An operator's action doesn't fit the state of the group."""
+
+    code = "action-refused"
+
+
+class DeclarationError(UsageError):
+    """A pipeline file is wrong; ``where`` is file:line."""
+
+    code = "declaration"
+
+
+class DeploymentError(SeriatimError):
+    """Whoever runs seriatim has to change something on the machine or in the checkpoint."""
+
+    code = "deployment"
+
+
+class EnvironmentProblem(DeploymentError):
+    """Java, the workers' Python, Spark or the disk is not as it has to be."""
+
+    code = "environment"
+
+
+class CheckpointMismatch(DeploymentError):
+    """A checkpoint was written by another pipeline, layout or kind of policy."""
+
+    code = "checkpoint"
+
+
+class InvariantBroken(SeriatimError):
+    """A bug in seriatim: one of its own invariants doesn't hold."""
+
+    code = "bug"

@@ -1,0 +1,170 @@
+"""What an operator's actions do to one group. Each takes the state of a single group and gives an `Outcome`.
+
+Owns the effects; which action fits which state is the table in ``states.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.errors import ActionRefused
+from seriatim.kernel import standard
+from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.resequence import Outcome, due, settle
+from seriatim.kernel.state import Flag, Held, Ranges, State
+from seriatim.kernel.states import Action, GroupState, require, shown_state
+from seriatim.kernel.time import FOREVER, NEVER
+
+__all__ = ["abort", "close", "reset", "resume", "skip_hole", "skip_message", "state_of", "suspend"]
+
+
+def state_of(policy: Policy, state: State) -> GroupState:
+    """What the group shows."""
+    hole = overdue = False
+    if isinstance(policy, Standard):
+        hole = bool(standard.holes(policy, state)[0][0])
+        overdue = hole and policy.hole_timeout is not None and int(due(policy, state)[0]) == FOREVER
+    return shown_state(int(state.groups.flags[0]), hole=hole, overdue=overdue)
+
+
+def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """Nothing leaves, no clock runs, arriving messages are taken in."""
+    require(Action.SUSPEND, state_of(policy, state), group)
+    groups = state.groups
+    flags = (groups.flags | Flag.SUSPENDED) & ~int(Flag.FIXED)
+    calm = state.with_groups(
+        flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now)
+    )
+    waits = np.zeros(len(state.held), np.bool_)
+    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())
+
+
+def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """Goes on: held late ones leave first, flagged, then what may; clocks begin anew."""
+    require(Action.RESUME, state_of(policy, state), group)
+    return _free(policy, state, now)
+
+
+def _free(policy: Policy, state: State, now: int) -> Outcome:
+    free = state.with_groups(flags=state.groups.flags & ~int(Flag.SUSPENDED))
+    return _settled(policy, state, free, now, no_messages())
+
+
+def _settled(policy: Policy, before: State, changed: State, now: int, decided: Decided) -> Outcome:
+    moment = np.maximum(changed.groups.clock, now)
+    after, released, events = settle(policy, changed, moment)
+    if isinstance(policy, Standard):
+        events = Events.concat([events, standard.events_between(policy, before, after)])
+    return Outcome(after, Decided.concat([decided, released]), events)
+
+
+def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """Sets aside the first late message that holds up the group; with the last one of them the group goes on."""
+    shown = state_of(policy, state)
+    require(Action.SKIP_MESSAGE, shown, group)
+    late = np.flatnonzero(state.held.late)
+    if not len(late):
+        raise ActionRefused(
+            f"no message holds up the group, which is {shown}", where=f"group {group!r}", remedy="resume it"
+        )
+    first = late[np.argmin(state.held.ref[late])]
+    out = np.zeros(len(state.held), np.bool_)
+    out[first] = True
+    dead = _set_aside(state.held.take(out), Disposition.DEAD, Reason.SKIPPED_BY_OPERATOR, now)
+    rest = State(state.groups, state.held.take(~out), state.skipped)
+    if len(late) > 1:
+        return Outcome(rest, dead, no_events())
+    freed = _free(policy, rest, now)
+    return Outcome(freed.state, Decided.concat([dead, freed.decided]), freed.events)
+
+
+def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
+    """Records the missing numbers up to `through` (default: the whole hole) as skipped; what waits behind them leaves."""
+    require(Action.SKIP_HOLE, state_of(policy, state), group)
+    assert isinstance(policy, Standard)
+    _, firsts, lasts = standard.holes(policy, state)
+    first, last = int(firsts[0]), int(lasts[0])
+    end = last if through is None else through
+    if not first <= end <= last or (end - first) % policy.increment:
+        raise ActionRefused(
+            f"{end} is not a number of the hole, which is {first}..{last} in steps of {policy.increment}",
+            where=f"group {group!r}",
+            remedy="name one of its numbers, or none to skip all of it",
+        )
+    changed = State(
+        state.groups.with_columns(next=_one(end + policy.increment)),
+        state.held,
+        state.skipped.add(Ranges(empty_ints(1), _one(first), _one(end))),
+    )
+    outcome = _settled(policy, changed, changed, now, no_messages())
+    skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
+    opened = standard.events_between(policy, state, outcome.state)
+    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, opened]))
+
+
+def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
+    """Goes on at another number. Forward: what is held below it becomes late, what is passed over counts as skipped."""
+    require(Action.RESET, state_of(policy, state), group)
+    if not isinstance(policy, Standard):
+        raise ActionRefused("only a standard queue has a next number", where=f"group {group!r}")
+    groups, step = state.groups, policy.increment
+    next_, first = int(groups.next[0]), int(groups.first[0])
+    if (following - next_) % step or not -(2**62) <= following <= 2**62:
+        raise ActionRefused(
+            f"{following} is not on the step of the group: next is {next_}, the increment {step}",
+            where=f"group {group!r}",
+        )
+    passed = ~state.held.late & (state.held.sequence < following)
+    late = _set_aside(state.held.take(passed), Disposition.LATE, Reason.PASSED_OVER, now)
+    skipped = state.skipped
+    if following > next_:
+        skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))
+    else:
+        skipped = skipped.below(0, following)
+    changed = State(
+        groups.with_columns(
+            next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN
+        ),
+        state.held.take(~passed),
+        skipped,
+    )
+    outcome = _settled(policy, changed, changed, now, late)
+    opened = standard.events_between(policy, state, outcome.state)
+    return Outcome(outcome.state, outcome.decided, opened.take(opened.kind == EventKind.HOLE_OPENED))
+
+
+def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """All that is held becomes dead."""
+    require(Action.ABORT, state_of(policy, state), group)
+    dead = _set_aside(state.held, Disposition.DEAD, Reason.ABORTED, now)
+    groups = state.groups.with_columns(
+        since=_one(NEVER),
+        reports=empty_ints(1),
+        flags=state.groups.flags & ~int(Flag.FIXED),
+        clock=np.maximum(state.groups.clock, now),
+    )
+    return Outcome(State(groups, Held.empty(), state.skipped), dead, no_events())
+
+
+def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """From now on what comes is late; what is held stays, and can be aborted."""
+    require(Action.CLOSE, state_of(policy, state), group)
+    clock = np.maximum(state.groups.clock, now)
+    closed = state.with_groups(
+        flags=state.groups.flags | Flag.CLOSED, since=_one(NEVER), reports=empty_ints(1), clock=clock
+    )
+    return Outcome(closed, no_messages(), Events.of(EventKind.CLOSED, empty_ints(1), None, None, clock))
+
+
+def _one(value: int) -> Ints:
+    return np.array([value], np.int64)
+
+
+def _set_aside(held: Held, disposition: Disposition, reason: Reason, now: int) -> Decided:
+    held = held.take(np.argsort(held.ref, kind="stable"))
+    return Decided.of(
+        held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64)
+    )

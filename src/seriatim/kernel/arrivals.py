@@ -1,0 +1,37 @@
+"""Messages that arrive, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.kernel.columns import Columns, Ints, empty_ints
+from seriatim.kernel.state import NOTHING
+
+__all__ = ["NOT_SAID", "Arrivals"]
+
+#: The size of a message that doesn't tell the size of its set.
+NOT_SAID = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals(Columns):
+    """Messages with a valid key and sequence, sorted by group, within a group in order of arrival.
+
+    * `group`: the row of its group.
+    * `sequence`: its number (microseconds where a `BestEffort` goes by time; for `Fifo` its `ref`).
+    * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
+    * `time`: when it arrived, microseconds, never falling within a group.
+    * `size`: the size of its set that it tells, or `NOT_SAID`. For `UnitOfWork`.
+    """
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+    time: Ints
+    size: Ints
+
+    @classmethod
+    def empty(cls) -> Arrivals:
+        """None."""
+        none = empty_ints()
+        return cls(none, none, none, none, none)

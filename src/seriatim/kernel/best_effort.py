@@ -1,0 +1,193 @@
+"""`BestEffort`: ascending within rounds. A round is what is collected together and leaves together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.columns import Bools, Ints, first_per_group, last_per_group, order_by, rank_in_group
+from seriatim.kernel.late import free_late
+from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import BestEffort
+from seriatim.kernel.state import Flag, Held, State
+from seriatim.kernel.time import FOREVER, NEVER, micros
+
+__all__ = ["due", "end_round", "fire", "quiet", "settle", "take"]
+
+
+def _window(policy: BestEffort) -> tuple[int, int]:
+    """Microseconds until the highest is fixed, and from then to the release."""
+    window = micros(policy.window or 0)
+    return window, round(window * policy.buffer)
+
+
+def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """Which arrivals can be taken in one go: no timer can fire between them. Of each group a prefix."""
+    if not clocked or policy.window is None:
+        return np.ones(len(arrivals), np.bool_)
+    group = arrivals.group
+    first = first_per_group(group)
+    fresh = np.full(len(state), FOREVER, np.int64)
+    fresh[group[first]] = arrivals.time[first] + _window(policy)[0]
+    limit = np.minimum(due(policy, state), fresh)
+    return (arrivals.time <= limit[group]) | first
+
+
+def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Collects arrivals between which nothing fires (see `quiet`)."""
+    groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
+    closed = groups.has(Flag.CLOSED)[group]
+    late = closed | (sequence < groups.next[group])
+    reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
+    stopped = state.stopped()[group]
+
+    at_once = np.zeros(len(arrivals), np.bool_)
+    late_held = np.zeros(len(arrivals), np.bool_)
+    flags = groups.flags.copy()
+    flags[group] |= Flag.BEGUN
+    if policy.late == "deliver":
+        at_once, late_held = late & ~stopped, late & stopped & ~closed
+    elif policy.late == "suspend":
+        late_held = late & ~closed
+        flags[group[late_held]] |= Flag.SUSPENDED
+    at_once &= ~closed
+
+    kept = np.flatnonzero(~late | late_held)
+    taken = arrivals.take(kept)
+    waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
+    held = Held.concat([state.held, Held(taken.group, taken.sequence, taken.ref, late_held[kept], waits)])
+    held = held.take(order_by(held.group, held.sequence))
+
+    ends = np.flatnonzero(last_per_group(group))
+    clock = groups.clock.copy()
+    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
+    begins = np.flatnonzero(~late)[::-1]  # backwards, so that the first of a group is written last
+    began = np.full(len(state), NEVER, np.int64)
+    began[group[begins]] = arrivals.time[begins]
+    since = np.where(groups.since == NEVER, began, groups.since)
+    since[(flags & Flag.stopping()) != 0] = NEVER
+
+    leaving = np.flatnonzero(at_once)
+    out = arrivals.take(leaving)
+    released = Decided.of(
+        out.group,
+        out.sequence,
+        out.ref,
+        Disposition.RELEASED,
+        reason[leaving],
+        out.ref,
+        ordinal=groups.ordinal[out.group] + rank_in_group(out.group) + 1,
+        late=True,
+    )
+    last = groups.last.copy()
+    last[out.group] = out.sequence
+    aside = np.flatnonzero(late & ~late_held & ~at_once)
+    others = arrivals.take(aside)
+    decided = Decided.of(others.group, others.sequence, others.ref, Disposition.LATE, reason[aside], others.ref)
+    ordinal = groups.ordinal + np.bincount(out.group, minlength=len(state))
+    state = State(
+        groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped
+    )
+    return _unfix(state), Decided.concat([released, decided]), no_events()
+
+
+def _unfix(state: State) -> State:
+    """Without a running round nothing is fixed and nothing waits for the next one."""
+    idle = (state.groups.since == NEVER) & (state.groups.has(Flag.FIXED))
+    if not idle.any():
+        return state
+    flags = np.where(idle, state.groups.flags & ~int(Flag.FIXED), state.groups.flags)
+    waits = state.held.waits & ~idle[state.held.group]
+    return State(state.groups.with_columns(flags=flags), state.held.with_columns(waits=waits), state.skipped)
+
+
+def due(policy: BestEffort, state: State) -> Ints:
+    """When each group's round is fixed or released next; `FOREVER` where no clock runs."""
+    window, buffer = _window(policy)
+    groups = state.groups
+    after = np.where(groups.has(Flag.FIXED), window + buffer, window)
+    return np.where(groups.since == NEVER, FOREVER, groups.since + after)
+
+
+def fire(policy: BestEffort, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Fires what is due at or before `until` (a moment for each group)."""
+    released = [no_messages()]
+    while True:
+        moments = due(policy, state)
+        ripe = moments <= until
+        if not ripe.any():
+            return state, Decided.concat(released), no_events()
+        if policy.window is None:
+            state, out = _leave(state, ripe[state.held.group], moments)
+        else:
+            fixed = state.groups.has(Flag.FIXED)
+            state = _fix(state, ripe & ~fixed, moments)
+            ripe &= fixed
+            state, out = _leave(state, ripe[state.held.group] & ~state.held.waits, moments)
+        released.append(out)
+
+
+def _fix(state: State, ripe: Bools, moments: Ints) -> State:
+    """Fixes the highest collected sequence of the rounds whose window is over."""
+    groups, held = state.groups, state.held
+    tops = np.flatnonzero(last_per_group(held.group))
+    highest = groups.mark.copy()
+    highest[held.group[tops]] = held.sequence[tops]
+    return state.with_groups(
+        flags=np.where(ripe, groups.flags | Flag.FIXED, groups.flags),
+        mark=np.where(ripe, highest, groups.mark),
+        clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
+    )
+
+
+def _leave(state: State, out: Bools, moments: Ints) -> tuple[State, Decided]:
+    """Lets held rows go, ends their groups' rounds, and begins the next one where messages wait."""
+    groups, held = state.groups, state.held
+    leaving = held.take(out)
+    ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
+    decided = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.NONE,
+        moments[leaving.group],
+        ordinal=ordinal,
+    )
+    ended = np.zeros(len(state), np.bool_)
+    ended[leaving.group] = True
+    last, highest = groups.last.copy(), groups.next.copy()
+    last[leaving.group] = leaving.sequence  # ascends: the highest stays
+    highest[leaving.group] = leaving.sequence
+    kept = held.take(~out)
+    remain = np.bincount(kept.group, minlength=len(state)) > 0
+    after = groups.with_columns(
+        flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
+        next=np.where(ended, np.maximum(groups.next, highest), groups.next),
+        last=last,
+        ordinal=groups.ordinal + np.bincount(leaving.group, minlength=len(state)),
+        since=np.where(ended, np.where(remain, moments, NEVER), groups.since),
+        clock=np.where(ended, np.maximum(groups.clock, moments), groups.clock),
+    )
+    return State(after, kept.with_columns(waits=kept.waits & ~ended[kept.group]), state.skipped), decided
+
+
+def end_round(policy: BestEffort, state: State) -> tuple[State, Decided]:
+    """Without a window a round is one call: the lowest `max_rows` of each group leave, the rest is due at once."""
+    held = state.held
+    out = ~state.stopped()[held.group]
+    if policy.max_rows is not None:
+        out &= rank_in_group(held.group) < policy.max_rows
+    return _leave(state, out, state.groups.clock)
+
+
+def settle(policy: BestEffort, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a group was resumed: late ones leave, and what else it holds begins a round, or leaves without a window."""
+    state, late = free_late(state, now)
+    remain = np.bincount(state.held.group, minlength=len(state)) > 0
+    since = np.where(remain & ~state.stopped(), now, NEVER)
+    state = state.with_groups(since=since, clock=np.maximum(state.groups.clock, now))
+    if policy.window is not None:
+        return state, late, no_events()
+    state, out = _leave(state, ~state.stopped()[state.held.group], now)
+    return state, Decided.concat([late, out]), no_events()

@@ -1,0 +1,151 @@
+"""Columns and the few array operations the rules are written in. Knows nothing of messages or policies.
+
+Sorted by group means: rows of one group are neighbours, groups ascend. Nearly every function here
+asks for that and keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Bools",
+    "Columns",
+    "Ints",
+    "empty_ints",
+    "expand",
+    "first_per_group",
+    "last_per_group",
+    "order_by",
+    "order_by_group",
+    "rank_in_group",
+    "running_max",
+    "search_within",
+    "spans",
+]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_RADIX = 2**16
+
+
+def empty_ints(n: int = 0) -> Ints:
+    """`n` zeros."""
+    return np.zeros(n, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A table: arrays of one length, a field each."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The rows picked by a mask or by positions."""
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def with_columns(self, **columns: NDArray[Any]) -> Self:
+        """The same table with some columns exchanged."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        return type(self)(**(kept | columns))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one after another. At least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        filled = [part for part in parts if len(part)]
+        if len(filled) == 1:
+            return filled[0]
+        if not filled:
+            return parts[0]
+        return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in filled]) for f in fields(cls)})
+
+
+def order_by_group(group: Ints) -> Ints:
+    """The positions that sort by group and keep the order within a group."""
+    if len(group) and group[-1] < _RADIX and group.max() < _RADIX:
+        # NumPy sorts 16-bit integers stably by radix: several times faster than by comparison.
+        return np.argsort(group.astype(np.uint16), kind="stable")
+    return np.argsort(group, kind="stable")
+
+
+def order_by(group: Ints, sequence: Ints) -> Ints:
+    """The positions that sort by group, then sequence, and keep the order of equal ones."""
+    if not len(group):
+        return empty_ints()
+    low, high = int(sequence.min()), int(sequence.max())
+    span = high - low + 1
+    if span * (int(group.max()) + 1) < 2**62:
+        # One sort of a packed key; the input is mostly in order, which a stable (merging) sort exploits.
+        return np.argsort(group * span + (sequence - low), kind="stable")
+    return np.lexsort((sequence, group))
+
+
+def spans(group: Ints, groups: int) -> tuple[Ints, Ints]:
+    """Where each group's rows start and end (exclusive), for rows sorted by group."""
+    edges = np.searchsorted(group, np.arange(groups + 1))
+    return edges[:-1], edges[1:]
+
+
+def first_per_group(group: Ints) -> Bools:
+    """Which rows are the first of their group, for rows sorted by group."""
+    first = np.ones(len(group), np.bool_)
+    np.not_equal(group[1:], group[:-1], out=first[1:])
+    return first
+
+
+def last_per_group(group: Ints) -> Bools:
+    """Which rows are the last of their group, for rows sorted by group."""
+    last = np.ones(len(group), np.bool_)
+    np.not_equal(group[1:], group[:-1], out=last[:-1])
+    return last
+
+
+def rank_in_group(group: Ints) -> Ints:
+    """0, 1, 2 … within each group, for rows sorted by group."""
+    positions = np.arange(len(group))
+    starts = np.where(first_per_group(group), positions, 0)
+    return positions - np.maximum.accumulate(starts) if len(group) else positions
+
+
+def running_max(group: Ints, positions: Ints) -> Ints:
+    """The largest position so far within each group, for rows sorted by group.
+
+    Positions are row numbers (or -1), so lifting each group above the one before can't overflow.
+    """
+    if not len(positions):
+        return positions
+    lift = group * (int(positions.max()) + 2)
+    return np.maximum.accumulate(positions + lift) - lift
+
+
+def search_within(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
+    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it.
+
+    A binary search of all rows at once: as many steps as the longest range has bits.
+    """
+    low, high = low.copy(), high.copy()
+    while True:
+        open_ = low < high
+        if not open_.any():
+            return low
+        middle = (low + high) // 2
+        below = np.zeros(len(low), np.bool_)
+        below[open_] = values[middle[open_]] < wanted[open_]
+        low = np.where(open_ & below, middle + 1, low)
+        high = np.where(open_ & ~below, middle, high)
+
+
+def expand(counts: Ints) -> tuple[Ints, Ints]:
+    """Row numbers repeated `counts` times each, and 0, 1, 2 … within each repetition."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
+    return rows, np.arange(len(rows)) - starts[rows]

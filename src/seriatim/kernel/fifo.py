@@ -1,0 +1,70 @@
+"""`Fifo` and `Unordered`: by arrival, or in no order. Hold nothing unless their group is stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, rank_in_group
+from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import Fifo, Unordered
+from seriatim.kernel.state import Flag, Held, State
+from seriatim.kernel.time import FOREVER
+
+__all__ = ["due", "fire", "quiet", "settle", "take"]
+
+
+def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """All: there are no timers."""
+    return np.ones(len(arrivals), np.bool_)
+
+
+def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Lets everything go that its group lets go."""
+    groups, group = state.groups, arrivals.group
+    closed = groups.has(Flag.CLOSED)[group]
+    stopped = state.stopped()[group] & ~closed
+    goes = np.flatnonzero(~closed & ~stopped)
+    state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes])
+
+    waiting = arrivals.take(stopped)
+    no = np.zeros(len(waiting), np.bool_)
+    held = Held.concat([state.held, Held(waiting.group, waiting.ref, waiting.ref, no, no)])
+    ends = np.flatnonzero(last_per_group(group))
+    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags[group] |= Flag.BEGUN
+    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
+    late = arrivals.take(closed)
+    decided = Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref)
+    state = State(
+        state.groups.with_columns(flags=flags, clock=clock), held.take(order_by_group(held.group)), state.skipped
+    )
+    return state, Decided.concat([released, decided]), no_events()
+
+
+def _leave(state: State, rows: Arrivals | Held, moment: Ints) -> tuple[State, Decided]:
+    groups = state.groups
+    ordinal = groups.ordinal[rows.group] + rank_in_group(rows.group) + 1
+    released = Decided.of(
+        rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, moment, ordinal=ordinal
+    )
+    counts = np.bincount(rows.group, minlength=len(state))
+    return state.with_groups(ordinal=groups.ordinal + counts), released
+
+
+def due(policy: Fifo | Unordered, state: State) -> Ints:
+    """Never."""
+    return np.full(len(state), FOREVER, np.int64)
+
+
+def fire(policy: Fifo | Unordered, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Nothing."""
+    return state, no_messages(), no_events()
+
+
+def settle(policy: Fifo | Unordered, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a group was resumed: what came meanwhile leaves."""
+    free = ~state.stopped()[state.held.group]
+    leaving = state.held.take(free)
+    state, released = _leave(state, leaving, now[leaving.group])
+    return State(state.groups, state.held.take(~free), state.skipped), released, no_events()

@@ -1,0 +1,35 @@
+"""Late messages that are held (``late="suspend"``): what `Standard` and `BestEffort` have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.columns import Ints, rank_in_group
+from seriatim.kernel.outcome import Decided, Disposition, Reason, no_messages
+from seriatim.kernel.state import State
+
+__all__ = ["free_late"]
+
+
+def free_late(state: State, now: Ints) -> tuple[State, Decided]:
+    """Lets the held late ones of groups that are not stopped go, flagged, in order of arrival."""
+    groups, held = state.groups, state.held
+    free = held.late & ~state.stopped()[held.group]
+    if not free.any():
+        return state, no_messages()
+    leaving = held.take(free)
+    leaving = leaving.take(np.lexsort((leaving.ref, leaving.group)))
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.LATE_HELD,
+        now[leaving.group],
+        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        late=True,
+    )
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence
+    ordinal = groups.ordinal + np.bincount(leaving.group, minlength=len(state))
+    return State(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released

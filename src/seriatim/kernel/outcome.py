@@ -1,0 +1,200 @@
+"""What the kernel decides: dispositions, reasons and events, as words and as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints
+
+__all__ = ["REASONS", "Decided", "Disposition", "EventKind", "Events", "Reason", "no_events", "no_messages"]
+
+
+class Disposition(IntEnum):
+    """What became of a message in one queue; the order is that of the law of conservation."""
+
+    RELEASED = 0
+    HELD = 1
+    LATE = 2
+    DUPLICATE = 3
+    INVALID = 4
+    REJECTED = 5
+    DEAD = 6
+
+    @property
+    def word(self) -> str:
+        """The word of the glossary."""
+        return self.name.lower()
+
+
+class Reason(IntEnum):
+    """Why a message was not released, or why it is flagged."""
+
+    NONE = 0
+    # invalid
+    KEY_MISSING = 1
+    KEY_TOO_LONG = 2
+    KEY_HAS_NUL = 3
+    KEY_NOT_TEXT = 4
+    SEQUENCE_MISSING = 5
+    SEQUENCE_NOT_A_NUMBER = 6
+    SEQUENCE_OVERFLOWS = 7
+    OFF_STEP = 8
+    BELOW_START = 9
+    BELOW_ONE = 10
+    SIZE_BELOW_ONE = 11
+    SIZE_CONTRADICTED = 12
+    ABOVE_SIZE = 13
+    TIME_MISSING = 14
+    # late
+    SKIPPED = 20
+    BEFORE_FIRST = 21
+    ROUND_OVER = 22
+    GROUP_CLOSED = 23
+    PASSED_OVER = 24
+    # duplicate
+    TAKEN_BEFORE = 30
+    SET_COMPLETE = 31
+    # rejected
+    CAPACITY = 40
+    # dead
+    TIMED_OUT = 50
+    ABORTED = 51
+    SKIPPED_BY_OPERATOR = 52
+    # held
+    BEHIND_HOLE = 60
+    COLLECTING = 61
+    GROUP_STOPPED = 62
+    LATE_HELD = 63
+
+
+#: The reason as people read it.
+REASONS: dict[Reason, str] = {
+    Reason.NONE: "",
+    Reason.KEY_MISSING: "the group key is missing",
+    Reason.KEY_TOO_LONG: "the group key is longer than 1 KiB",
+    Reason.KEY_HAS_NUL: "the group key has a NUL in it",
+    Reason.KEY_NOT_TEXT: "the group key is not UTF-8",
+    Reason.SEQUENCE_MISSING: "the sequence is missing",
+    Reason.SEQUENCE_NOT_A_NUMBER: "the sequence is not a whole number",
+    Reason.SEQUENCE_OVERFLOWS: "the sequence is too large",
+    Reason.OFF_STEP: "the sequence is off the step of its group",
+    Reason.BELOW_START: "the sequence is below the first number of its group",
+    Reason.BELOW_ONE: "the sequence is below 1",
+    Reason.SIZE_BELOW_ONE: "the size is below 1",
+    Reason.SIZE_CONTRADICTED: "the size contradicts the one told before",
+    Reason.ABOVE_SIZE: "the sequence is above the size of the set",
+    Reason.TIME_MISSING: "the event time is missing",
+    Reason.SKIPPED: "its number was skipped before",
+    Reason.BEFORE_FIRST: "its number is below the one that began the group",
+    Reason.ROUND_OVER: "a higher sequence left in an earlier round",
+    Reason.GROUP_CLOSED: "the group is closed",
+    Reason.PASSED_OVER: "an operator's reset passed it over",
+    Reason.TAKEN_BEFORE: "its number was taken in before",
+    Reason.SET_COMPLETE: "the set was complete before",
+    Reason.CAPACITY: "the group holds as many as its capacity",
+    Reason.TIMED_OUT: "the set was not complete in time",
+    Reason.ABORTED: "an operator aborted the group",
+    Reason.SKIPPED_BY_OPERATOR: "an operator skipped the message",
+    Reason.BEHIND_HOLE: "waits behind a missing number",
+    Reason.COLLECTING: "waits for its round or its set to be complete",
+    Reason.GROUP_STOPPED: "waits for its group to be resumed",
+    Reason.LATE_HELD: "late, and waits for an operator",
+}
+
+
+class EventKind(IntEnum):
+    """What happened to a group."""
+
+    HOLE_OPENED = 0
+    HOLE_OVERDUE = 1
+    HOLE_SKIPPED = 2
+    HOLE_FILLED = 3
+    TIMED_OUT = 4
+    CLOSED = 5
+
+    @property
+    def word(self) -> str:
+        """The word of the glossary."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Columns):
+    """Messages that are decided, a row each; rows of one group that are released stand in the order they leave.
+
+    `moment` orders decisions over groups: the ``ref`` of the arrival, or the due time of the timer,
+    that brought the decision about.
+    """
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+    disposition: Ints
+    reason: Ints
+    ordinal: Ints
+    late: Bools
+    moment: Ints
+
+    @classmethod
+    def of(
+        cls,
+        group: Ints,
+        sequence: Ints,
+        ref: Ints,
+        disposition: int | Ints,
+        reason: int | Ints,
+        moment: Ints,
+        *,
+        ordinal: Ints | None = None,
+        late: Bools | bool = False,
+    ) -> Decided:
+        """Rows with a common disposition, or one each."""
+        n = len(group)
+        return cls(
+            group=group,
+            sequence=sequence,
+            ref=ref,
+            disposition=np.broadcast_to(np.asarray(disposition, np.int64), (n,)),
+            reason=np.broadcast_to(np.asarray(reason, np.int64), (n,)),
+            ordinal=np.zeros(n, np.int64) if ordinal is None else ordinal,
+            late=np.broadcast_to(np.asarray(late, np.bool_), (n,)),
+            moment=moment,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Events(Columns):
+    """What happened, a row each: the `group`, the range of numbers `first`..`last`, and when (microseconds)."""
+
+    kind: Ints
+    group: Ints
+    first: Ints
+    last: Ints
+    at: Ints
+
+    @classmethod
+    def of(cls, kind: EventKind, group: Ints, first: Ints | None, last: Ints | None, at: Ints) -> Events:
+        """Rows of one kind; an event about no range has zeros."""
+        none = empty_ints(len(group))
+        return cls(
+            kind=np.full(len(group), int(kind), np.int64),
+            group=group,
+            first=none if first is None else first,
+            last=none if last is None else last,
+            at=at,
+        )
+
+
+def no_messages() -> Decided:
+    """Nothing was decided."""
+    none = empty_ints()
+    return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
+
+
+def no_events() -> Events:
+    """Nothing happened."""
+    none = empty_ints()
+    return Events.of(EventKind.CLOSED, none, none, none, none)

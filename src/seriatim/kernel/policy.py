@@ -1,0 +1,195 @@
+"""The ordering policies: what a user says about order, checked and frozen.
+
+Owns parameters and their validity; knows nothing of how a policy is applied (``standard.py``,
+``best_effort.py``, ``unit_of_work.py``, ``fifo.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from seriatim.errors import PolicyError, UsageError
+from seriatim.kernel.time import micros, seconds
+
+__all__ = ["BestEffort", "Fifo", "Policy", "Standard", "UnitOfWork", "Unordered", "policy_from"]
+
+Duration = float | str
+Late = Literal["set_aside", "deliver", "suspend"]
+
+_SMALL = 2**62
+
+
+def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PolicyError(f"{policy}: {name} must be a whole number, not {value!r}")
+    if not least <= value <= most:
+        raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {value}")
+
+
+def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _period(policy: str, name: str, value: Duration | None) -> float | None:
+    """Seconds of a period; None where there is none (None or 0)."""
+    if value is None:
+        return None
+    try:
+        period = micros(value)
+    except UsageError as error:
+        raise PolicyError(f"{policy}: {name}: {error.what}", remedy=error.remedy) from error
+    if period < 0:
+        raise PolicyError(f"{policy}: {name} must not be negative, not {value!r}")
+    return seconds(period) if period else None
+
+
+_LATE = ("set_aside", "deliver", "suspend")
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """Every message is its own unit: no group, no lock over others, no ordinal, no state."""
+
+    name: ClassVar[str] = "unordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """By arrival. Holds nothing."""
+
+    name: ClassVar[str] = "fifo"
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """Contiguous numbers per group; a missing one holds up what is behind it.
+
+    Args:
+        start: the first number of a group, or ``"first"``: the first in order of arrival.
+        increment: the step from one number to the next, at least 1.
+        hole_timeout: seconds (or ``"100s"``) until a hole is reported; None or 0 waits for ever.
+        hole_retries: how many further periods are waited and reported before `on_hole` acts.
+        on_hole: ``"wait"`` (the group is timed out until an operator skips the hole or the
+            missing message comes) or ``"skip"`` (the group goes on at the lowest held number).
+        late: what happens to a message whose number was skipped: ``"set_aside"``, ``"deliver"``
+            (leaves at once, flagged) or ``"suspend"`` (the group stops with it as the reason).
+        capacity: how many messages a group may hold; more are rejected. None: no limit.
+
+    Raises:
+        PolicyError: a parameter is wrong.
+    """
+
+    start: int | Literal["first"] = 1
+    increment: int = 1
+    hole_timeout: Duration | None = None
+    hole_retries: int = 0
+    on_hole: Literal["wait", "skip"] = "wait"
+    late: Late = "set_aside"
+    capacity: int | None = None
+
+    name: ClassVar[str] = "standard"
+
+    def __post_init__(self) -> None:
+        if self.start != "first":
+            _whole("Standard", "start", self.start, -_SMALL)
+        _whole("Standard", "increment", self.increment, 1)
+        object.__setattr__(self, "hole_timeout", _period("Standard", "hole_timeout", self.hole_timeout))
+        _whole("Standard", "hole_retries", self.hole_retries, 0, 10_000)
+        _one_of("Standard", "on_hole", self.on_hole, ("wait", "skip"))
+        _one_of("Standard", "late", self.late, _LATE)
+        if self.capacity is not None:
+            _whole("Standard", "capacity", self.capacity, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffort:
+    """Ascending within rounds, not contiguous.
+
+    Args:
+        by: ``"number"`` or ``"time"``: what the sequence is.
+        window: seconds a round collects before its highest sequence is fixed.
+        buffer: the share of `window` that lower sequences may still join in after that.
+        max_rows: a round is one call and releases at most that many, the lowest. Not with `window`.
+        late: what happens to a message below the highest one released in an earlier round.
+
+    Raises:
+        PolicyError: a parameter is wrong, or `window` and `max_rows` are both given.
+    """
+
+    by: Literal["number", "time"] = "number"
+    window: Duration | None = None
+    buffer: float = 0.10
+    max_rows: int | None = None
+    late: Late = "set_aside"
+
+    name: ClassVar[str] = "best_effort"
+
+    def __post_init__(self) -> None:
+        _one_of("BestEffort", "by", self.by, ("number", "time"))
+        object.__setattr__(self, "window", _period("BestEffort", "window", self.window))
+        if isinstance(self.buffer, bool) or not isinstance(self.buffer, int | float) or not 0 <= self.buffer <= 100:
+            raise PolicyError(f"BestEffort: buffer must be a share of the window from 0 to 100, not {self.buffer!r}")
+        if self.max_rows is not None:
+            _whole("BestEffort", "max_rows", self.max_rows, 1)
+            if self.window is not None:
+                raise PolicyError("BestEffort: window and max_rows contradict each other", remedy="give one of them")
+        _one_of("BestEffort", "late", self.late, _LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOfWork:
+    """A set numbered from 1, released when complete: all or nothing.
+
+    Args:
+        size: a number; or where a message says how many there are: a property's name (in memory
+            also a function of the value). Messages without it don't say.
+        last: instead of `size`: the filter that holds for the last message of the set (in memory
+            a key of the value or a function of it); its number is then the size.
+        timeout: seconds from the first arrival after which an incomplete set is dead.
+
+    Raises:
+        PolicyError: a parameter is wrong, or not exactly one of `size` and `last` is given.
+    """
+
+    size: int | str | Callable[[Any], int | None] | None = None
+    last: str | Callable[[Any], bool] | None = None
+    timeout: Duration | None = None
+
+    name: ClassVar[str] = "unit_of_work"
+
+    def __post_init__(self) -> None:
+        if (self.size is None) == (self.last is None):
+            raise PolicyError("UnitOfWork: give exactly one of size and last")
+        if self.size is not None and not isinstance(self.size, str) and not callable(self.size):
+            _whole("UnitOfWork", "size", self.size, 1)
+        if self.last is not None and not isinstance(self.last, str) and not callable(self.last):
+            raise PolicyError(f"UnitOfWork: last must be a filter, not {self.last!r}")
+        object.__setattr__(self, "timeout", _period("UnitOfWork", "timeout", self.timeout))
+
+
+Policy = Unordered | Fifo | Standard | BestEffort | UnitOfWork
+
+_BY_NAME: dict[str, type[Policy]] = {
+    kind.name: kind for kind in (Unordered, Fifo, Standard, BestEffort, UnitOfWork)
+}
+
+
+def policy_from(name: str, **parameters: Any) -> Policy:
+    """The policy of that name, as a pipeline file writes it (``standard``, ``best_effort``, …).
+
+    Raises:
+        PolicyError: unknown name or parameter, or a wrong value.
+    """
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        raise PolicyError(f"unknown policy {name!r}", remedy=f"one of {', '.join(sorted(_BY_NAME))}")
+    known = [field.name for field in fields(kind)]
+    for parameter in parameters:
+        if parameter not in known:
+            raise PolicyError(
+                f"{name}: unknown option {parameter!r}", remedy=f"it takes {', '.join(known) or 'none'}"
+            )
+    return kind(**parameters)

@@ -1,0 +1,181 @@
+"""The kernel's door: what engines call with messages and with the time. Pure: the state goes in and comes out.
+
+**Theory of operation.** The rules are stated for one message at a time; here a batch is worked on at once, by
+cutting each group's messages into *quiet* stretches: prefixes between which no timer can fire and no capacity can
+overflow. Within a stretch every rule is an operation on arrays; almost always one stretch is the whole batch.
+The groups that need more are cut out of the state and go round again, so a few of them don't cost the others.
+
+    offer     takes messages; fires nothing
+    advance   fires all that is due
+    call      a micro-batch or a receive: an offer followed by an advance, judged as one
+    replay    event time: each message at its own time, what is due before it fires before it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from seriatim.kernel import best_effort, fifo, standard, unit_of_work
+from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.columns import Ints, first_per_group
+from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.time import FOREVER, NEVER
+
+__all__ = ["Outcome", "advance", "call", "due", "new_state", "offer", "replay", "settle", "why_held"]
+
+_RULES: dict[type[Any], ModuleType] = {
+    Unordered: fifo,
+    Fifo: fifo,
+    Standard: standard,
+    BestEffort: best_effort,
+    UnitOfWork: unit_of_work,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call: the state after it, the messages that it decided, what happened to groups.
+
+    Of each group the released rows of `decided` stand in the order in which they leave.
+    """
+
+    state: State
+    decided: Decided
+    events: Events
+
+
+def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
+    """The state of so many new groups; `first` are their first numbers where they differ from the policy's."""
+    match policy:
+        case Standard(start=int(start)):
+            return State.new(groups, first=start if first is None else first)
+        case Standard():
+            return State.new(groups) if first is None else State.new(groups, first=first, flags=Flag.BEGUN)
+        case BestEffort():
+            return State.new(groups, first=NOTHING)
+        case UnitOfWork(size=int(size)):
+            return State.new(groups, size=size)
+        case _:
+            return State.new(groups)
+
+
+def due(policy: Policy, state: State) -> Ints:
+    """When the next timer of each group is due, microseconds; `FOREVER` where none runs."""
+    moments: Ints = _RULES[type(policy)].due(policy, state)
+    return moments
+
+
+def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
+    """Takes messages and fires nothing. Without a window this is one round of the groups that it touches."""
+    after, decided, events = _pass(policy, state, arrivals, clocked=False)
+    if isinstance(policy, BestEffort) and policy.window is None:
+        touched = np.unique(arrivals.group)
+        part, out = best_effort.end_round(policy, after.select(touched))
+        after = after.replace(touched, part)
+        decided = Decided.concat([decided, _renumber(out, touched)])
+    return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
+
+
+def advance(policy: Policy, state: State, now: int) -> Outcome:
+    """Fires all that is due at or before `now` (microseconds), in order of due time."""
+    return Outcome(*_fire(policy, state, np.full(len(state), now, np.int64)))
+
+
+def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
+    """An offer followed by an advance, judged as one call: a micro-batch, a receive.
+
+    Without a window all groups of the state have one round in it, also those that only had messages left over.
+    """
+    if isinstance(policy, BestEffort) and policy.window is None:
+        after, decided, _ = _pass(policy, state, arrivals, clocked=False)
+        after, out = best_effort.end_round(policy, after)
+        return Outcome(after, Decided.concat([decided, out]), no_events())
+    first = offer(policy, state, arrivals)
+    second = advance(policy, first.state, now)
+    return Outcome(
+        second.state,
+        Decided.concat([first.decided, second.decided]),
+        Events.concat([first.events, second.events]),
+    )
+
+
+def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outcome:
+    """Takes messages each at its own time, firing what is due before each, and then advances to `until`."""
+    if isinstance(policy, BestEffort) and policy.window is None:
+        return call(policy, state, arrivals, until)
+    after, decided, events = _pass(policy, state, arrivals, clocked=True)
+    after, fired, more = _fire(policy, after, np.full(len(after), until, np.int64))
+    return Outcome(after, Decided.concat([decided, fired]), Events.concat([events, more]))
+
+
+def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """Lets go what may leave after an operator's action, and begins the clocks anew; `now` for each group."""
+    result: tuple[State, Decided, Events] = _RULES[type(policy)].settle(policy, state, now)
+    return result
+
+
+def why_held(policy: Policy, state: State) -> Ints:
+    """The `Reason` why each held row is held."""
+    waits = Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING
+    reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
+    return np.where(state.held.late, Reason.LATE_HELD, reason)
+
+
+def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    fire: Callable[..., tuple[State, Decided, Events]] = _RULES[type(policy)].fire
+    return fire(policy, state, np.minimum(until, FOREVER - 1))  # what has no clock is due at FOREVER: never
+
+
+def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
+    """Takes all arrivals, stretch by stretch."""
+    rules = _RULES[type(policy)]
+    decided, events = [no_messages()], [no_events()]
+    while True:
+        # A group's time never goes back: an earlier moment counts as the latest one.
+        arrivals = arrivals.with_columns(time=np.maximum(arrivals.time, state.groups.clock[arrivals.group]))
+        if clocked:
+            state, out, happened = _fire(policy, state, _before_first(state, arrivals))
+            decided.append(out)
+            events.append(happened)
+        quiet = rules.quiet(policy, state, arrivals, clocked=clocked)
+        rest = arrivals.take(~quiet)
+        stretch = arrivals.take(quiet) if len(rest) else arrivals
+        after, out, happened = rules.take(policy, state, stretch)
+        decided.append(out)
+        events.append(happened)
+        if clocked:
+            events.append(_changes(policy, state, after))
+        state = after
+        if not len(rest):
+            return state, Decided.concat(decided), Events.concat(events)
+        busy = np.unique(rest.group)
+        if 2 * len(busy) < len(state):
+            rest = rest.with_columns(group=np.searchsorted(busy, rest.group))
+            part, out, happened = _pass(policy, state.select(busy), rest, clocked=clocked)
+            decided.append(_renumber(out, busy))
+            events.append(happened.with_columns(group=busy[happened.group]))
+            return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
+        arrivals = rest
+
+
+def _before_first(state: State, arrivals: Arrivals) -> Ints:
+    """For each group the last moment before its first arrival."""
+    first = first_per_group(arrivals.group)
+    until = np.full(len(state), NEVER, np.int64)
+    until[arrivals.group[first]] = arrivals.time[first] - 1
+    return until
+
+
+def _changes(policy: Policy, before: State, after: State) -> Events:
+    return standard.events_between(policy, before, after) if isinstance(policy, Standard) else no_events()
+
+
+def _renumber(decided: Decided, rows: Ints) -> Decided:
+    return decided.with_columns(group=rows[decided.group])

@@ -1,0 +1,76 @@
+"""Keys and sequences: which are valid, and what number a sequence stands for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from seriatim.kernel.outcome import Reason
+from seriatim.kernel.policy import BestEffort, Policy
+
+__all__ = ["LAST_NUMBER", "MAX_KEY_BYTES", "key_problem", "position", "ticket_position"]
+
+#: The longest group key, in bytes of UTF-8.
+MAX_KEY_BYTES = 1024
+#: The last ticket number of an epoch unless a location says otherwise.
+LAST_NUMBER = 2**53 - 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+def key_problem(key: object) -> Reason:
+    """What is wrong with a group key; `Reason.NONE` if nothing is."""
+    if key is None or key in ("", b""):
+        return Reason.KEY_MISSING
+    if not isinstance(key, str | bytes):
+        return Reason.KEY_NOT_TEXT
+    try:
+        raw = key.encode() if isinstance(key, str) else key
+        raw.decode()
+    except UnicodeError:
+        return Reason.KEY_NOT_TEXT
+    if len(raw) > MAX_KEY_BYTES:
+        return Reason.KEY_TOO_LONG
+    return Reason.KEY_HAS_NUL if b"\0" in raw else Reason.NONE
+
+
+def ticket_position(epoch: int, number: int, last_number: int = LAST_NUMBER) -> int:
+    """One number for a ticket: contiguous over turn-overs, so that all rules apply to tickets as they are."""
+    return epoch * last_number + number
+
+
+def position(policy: Policy, sequence: object) -> int | Reason:
+    """The int64 that a sequence stands for, or why it is none.
+
+    Args:
+        sequence: an integer; a ticket as ``(epoch, number)``; where the policy goes by time, seconds
+            or a datetime (a naive one counts as UTC).
+    """
+    if sequence is None:
+        return Reason.SEQUENCE_MISSING
+    if isinstance(policy, BestEffort) and policy.by == "time":
+        return _moment(sequence)
+    match sequence:
+        case bool():
+            return Reason.SEQUENCE_NOT_A_NUMBER
+        case int():
+            value = int(sequence)
+        case (int(epoch), int(number)) if epoch >= 0 and number >= 1:
+            value = ticket_position(epoch, number)
+        case _:
+            return Reason.SEQUENCE_NOT_A_NUMBER
+    return value if _LOWEST < value <= _HIGHEST else Reason.SEQUENCE_OVERFLOWS
+
+
+def _moment(sequence: object) -> int | Reason:
+    match sequence:
+        case bool():
+            return Reason.SEQUENCE_NOT_A_NUMBER
+        case datetime():
+            aware = sequence if sequence.tzinfo else sequence.replace(tzinfo=UTC)
+            return (aware - _EPOCH) // timedelta(microseconds=1)
+        case int() | float() if abs(sequence) < 2**62 / 1e6:
+            return round(sequence * 1_000_000)
+        case int() | float():
+            return Reason.SEQUENCE_OVERFLOWS
+    return Reason.SEQUENCE_NOT_A_NUMBER

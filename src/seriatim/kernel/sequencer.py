@@ -1,0 +1,369 @@
+"""The `Sequencer`: the kernel with a dictionary around it, for programs that need order in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.errors import UsageError
+from seriatim.kernel import actions
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.conservation import Counts
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.sequence import key_problem, position
+from seriatim.kernel.state import NOTHING, State
+from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
+
+__all__ = ["Event", "GroupView", "Item", "Outcome", "Released", "Sequencer"]
+
+Key = Any
+
+
+class Released(NamedTuple):
+    """A message that left. `ordinal` counts what left its group; `late`: out of order, and flagged."""
+
+    group: Key
+    sequence: Any
+    value: Any
+    ordinal: int | None
+    late: bool = False
+
+
+class Item(NamedTuple):
+    """A message that didn't leave, and why."""
+
+    group: Key
+    sequence: Any
+    value: Any
+    reason: str
+
+
+class Event(NamedTuple):
+    """What happened to a group: `kind` is a word of ``EventKind``, `first`..`last` the numbers concerned, if any."""
+
+    kind: str
+    group: Key
+    first: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call. `released` is in order: within a group always, over groups by what set them free."""
+
+    released: list[Released] = field(default_factory=list)
+    late: list[Item] = field(default_factory=list)
+    duplicates: list[Item] = field(default_factory=list)
+    invalid: list[Item] = field(default_factory=list)
+    rejected: list[Item] = field(default_factory=list)
+    dead: list[Item] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def among(self, disposition: Disposition) -> list[Any]:
+        """The list of that disposition."""
+        lists: dict[Disposition, list[Any]] = {
+            Disposition.RELEASED: self.released,
+            Disposition.LATE: self.late,
+            Disposition.DUPLICATE: self.duplicates,
+            Disposition.INVALID: self.invalid,
+            Disposition.REJECTED: self.rejected,
+            Disposition.DEAD: self.dead,
+        }
+        return lists[disposition]
+
+
+class GroupView(NamedTuple):
+    """A group as it stands. `next` is None where the policy has none, `hole_since` (seconds) where no hole is open."""
+
+    state: str
+    next: int | None
+    held: int
+    hole_since: float | None
+    last_released: Any
+    ordinal: int
+
+
+class Sequencer:
+    """Puts messages in order per group, in memory.
+
+    Args:
+        policy: how groups are ordered.
+        start_from: the first number of groups that don't begin at the policy's start.
+
+    Times are seconds. Time never goes back: an earlier `now` counts as the latest one, none as no change.
+    Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
+    """
+
+    def __init__(self, policy: Policy, start_from: Mapping[Key, int] | None = None) -> None:
+        self.policy = policy
+        self._groups: dict[Key, State] = {}
+        self._due: dict[Key, int] = {}
+        self._messages: dict[int, tuple[Key, Any, Any]] = {}
+        self._counts = dict.fromkeys(Disposition, 0)
+        self._taken = 0
+        self._now = NEVER
+        for key, number in (start_from or {}).items():
+            if not isinstance(policy, Standard):
+                raise UsageError("start_from is for the standard policy")
+            self._groups[key] = kernel.new_state(policy, 1, np.array([number], np.int64))
+
+    # ---- messages and time
+
+    def offer(self, items: Iterable[tuple[Key, Any, Any]], now: float | None = None) -> Outcome:
+        """Takes messages ``(group, sequence, value)`` in order of arrival; fires no timer.
+
+        Raises:
+            UsageError: `now` is not a time, or an item is not such a triple.
+        """
+        moment = self._move(now)
+        return self._take(((*item, moment) for item in _triples(items)), kernel.offer)
+
+    def replay(self, items: Iterable[tuple[Key, Any, Any, float]], watermark: float | None = None) -> Outcome:
+        """Takes messages ``(group, sequence, value, time)`` in order of their own times.
+
+        What is due before a message's time fires before it. At the end time moves to `watermark`, if one is given.
+
+        Raises:
+            UsageError: a time is not a time.
+        """
+        timed = sorted(((g, s, v, micros(t)) for g, s, v, t in items), key=lambda item: item[3])
+        until = NEVER if watermark is None else micros(watermark)
+        outcome = self._take(timed, lambda policy, state, arrivals: kernel.replay(policy, state, arrivals, until))
+        if watermark is None:
+            return outcome
+        return _joined(outcome, self._advance(until))
+
+    def advance(self, now: float) -> Outcome:
+        """Fires all that is due at or before `now`.
+
+        Raises:
+            UsageError: `now` is not a time.
+        """
+        return self._advance(self._move(now))
+
+    def finish(self) -> Outcome:
+        """Lets time run out: all that is due at any time fires."""
+        return self._advance(FOREVER)
+
+    # ---- the operator's hand
+
+    def suspend(self, group: Key, now: float | None = None) -> Outcome:
+        """Stops a group: nothing leaves, what arrives is taken in.
+
+        Raises:
+            ActionRefused: the group is closed. So for all actions that don't fit the group's state.
+        """
+        return self._act(actions.suspend, group, now)
+
+    def resume(self, group: Key, now: float | None = None) -> Outcome:
+        """Lets a suspended group go on."""
+        return self._act(actions.resume, group, now)
+
+    def skip_message(self, group: Key, now: float | None = None) -> Outcome:
+        """Sets the late message that suspended the group aside for good."""
+        return self._act(actions.skip_message, group, now)
+
+    def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
+        """Gives up the missing numbers up to `through`, or all of the hole."""
+        return self._act(actions.skip_hole, group, now, through)
+
+    def reset(self, group: Key, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - the word of the design
+        """Lets the group go on at another number."""
+        return self._act(actions.reset, group, now, next)
+
+    def abort(self, group: Key, now: float | None = None) -> Outcome:
+        """Sets all that the group holds aside for good."""
+        return self._act(actions.abort, group, now)
+
+    def close(self, group: Key, now: float | None = None) -> Outcome:
+        """Ends a group: what comes from now on is late."""
+        return self._act(actions.close, group, now)
+
+    # ---- what there is
+
+    def group(self, group: Key) -> GroupView:
+        """A group as it stands.
+
+        Raises:
+            UsageError: there is no such group.
+        """
+        state = self._known(group)
+        groups = state.groups
+        last = int(groups.last[0])
+        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
+        begun = isinstance(self.policy, Standard) and not (self.policy.start == "first" and not groups.flags[0])
+        return GroupView(
+            state=str(actions.state_of(self.policy, state)),
+            next=int(groups.next[0]) if begun else None,
+            held=len(state.held),
+            hole_since=seconds(int(groups.since[0])) if hole else None,
+            last_released=None if last == NOTHING else last,
+            ordinal=int(groups.ordinal[0]),
+        )
+
+    def groups(self) -> list[Key]:
+        """The keys of all groups, in the order in which they were first seen."""
+        return list(self._groups)
+
+    def held(self, group: Key) -> list[Item]:
+        """What a group holds, in order, and why."""
+        state = self._known(group)
+        reasons = kernel.why_held(self.policy, state)
+        return [
+            Item(*self._messages[ref], REASONS[Reason(why)])
+            for ref, why in zip(state.held.ref.tolist(), reasons.tolist(), strict=True)
+        ]
+
+    def counts(self) -> Counts:
+        """The law of conservation in numbers."""
+        held = len(self._messages)
+        decided = {disposition.word: count for disposition, count in self._counts.items()}
+        counts = Counts(in_=self._taken, **(decided | {"held": held}))
+        counts.check()
+        return counts
+
+    # ---- inside
+
+    def _move(self, now: float | None) -> int:
+        if now is not None:
+            self._now = max(self._now, micros(now))
+        elif self._now == NEVER:
+            self._now = 0
+        return self._now
+
+    def _known(self, group: Key) -> State:
+        try:
+            return self._groups[group]
+        except (KeyError, TypeError):
+            raise UsageError(f"there is no group {group!r}", remedy="it has never received a message") from None
+
+    def _take(
+        self,
+        items: Iterable[tuple[Key, Any, Any, int]],
+        judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
+    ) -> Outcome:
+        rows: dict[Key, int] = {}
+        columns: list[tuple[int, int, int, int, int]] = []
+        outcome = Outcome()
+        for key, sequence, value, moment in items:
+            ref = self._taken
+            self._taken += 1
+            if isinstance(self.policy, Unordered):
+                self._counts[Disposition.RELEASED] += 1
+                outcome.released.append(Released(key, sequence, value, None))
+                continue
+            reason = key_problem(key)
+            number: int | Reason = ref if isinstance(self.policy, Fifo) else position(self.policy, sequence)
+            if reason is Reason.NONE and isinstance(number, Reason):
+                reason = number
+            if reason is not Reason.NONE:
+                self._counts[Disposition.INVALID] += 1
+                outcome.invalid.append(Item(key, sequence, value, REASONS[reason]))
+                continue
+            self._messages[ref] = (key, sequence, value)
+            size = _size(self.policy, int(number), value)
+            columns.append((rows.setdefault(key, len(rows)), int(number), ref, moment, size))
+        return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
+
+    def _apply(
+        self,
+        keys: list[Key],
+        columns: list[tuple[int, int, int, int, int]],
+        judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
+    ) -> Outcome:
+        group, sequence, ref, moment, size = np.array(columns, np.int64).T
+        order = np.argsort(group, kind="stable")
+        arrivals = Arrivals(group[order], sequence[order], ref[order], moment[order], size[order])
+        for key in keys:
+            if key not in self._groups:
+                self._groups[key] = kernel.new_state(self.policy, 1)
+        return self._settle(keys, judge(self.policy, State.join([self._groups[key] for key in keys]), arrivals))
+
+    def _advance(self, now: int) -> Outcome:
+        keys = [key for key, due in self._due.items() if due <= now]
+        if not keys:
+            return Outcome()
+        state = State.join([self._groups[key] for key in keys])
+        return self._settle(keys, kernel.advance(self.policy, state, now))
+
+    def _act(self, action: Callable[..., kernel.Outcome], group: Key, now: float | None, *arguments: Any) -> Outcome:
+        state = self._known(group)
+        return self._settle([group], action(self.policy, state, self._move(now), str(group), *arguments))
+
+    def _settle(self, keys: list[Key], outcome: kernel.Outcome) -> Outcome:
+        """Keeps the new states and says in the user's words what was decided."""
+        due = kernel.due(self.policy, outcome.state).tolist()
+        for key, state, moment in zip(keys, outcome.state.split(), due, strict=True):
+            self._groups[key] = state
+            if moment < FOREVER:
+                self._due[key] = moment
+            else:
+                self._due.pop(key, None)
+        told = self._tell(outcome.decided)
+        return replace(told, events=_events(keys, outcome.events))
+
+    def _tell(self, decided: Decided) -> Outcome:
+        outcome = Outcome()
+        decided = decided.take(np.argsort(decided.moment, kind="stable"))
+        for ref, what, why, ordinal, late in zip(
+            decided.ref.tolist(),
+            decided.disposition.tolist(),
+            decided.reason.tolist(),
+            decided.ordinal.tolist(),
+            decided.late.tolist(),
+            strict=True,
+        ):
+            disposition = Disposition(what)
+            message = self._messages.pop(ref)
+            self._counts[disposition] += 1
+            if disposition is Disposition.RELEASED:
+                outcome.released.append(Released(*message, ordinal, late))
+            else:
+                outcome.among(disposition).append(Item(*message, REASONS[Reason(why)]))
+        return outcome
+
+
+def _triples(items: Iterable[tuple[Key, Any, Any]]) -> Iterable[tuple[Key, Any, Any]]:
+    for item in items:
+        try:
+            group, sequence, value = item
+        except (TypeError, ValueError):
+            raise UsageError(f"{item!r} is not a message", remedy="give (group, sequence, value)") from None
+        yield group, sequence, value
+
+
+def _size(policy: Policy, number: int, value: Any) -> int:
+    """The size of its set that a message tells."""
+    if not isinstance(policy, UnitOfWork):
+        return NOT_SAID
+    if policy.last is not None:
+        return number if _property(policy.last, value) else NOT_SAID
+    size = NOT_SAID if isinstance(policy.size, int) else _property(policy.size, value)
+    return size if isinstance(size, int) and not isinstance(size, bool) and abs(size) < 2**62 else NOT_SAID
+
+
+def _property(what: Any, value: Any) -> Any:
+    """A key of the value, or a function of it; None where there is none."""
+    if callable(what):
+        return what(value)
+    return value.get(what) if isinstance(value, Mapping) else None
+
+
+def _events(keys: list[Key], events: Events) -> list[Event]:
+    events = events.take(np.argsort(events.at, kind="stable"))
+    ranged = {EventKind.CLOSED: False}
+    return [
+        Event(EventKind(kind).word, keys[group], *((first, last) if ranged.get(EventKind(kind), True) else (None, None)))
+        for kind, group, first, last in zip(
+            events.kind.tolist(), events.group.tolist(), events.first.tolist(), events.last.tolist(), strict=True
+        )
+    ]
+
+
+def _joined(first: Outcome, second: Outcome) -> Outcome:
+    return Outcome(*(getattr(first, name) + getattr(second, name) for name in Outcome.__slots__))

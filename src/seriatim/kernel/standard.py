@@ -1,0 +1,471 @@
+"""`Standard`: contiguous numbers per group. The rules 1 to 6 of the design, on arrays.
+
+After sorting what is held together with what arrives by (group, number), a message leaves exactly if its
+number equals ``next + increment × rank`` in its group: no loop over groups or messages. What depends on the
+order of arrival (which of two equal numbers is first, which arrival set a run free, when a hole opened)
+follows from the positions of the arrivals, which are carried along.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.columns import (
+    Bools,
+    Ints,
+    empty_ints,
+    expand,
+    first_per_group,
+    last_per_group,
+    order_by,
+    rank_in_group,
+    running_max,
+    search_within,
+    spans,
+)
+from seriatim.kernel.late import free_late
+from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import Standard
+from seriatim.kernel.state import Flag, Held, Ranges, State
+from seriatim.kernel.time import FOREVER, NEVER, micros
+
+__all__ = ["due", "events_between", "fire", "holes", "quiet", "settle", "take"]
+
+_MAX = 2**63 - 1
+
+
+def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """Which arrivals can be taken in one go: no timer can fire between them, nor the capacity overflow.
+
+    Of each group a prefix, at least its first arrival. `clocked`: timers fire between messages (event time).
+    """
+    may = np.ones(len(arrivals), np.bool_)
+    if clocked and policy.hole_timeout is not None:
+        may &= _before_timers(policy, state, arrivals, micros(policy.hole_timeout))
+    if policy.capacity is not None:
+        may &= _within_capacity(policy.capacity, state, arrivals)
+    return may
+
+
+def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: int) -> Bools:
+    groups, group = state.groups, arrivals.group
+    rank = rank_in_group(group)
+    # A fresh hole can open no earlier than at the first message that doesn't simply continue its group.
+    continues = arrivals.sequence == groups.next[group] + policy.increment * rank
+    continues &= (groups.since == NEVER)[group]
+    if policy.start == "first":
+        continues &= groups.has(Flag.BEGUN)[group]
+    odd = np.flatnonzero(~continues)[::-1]  # backwards, so that the first of a group is written last
+    fresh = np.full(len(state), FOREVER, np.int64)
+    fresh[group[odd]] = arrivals.time[odd]
+    limit = np.minimum(due(policy, state), fresh + period)
+    return (arrivals.time <= limit[group]) | (rank == 0)
+
+
+def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
+    group = arrivals.group
+    room = (capacity - np.bincount(state.held.group, minlength=len(state)))[group]
+    # A full group takes in nothing but `next`: all up to that one are judged against what stands now.
+    wanted = arrivals.sequence == state.groups.next[group]
+    before = np.cumsum(wanted) - wanted
+    at_start = np.zeros(len(state), np.int64)
+    starts = np.flatnonzero(first_per_group(group))
+    at_start[group[starts]] = before[starts]
+    untouched = (before == at_start[group]) | state.stopped()[group]
+    return np.where(room > 0, rank_in_group(group) < room, untouched)
+
+
+def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Takes in arrivals between which nothing fires (see `quiet`)."""
+    state = _begin(policy, state, arrivals)
+    disposition, reason = _judge(policy, state, arrivals)
+    late_held, cut = _hold_late(policy, state, arrivals, disposition)
+    _reject(policy, state, arrivals, disposition, reason, late_held)
+
+    pending = np.flatnonzero(disposition == Disposition.HELD)
+    taken = arrivals.take(pending)
+    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], np.zeros(len(pending), np.bool_))
+    held = Held.concat([state.held, added])
+    position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
+    order = order_by(held.group, held.sequence)
+    held, position = held.take(order), position[order]
+    again = _repeats(held)
+    twice = position[again]
+    disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    held, position = held.take(~again), position[~again]
+
+    ends = np.flatnonzero(last_per_group(arrivals.group))
+    clock = state.groups.clock.copy()
+    clock[arrivals.group[ends]] = np.maximum(clock[arrivals.group[ends]], arrivals.time[ends])
+    state = State(state.groups.with_columns(clock=clock), held, state.skipped)
+
+    leaving = np.flatnonzero(disposition == Disposition.RELEASED)
+    state, released = release(policy, state, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut)
+    aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
+    others = arrivals.take(aside)
+    decided = Decided.of(
+        others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref
+    )
+    return state, Decided.concat([released, decided]), no_events()
+
+
+def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
+    """Marks the groups as begun; with ``start="first"`` their first valid arrival says where they begin."""
+    groups = state.groups
+    flags, columns = groups.flags.copy(), {}
+    if policy.start == "first":
+        fresh = ~groups.has(Flag.BEGUN)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
+        rows = np.flatnonzero(fresh)[::-1]  # backwards, so that the first of a group is written last
+        first = groups.first.copy()
+        first[arrivals.group[rows]] = arrivals.sequence[rows]
+        flags[arrivals.group[rows]] |= Flag.BEGUN
+        begun = (flags != groups.flags) & ~groups.has(Flag.CLOSED)
+        columns = {"first": first, "next": np.where(begun, first, groups.next)}
+    else:
+        flags[arrivals.group] |= Flag.BEGUN
+    return state.with_groups(flags=flags, **columns)
+
+
+def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
+    """Disposition and reason of each arrival as far as they don't depend on the others; else HELD."""
+    groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
+    step, first = policy.increment, groups.first[group]
+    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
+    reason = empty_ints(len(arrivals))
+
+    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where], reason[where] = what, why
+
+    mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
+    if step > 1:
+        mark(sequence % step != first % step, Disposition.INVALID, Reason.OFF_STEP)
+    closed = groups.has(Flag.CLOSED)
+    if closed.any():
+        mark(closed[group], Disposition.LATE, Reason.GROUP_CLOSED)
+    below = sequence < first
+    if below.any():
+        if policy.start == "first":
+            mark(below, Disposition.LATE, Reason.BEFORE_FIRST)
+        else:
+            mark(below, Disposition.INVALID, Reason.BELOW_START)
+    behind = np.flatnonzero((sequence < groups.next[group]) & (disposition == Disposition.HELD))
+    skipped = state.skipped.contain(group[behind], sequence[behind])
+    disposition[behind] = np.where(skipped, Disposition.LATE, Disposition.DUPLICATE)
+    reason[behind] = np.where(skipped, Reason.SKIPPED, Reason.TAKEN_BEFORE)
+    return disposition, reason
+
+
+def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> tuple[Bools, Ints | None]:
+    """Applies ``late=``; returns which late arrivals are held and from which arrival on a group is cut off.
+
+    Delivered ones are marked RELEASED; in a group that nothing leaves they are held like suspended ones.
+    """
+    held = np.zeros(len(arrivals), np.bool_)
+    if policy.late == "set_aside":
+        return held, None
+    groups, group = state.groups, arrivals.group
+    late = (disposition == Disposition.LATE) & ~groups.has(Flag.CLOSED)[group]
+    rows = np.flatnonzero(late)
+    stopped = state.stopped()
+    if policy.late == "deliver":
+        held[rows] = stopped[group[rows]]
+        disposition[rows] = np.where(held[rows], Disposition.HELD, Disposition.RELEASED)
+        return held, None
+    held[rows] = True
+    disposition[rows] = Disposition.HELD
+    cut = np.full(len(state), len(arrivals), np.int64)
+    cut[group[rows[::-1]]] = rows[::-1]
+    return held, cut
+
+
+def _reject(
+    policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, late_held: Bools
+) -> None:
+    """Turns away from full groups what would be held. `next` is never rejected, a repeated number is a duplicate."""
+    if policy.capacity is None:
+        return
+    full = np.bincount(state.held.group, minlength=len(state)) >= policy.capacity
+    rows = np.flatnonzero(full[arrivals.group] & (disposition == Disposition.HELD))
+    if not len(rows):
+        return
+    late = late_held[rows]
+    new = late | (
+        (arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]])
+        & ~_is_held(state, arrivals.group[rows], arrivals.sequence[rows])
+    )
+    disposition[rows[new]], reason[rows[new]] = Disposition.REJECTED, Reason.CAPACITY
+    late_held[rows[new]] = False
+
+
+def _is_held(state: State, group: Ints, sequence: Ints) -> Bools:
+    held = state.held.take(~state.held.late)
+    starts, ends = spans(held.group, len(state))
+    at = search_within(held.sequence, starts[group], ends[group], sequence)
+    found = at < ends[group]
+    found[found] = held.sequence[at[found]] == sequence[found]
+    return found
+
+
+def _repeats(held: Held) -> Bools:
+    """Rows that repeat the number before them. Late ones are not compared: a late number may come again."""
+    rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
+    group, sequence = held.group[rows], held.sequence[rows]
+    again = np.zeros(len(held), np.bool_)
+    again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])
+    return again
+
+
+def release(
+    policy: Standard,
+    state: State,
+    position: Ints,
+    arrivals: Arrivals,
+    *,
+    delivered: Ints | None = None,
+    why: Ints | None = None,
+    cut: Ints | None = None,
+    now: Ints | None = None,
+) -> tuple[State, Decided]:
+    """Lets go what may leave, and sets the clocks of the holes that are left.
+
+    Args:
+        position: for each held row the arrival it is, -1 for those held before.
+        arrivals: what the positions point into.
+        delivered: positions of late arrivals that leave at once, and `why` they are late.
+        cut: for each group the arrival from which on nothing leaves: a late one that suspends it.
+        now: for each group the moment that counts for rows held before (timers, actions).
+    """
+    groups, held, step = state.groups, state.held, policy.increment
+    suspends = np.zeros(len(state), np.bool_) if cut is None else cut < len(arrivals)
+    stopped = state.stopped()
+    waiting = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
+    group, sequence, place = held.group[waiting], held.sequence[waiting], position[waiting]
+
+    free = sequence == groups.next[group] + step * rank_in_group(group)
+    free &= ~stopped[group]
+    moment = running_max(group, place)
+    if cut is not None:
+        free &= moment < cut[group]
+    left = np.bincount(group[free], minlength=len(state))
+    following = groups.next + step * left
+
+    going = waiting[free]
+    leaving = Decided.of(
+        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[free]
+    )
+    if delivered is not None and why is not None and len(delivered):
+        late = arrivals.take(delivered)
+        flagged = Decided.of(
+            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True
+        )
+        leaving = Decided.concat([leaving, flagged])
+        leaving = leaving.take(np.lexsort((leaving.sequence, leaving.moment, leaving.group)))
+    ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
+    counts = np.bincount(leaving.group, minlength=len(state))
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
+
+    since, reports = _clocks(state, group[~free], place[~free], group[free], moment[free], arrivals, now)
+    flags = groups.flags
+    if suspends.any():
+        flags = np.where(suspends, flags | Flag.SUSPENDED, flags)
+    idle = stopped | suspends
+    since, reports = np.where(idle, NEVER, since), np.where(idle, 0, reports)
+
+    kept = np.ones(len(held), np.bool_)
+    kept[going] = False
+    after = State(
+        groups.with_columns(
+            flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
+        ),
+        held.take(kept),
+        state.skipped,
+    )
+    by = leaving.moment
+    moments = np.where(by >= 0, _at(arrivals.ref, by), by)
+    return after, leaving.with_columns(ordinal=ordinal, moment=moments)
+
+
+def _at(values: Ints, positions: Ints) -> Ints:
+    """Values at positions; where a position is -1, anything."""
+    return values[np.maximum(positions, 0)] if len(values) else np.zeros(len(positions), np.int64)
+
+
+def _clocks(
+    state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, arrivals: Arrivals, now: Ints | None
+) -> tuple[Ints, Ints]:
+    """When the hole of each group opened, and how often it was reported; `NEVER` where there is none.
+
+    It opens at the arrival after which something waits and `next` is missing: the later of the first
+    one that waits and the last one that set something free; anew whenever `next` has moved.
+    """
+    groups, count = state.groups, len(state)
+    none = len(arrivals)
+    first_wait = np.full(count, none, np.int64)
+    np.minimum.at(first_wait, waiting, place)
+    last_move = np.full(count, -1, np.int64)
+    last_move[left] = moment  # ascends within a group
+    moved = np.zeros(count, np.bool_)
+    moved[left] = True
+    if now is not None:
+        moved[:] = True
+    opened = np.maximum(first_wait, last_move)
+    has_hole = np.zeros(count, np.bool_)
+    has_hole[waiting] = True
+    at = _at(arrivals.time, np.minimum(opened, none - 1))
+    if now is not None:
+        at = np.where(opened >= 0, at, now)
+    fresh = has_hole & (moved | (groups.since == NEVER))
+    since = np.where(fresh, at, np.where(has_hole, groups.since, NEVER))
+    return since, np.where(has_hole & ~fresh, groups.reports, 0)
+
+
+def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After an operator's action: late ones leave, then what may, and the clocks of the holes begin anew."""
+    state, late = free_late(state, now)
+    state = state.with_groups(clock=np.maximum(state.groups.clock, now))
+    before = np.full(len(state.held), -1, np.int64)
+    state, released = release(policy, state, before, Arrivals.empty(), now=now)
+    return state, Decided.concat([late, released.with_columns(moment=now[released.group])]), no_events()
+
+
+def due(policy: Standard, state: State) -> Ints:
+    """When each group's next report is due; `FOREVER` where no clock runs."""
+    groups = state.groups
+    if policy.hole_timeout is None:
+        return np.full(len(state), FOREVER, np.int64)
+    running = (groups.since != NEVER) & (groups.reports <= policy.hole_retries)
+    return np.where(running, groups.since + (groups.reports + 1) * micros(policy.hole_timeout), FOREVER)
+
+
+def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Fires what is due at or before `until` (a moment for each group).
+
+    One call does what any number of smaller ones would: the k-th hole of a group that skips is due k full
+    periods after the first, so how many fire is a division.
+    """
+    groups = state.groups
+    late = due(policy, state) <= until
+    if not late.any():
+        return state, no_messages(), no_events()
+    timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 1
+    elapsed = np.where(late, until - np.where(late, groups.since, 0), 0)
+    if policy.on_hole == "wait":
+        return _report(policy, state, np.where(late, np.minimum(elapsed // timeout, total), groups.reports), timeout)
+    return _skip(policy, state, late, elapsed, timeout, total)
+
+
+def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tuple[State, Decided, Events]:
+    """Reports overdue holes that nobody skips; with the last report the group is timed out."""
+    groups = state.groups
+    rows, nth = expand(np.maximum(reports - groups.reports, 0))
+    _, first, last = holes(policy, state)
+    at = groups.since[rows] + (groups.reports[rows] + nth + 1) * timeout
+    overdue = Events.of(EventKind.HOLE_OVERDUE, rows, first[rows], last[rows], at)
+    done = (reports > policy.hole_retries) & (reports > groups.reports)
+    ended = np.flatnonzero(done)
+    timed_out = Events.of(
+        EventKind.TIMED_OUT, ended, first[ended], last[ended], groups.since[ended] + reports[ended] * timeout
+    )
+    clock = np.where(reports > groups.reports, np.maximum(groups.clock, groups.since + reports * timeout), groups.clock)
+    return state.with_groups(reports=reports, clock=clock), no_messages(), Events.concat([overdue, timed_out])
+
+
+def _skip(
+    policy: Standard, state: State, late: Bools, elapsed: Ints, timeout: int, total: int
+) -> tuple[State, Decided, Events]:
+    """Skips holes whose last report is due, as many of each group as fit into the time that has passed."""
+    groups, held, step = state.groups, state.held, policy.increment
+    period = timeout * total
+    starts = first_per_group(held.group)
+    starts[1:] |= held.sequence[1:] != held.sequence[:-1] + step
+    run = np.cumsum(starts) - 1
+    heads = np.flatnonzero(starts)
+    owner = held.group[heads]
+    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
+    tails = np.append(heads[1:], len(held)) - 1
+    before = np.where(nth == 0, groups.next[owner], held.sequence[tails[np.maximum(np.arange(len(heads)) - 1, 0)]] + step)
+    end = held.sequence[heads] - step
+
+    runs = np.bincount(owner, minlength=len(state))
+    skips = np.where(late, np.minimum(elapsed // period, runs), 0)
+    gone = nth < skips[owner]
+    when = groups.since[owner] + (nth + 1) * period
+
+    out = gone[run] if len(held) else np.zeros(0, np.bool_)
+    leaving = held.take(out)
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.NONE,
+        when[run[out]],
+        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+    )
+    moved, remain = skips > 0, runs > skips
+    since = np.where(moved, np.where(remain, groups.since + skips * period, NEVER), groups.since)
+    reports = np.where(late & remain, (elapsed - skips * period) // timeout, np.where(moved, 0, groups.reports))
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence
+    following = np.where(moved, last + step, groups.next)
+    fired = np.where(remain, since + reports * timeout, groups.since + skips * period)
+    after = State(
+        groups.with_columns(
+            next=following,
+            last=last,
+            ordinal=groups.ordinal + np.bincount(leaving.group, minlength=len(state)),
+            since=since,
+            reports=reports,
+            clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
+        ),
+        held.take(~out),
+        state.skipped.add(Ranges(owner[gone], before[gone], end[gone])),
+    )
+    already = np.where(nth == 0, groups.reports[owner], 0)
+    told = np.where(gone, total, np.where(nth == skips[owner], reports[owner], 0)) - already
+    told = np.where(late[owner], np.maximum(told, 0), 0)
+    rows, k = expand(told)
+    overdue = Events.of(
+        EventKind.HOLE_OVERDUE,
+        owner[rows],
+        before[rows],
+        end[rows],
+        groups.since[owner[rows]] + nth[rows] * period + (already[rows] + k + 1) * timeout,
+    )
+    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
+    opened = (nth > 0) & (nth <= skips[owner])
+    opening = Events.of(
+        EventKind.HOLE_OPENED, owner[opened], before[opened], end[opened], groups.since[owner[opened]] + nth[opened] * period
+    )
+    return after, released, Events.concat([overdue, skipped, opening])
+
+
+def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
+    """Which groups have a hole, and its first and last number."""
+    held = state.held.take(~state.held.late)
+    rows = np.flatnonzero(first_per_group(held.group)) if len(held) else empty_ints()
+    last = empty_ints(len(state))
+    has = np.zeros(len(state), np.bool_)
+    last[held.group[rows]] = held.sequence[rows] - policy.increment
+    has[held.group[rows]] = True
+    first = state.groups.next
+    return has & (last >= first) & (state.groups.since != NEVER), first, last
+
+
+def events_between(policy: Standard, before: State, after: State) -> Events:
+    """What a call did to holes: filled those whose `next` has moved, opened those that are new."""
+    was, was_first, was_last = holes(policy, before)
+    is_, is_first, is_last = holes(policy, after)
+    same = was & is_ & (was_first == is_first)
+    filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
+    opened = np.flatnonzero(is_ & ~same)
+    clock = after.groups.clock
+    return Events.concat(
+        [
+            Events.of(EventKind.HOLE_FILLED, filled, was_first[filled], was_last[filled], clock[filled]),
+            Events.of(EventKind.HOLE_OPENED, opened, is_first[opened], is_last[opened], after.groups.since[opened]),
+        ]
+    )

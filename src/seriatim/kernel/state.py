@@ -1,0 +1,242 @@
+"""What is remembered of the groups of one queue, as columns.
+
+Owns the layout and how states are cut apart and put together; the rules that read and write it are
+in the module of each policy. A group is named by its row number here; which key that is, the engine knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, order_by, order_by_group, search_within, spans
+from seriatim.kernel.time import NEVER
+
+__all__ = ["NOTHING", "Flag", "Groups", "Held", "Ranges", "State"]
+
+#: No number yet: below every sequence.
+NOTHING = -(2**63)
+
+
+class Flag(IntFlag):
+    """The facts about a group that are either so or not."""
+
+    BEGUN = 1
+    CLOSED = 2
+    COMPLETE = 4
+    SUSPENDED = 8
+    FAULTED = 16
+    FIXED = 32
+
+    @classmethod
+    def stopping(cls) -> int:
+        """While one of these holds nothing leaves."""
+        return int(cls.CLOSED | cls.SUSPENDED | cls.FAULTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(Columns):
+    """A row a group.
+
+    * `flags`: see `Flag`.
+    * `first`: `Standard`: the group's first number.
+    * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest released in an earlier
+      round; what is below it is late.
+    * `mark`: `BestEffort`: the highest of the round, once `FIXED`. `UnitOfWork`: the size, 0 while nobody told it.
+    * `last`: the last sequence that left, `NOTHING` before.
+    * `ordinal`: how many have left.
+    * `since`: when the running clock began (hole, round or set), `NEVER` if none runs.
+    * `reports`: `Standard`: how often the hole has been reported overdue.
+    * `clock`: the latest moment that this group has seen.
+    """
+
+    flags: Ints
+    first: Ints
+    next: Ints
+    mark: Ints
+    last: Ints
+    ordinal: Ints
+    since: Ints
+    reports: Ints
+    clock: Ints
+
+    def has(self, flag: int) -> Bools:
+        """Which groups have the flag, or one of them."""
+        return (self.flags & flag) != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Columns):
+    """Messages taken in and not decided, sorted by group and sequence, equal ones in order of arrival.
+
+    `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
+    ``late="suspend"``. `waits`: came after its round was fixed and belongs to the next one.
+    """
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+    late: Bools
+    waits: Bools
+
+    @classmethod
+    def empty(cls) -> Held:
+        """None held."""
+        none = empty_ints()
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges(Columns):
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number."""
+
+    group: Ints
+    first: Ints
+    last: Ints
+
+    #: How many are remembered of each group.
+    KEPT: ClassVar[int] = 64
+
+    def contain(self, group: Ints, sequence: Ints) -> Bools:
+        """Which of the numbers lie in a range of their group."""
+        if not len(self) or not len(group):
+            return np.zeros(len(group), np.bool_)
+        starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
+        at = search_within(self.last, starts, ends, sequence)
+        found = at < ends
+        found[found] = self.first[at[found]] <= sequence[found]
+        return found
+
+    def add(self, more: Ranges) -> Ranges:
+        """With further ranges, of each group the last ones kept."""
+        if not len(more):
+            return self
+        both = Ranges.concat([self, more])
+        both = both.take(order_by(both.group, both.first))
+        _, ends = spans(both.group, int(both.group[-1]) + 1)
+        return both.take(ends[both.group] - np.arange(len(both)) <= self.KEPT)
+
+    def below(self, group: int, number: int) -> Ranges:
+        """What is left of one group's ranges below a number; other groups' are untouched."""
+        mine = self.group == group
+        kept = self.take(~mine | (self.first < number))
+        mine = kept.group == group
+        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
+
+
+Rows = TypeVar("Rows", Held, Ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The groups of one queue, what they hold, and which numbers they skipped."""
+
+    groups: Groups
+    held: Held
+    skipped: Ranges
+
+    @classmethod
+    def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
+        """So many groups that have seen nothing; `first` is their first number, `size` that of their sets."""
+        numbers = np.full(groups, first, np.int64) if isinstance(first, int) else first
+        none = empty_ints(groups)
+        return cls(
+            Groups(
+                flags=np.full(groups, flags, np.int64),
+                first=numbers,
+                next=numbers,
+                mark=np.full(groups, size, np.int64),
+                last=np.full(groups, NOTHING, np.int64),
+                ordinal=none,
+                since=np.full(groups, NEVER, np.int64),
+                reports=none,
+                clock=np.full(groups, NEVER, np.int64),
+            ),
+            Held.empty(),
+            Ranges(empty_ints(), empty_ints(), empty_ints()),
+        )
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def with_groups(self, **columns: Ints) -> State:
+        """The same state with some columns of its groups exchanged."""
+        return State(self.groups.with_columns(**columns), self.held, self.skipped)
+
+    def stopped(self) -> Bools:
+        """The groups that nothing leaves."""
+        return self.groups.has(Flag.stopping())
+
+    def select(self, rows: Ints) -> State:
+        """The state of some groups, renumbered from 0 in the order of `rows`, which ascend."""
+        new = np.full(len(self.groups), -1, np.int64)
+        new[rows] = np.arange(len(rows))
+        held, skipped = new[self.held.group], new[self.skipped.group]
+        return State(
+            self.groups.take(rows),
+            self.held.with_columns(group=held).take(held >= 0),
+            self.skipped.with_columns(group=skipped).take(skipped >= 0),
+        )
+
+    def replace(self, rows: Ints, part: State) -> State:
+        """With the state of some groups exchanged: what `select` of the same `rows` gave, worked on."""
+        gone = np.zeros(len(self.groups), np.bool_)
+        gone[rows] = True
+        columns = {}
+        for name, old, new in zip(
+            Groups.__slots__, _columns(self.groups), _columns(part.groups), strict=True
+        ):
+            columns[name] = column = old.copy()
+            column[rows] = new
+        return State(
+            Groups(**columns),
+            _merge(self.held, gone, part.held, rows),
+            _merge(self.skipped, gone, part.skipped, rows),
+        )
+
+    def append(self, more: State) -> State:
+        """With further groups behind these."""
+        return State.join([self, more])
+
+    @classmethod
+    def join(cls, parts: Sequence[State]) -> State:
+        """The groups of all parts, renumbered in that order."""
+        offsets = np.cumsum([0] + [len(part) for part in parts])
+        return cls(
+            Groups.concat([part.groups for part in parts]),
+            Held.concat([p.held.with_columns(group=p.held.group + at) for p, at in zip(parts, offsets, strict=False)]),
+            Ranges.concat(
+                [p.skipped.with_columns(group=p.skipped.group + at) for p, at in zip(parts, offsets, strict=False)]
+            ),
+        )
+
+    def split(self) -> list[State]:
+        """A state for each group."""
+        count = len(self)
+        held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
+        return [
+            State(
+                self.groups.take(np.arange(row, row + 1)),
+                _alone(self.held, held[0][row], held[1][row]),
+                _alone(self.skipped, skipped[0][row], skipped[1][row]),
+            )
+            for row in range(count)
+        ]
+
+
+def _columns(table: Columns) -> list[Ints]:
+    return [getattr(table, name) for name in table.__slots__]
+
+
+def _alone(table: Rows, start: int, end: int) -> Rows:
+    rows = table.take(slice(start, end))  # type: ignore[arg-type]
+    return rows.with_columns(group=np.zeros(len(rows), np.int64))
+
+
+def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
+    return both.take(order_by_group(both.group))

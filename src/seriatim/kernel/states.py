@@ -1,0 +1,93 @@
+"""The states of a group, and which action fits which: the table that code, operators and docs share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from seriatim.errors import ActionRefused
+from seriatim.kernel.state import Flag
+
+__all__ = ["ALLOWED", "Action", "GroupState", "allowed_in", "require", "shown_state"]
+
+
+class GroupState(StrEnum):
+    """What a group shows: the first that applies, in this order."""
+
+    CLOSED = "closed"
+    SUSPENDED = "suspended"
+    FAULTED = "faulted"
+    LOCKED = "locked"
+    TIMED_OUT = "timed_out"
+    WAITING = "waiting"
+    READY = "ready"
+
+
+class Action(StrEnum):
+    """What an operator may do to a group."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RETRY = "retry"
+    SKIP_MESSAGE = "skip_message"
+    SKIP_HOLE = "skip_hole"
+    RESET = "reset"
+    ABORT = "abort"
+    CLOSE = "close"
+    REQUEUE = "requeue"
+
+
+_ALL = frozenset(GroupState)
+
+#: In which states an action is allowed. `suspend` of a locked group is obeyed at the end of the turn.
+#: `skip_message` fits a suspended group only where a late message suspended it.
+ALLOWED: dict[Action, frozenset[GroupState]] = {
+    Action.SUSPEND: _ALL - {GroupState.CLOSED},
+    Action.RESUME: frozenset({GroupState.SUSPENDED}),
+    Action.RETRY: frozenset({GroupState.FAULTED}),
+    Action.SKIP_MESSAGE: frozenset({GroupState.FAULTED, GroupState.SUSPENDED}),
+    Action.SKIP_HOLE: frozenset({GroupState.WAITING, GroupState.TIMED_OUT}),
+    Action.RESET: _ALL - {GroupState.LOCKED, GroupState.CLOSED},
+    Action.ABORT: _ALL - {GroupState.LOCKED},
+    Action.CLOSE: _ALL - {GroupState.LOCKED},
+    Action.REQUEUE: _ALL - {GroupState.CLOSED},
+}
+
+
+def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked: bool = False) -> GroupState:
+    """The state of a group from its four facts.
+
+    Args:
+        flags: its `Flag` bits (closed, suspended, faulted).
+        hole: it waits for a missing number.
+        overdue: the last report about that hole is out, and nobody skips it.
+        locked: a worker has it.
+    """
+    facts = {
+        GroupState.CLOSED: bool(flags & Flag.CLOSED),
+        GroupState.SUSPENDED: bool(flags & Flag.SUSPENDED),
+        GroupState.FAULTED: bool(flags & Flag.FAULTED),
+        GroupState.LOCKED: locked,
+        GroupState.TIMED_OUT: hole and overdue,
+        GroupState.WAITING: hole,
+        GroupState.READY: True,
+    }
+    return next(state for state in GroupState if facts[state])
+
+
+def allowed_in(state: GroupState) -> list[Action]:
+    """The actions that a group in this state takes."""
+    return [action for action in Action if state in ALLOWED[action]]
+
+
+def require(action: Action, state: GroupState, group: str) -> None:
+    """Lets a fitting action pass.
+
+    Raises:
+        ActionRefused: names the state and the actions that are allowed in it.
+    """
+    if state not in ALLOWED[action]:
+        raise ActionRefused(
+            f"{action} doesn't fit a group that is {state}",
+            where=f"group {group!r}",
+            remedy=f"allowed now: {', '.join(allowed_in(state))}",
+        )

@@ -1,0 +1,48 @@
+"""Time in the kernel: int64 microseconds. Owns the conversion from what people write."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from seriatim.errors import UsageError
+
+__all__ = ["FOREVER", "NEVER", "micros", "seconds"]
+
+#: Later than every moment: what ``finish`` advances to. A quarter of the int64 range is left on
+#: either side, so that adding or subtracting a period or a timestamp of the year 1 can't overflow.
+FOREVER = 2**62
+#: No such moment: a clock that isn't running.
+NEVER = -(2**62)
+
+_UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
+
+
+def micros(value: float | str) -> int:
+    """Microseconds of a duration or a moment.
+
+    Args:
+        value: seconds as a number, or text such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
+
+    Raises:
+        UsageError: not a number, not finite, or an unknown unit.
+    """
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            raise UsageError(
+                f"{value!r} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"'
+            )
+        return round(float(match[1]) * _UNITS[match[2]])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UsageError(f"{value!r} is not a time", remedy="give seconds as a finite number")
+    result = round(value * 1_000_000)
+    if abs(result) > FOREVER:
+        raise UsageError(f"{value!r} seconds is out of range", remedy="give seconds, not microseconds")
+    return result
+
+
+def seconds(value: int) -> float:
+    """Seconds of a moment in microseconds."""
+    return value / 1_000_000

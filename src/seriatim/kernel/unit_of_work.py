@@ -1,0 +1,213 @@
+"""`UnitOfWork`: a set numbered from 1 that leaves when it is complete, all or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.columns import Bools, Ints, empty_ints, first_per_group, last_per_group, order_by, rank_in_group
+from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.state import Flag, Held, State
+from seriatim.kernel.time import FOREVER, NEVER, micros
+
+__all__ = ["due", "fire", "quiet", "settle", "take"]
+
+
+def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """Which arrivals can be taken in one go: no time-out can fire between them. Of each group a prefix."""
+    if not clocked or policy.timeout is None:
+        return np.ones(len(arrivals), np.bool_)
+    group = arrivals.group
+    first = first_per_group(group)
+    fresh = np.full(len(state), FOREVER, np.int64)
+    fresh[group[first]] = arrivals.time[first] + micros(policy.timeout)
+    limit = np.minimum(due(policy, state), fresh)
+    return (arrivals.time <= limit[group]) | first
+
+
+def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Takes in arrivals between which nothing fires (see `quiet`)."""
+    disposition, reason = _judge(state, arrivals)
+    state, outgrown = _learn_size(state, arrivals, disposition, reason)
+    held, position, twice = _collect(state.held, arrivals, disposition)
+    disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+
+    groups, group = state.groups, arrivals.group
+    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags[group] |= Flag.BEGUN
+    ends = np.flatnonzero(last_per_group(group))
+    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
+    began = np.full(len(state), NEVER, np.int64)
+    mine = np.flatnonzero(position >= 0)
+    mine = mine[np.argsort(-position[mine], kind="stable")]  # backwards, so that the earliest is written last
+    began[held.group[mine]] = arrivals.time[position[mine]]
+    since = np.where(groups.since == NEVER, began, groups.since)
+    since[state.stopped()] = NEVER
+    state = State(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
+
+    full = _complete(state) & ~state.stopped()
+    done = np.full(len(state), len(arrivals), np.int64)  # the arrival that completes the set
+    done[full] = -1
+    np.maximum.at(done, held.group, np.where(full[held.group], position, -1))
+    after = np.arange(len(arrivals)) > done[group]
+    disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
+    moment = np.zeros(len(state), np.int64)
+    moment[full] = arrivals.ref[done[full]]
+    state, released, closed = _leave(state, full, moment, clock)
+
+    aside = np.flatnonzero(disposition != Disposition.HELD)
+    others = arrivals.take(aside)
+    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    return state, Decided.concat([released, outgrown, decided]), closed
+
+
+def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
+    """Disposition and reason of each arrival as far as they don't depend on the others; else HELD."""
+    groups, group, sequence, size = state.groups, arrivals.group, arrivals.sequence, arrivals.size
+    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
+    reason = empty_ints(len(arrivals))
+
+    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where], reason[where] = what, why
+
+    said, known = size != NOT_SAID, groups.mark[group]
+    mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
+    mark(groups.has(Flag.CLOSED)[group], Disposition.LATE, Reason.GROUP_CLOSED)
+    mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
+    mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
+    mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
+    mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
+    mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+    return disposition, reason
+
+
+def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
+    """Takes the size from the first message that says so; what contradicts it from then on is invalid.
+
+    So is what was held above it before: it turns out to be no part of the set.
+    """
+    group = arrivals.group
+    unknown = state.groups.mark == 0
+    says = unknown[group] & (arrivals.size != NOT_SAID) & (disposition == Disposition.HELD)
+    if not says.any():
+        return state, no_messages()
+    _, _, twice = _collect(state.held, arrivals, disposition)
+    says[twice] = False
+    rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
+    teller = np.full(len(state), len(arrivals), np.int64)
+    teller[group[rows]] = rows
+    told = np.flatnonzero(teller < len(arrivals))
+    size = state.groups.mark.copy()
+    size[told] = arrivals.size[teller[told]]
+
+    def mark(where: Bools, why: Reason) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where], reason[where] = Disposition.INVALID, why
+
+    learns = unknown[group] & (size[group] > 0)
+    later = learns & (np.arange(len(arrivals)) > teller[group])
+    mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
+    mark(later & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
+    # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
+    _, _, twice = _collect(state.held, arrivals, disposition)
+    first = np.ones(len(arrivals), np.bool_)
+    first[twice] = False
+    mark(learns & first & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
+
+    held = state.held
+    over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
+    gone = held.take(over)
+    outgrown = Decided.of(
+        gone.group,
+        gone.sequence,
+        gone.ref,
+        Disposition.INVALID,
+        Reason.ABOVE_SIZE,
+        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
+    )
+    disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    return State(state.groups.with_columns(mark=size), held.take(~over), state.skipped), outgrown
+
+
+def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
+    """What is held with the arrivals that are still HELD, where those stand among the arrivals, and which repeat a number."""
+    rows = np.flatnonzero(disposition == Disposition.HELD)
+    new = arrivals.take(rows)
+    no = np.zeros(len(rows), np.bool_)
+    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no)])
+    position = np.concatenate([np.full(len(before), -1, np.int64), rows])
+    order = order_by(held.group, held.sequence)
+    held, position = held.take(order), position[order]
+    again = np.zeros(len(held), np.bool_)
+    again[1:] = (held.sequence[1:] == held.sequence[:-1]) & (held.group[1:] == held.group[:-1])
+    return held.take(~again), position[~again], position[again]
+
+
+def _complete(state: State) -> Bools:
+    """Which sets have all their numbers."""
+    count = np.bincount(state.held.group, minlength=len(state))
+    return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
+
+
+def _leave(state: State, full: Bools, moment: Ints, at: Ints) -> tuple[State, Decided, Events]:
+    """Lets complete sets go and closes their groups."""
+    groups, held = state.groups, state.held
+    out = full[held.group]
+    leaving = held.take(out)
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.NONE,
+        moment[leaving.group],
+        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+    )
+    rows = np.flatnonzero(full)
+    after = groups.with_columns(
+        flags=np.where(full, groups.flags | Flag.CLOSED | Flag.COMPLETE, groups.flags),
+        last=np.where(full, groups.mark, groups.last),
+        ordinal=np.where(full, groups.ordinal + groups.mark, groups.ordinal),
+        since=np.where(full, NEVER, groups.since),
+    )
+    return State(after, held.take(~out), state.skipped), released, Events.of(EventKind.CLOSED, rows, None, None, at[rows])
+
+
+def due(policy: UnitOfWork, state: State) -> Ints:
+    """When each group's set times out; `FOREVER` where no clock runs."""
+    if policy.timeout is None:
+        return np.full(len(state), FOREVER, np.int64)
+    since = state.groups.since
+    return np.where(since == NEVER, FOREVER, since + micros(policy.timeout))
+
+
+def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Sets aside what is held of sets that were not complete in time, and closes their groups."""
+    moments = due(policy, state)
+    ripe = moments <= until
+    if not ripe.any():
+        return state, no_messages(), no_events()
+    groups, held = state.groups, state.held
+    out = ripe[held.group]
+    gone = held.take(out)
+    dead = Decided.of(
+        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group]
+    )
+    rows = np.flatnonzero(ripe)
+    after = groups.with_columns(
+        flags=np.where(ripe, groups.flags | Flag.CLOSED, groups.flags),
+        since=np.where(ripe, NEVER, groups.since),
+        clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
+    )
+    closed = Events.of(EventKind.CLOSED, rows, None, None, moments[rows])
+    return State(after, held.take(~out), state.skipped), dead, closed
+
+
+def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a group was resumed: a set that is complete leaves, the clock of another one begins anew."""
+    remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
+    clock = np.maximum(state.groups.clock, now)
+    state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)
+    return _leave(state, _complete(state) & ~state.stopped(), now, clock)

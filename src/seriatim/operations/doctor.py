@@ -1,0 +1,192 @@
+"""Whether this machine can run pipelines: each thing looked at, what was found and what to do about it.
+
+Owns the questions and the bounds. It changes nothing and leaves nothing behind; Spark is started with the settings
+that a pipeline gets, so that an answer here is an answer there.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seriatim.errors import SeriatimError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Finding", "State", "examine"]
+
+_GIB = 2**30
+_LEAST_PYTHON = (3, 11)
+#: What pipelines need in this Python: the least version, and the first that doesn't work any more.
+_PACKAGES = (
+    ("pyspark", (4, 3), (4, 4)),
+    ("pandas", (2, 2), (3,)),
+    ("pyarrow", (18,), None),
+    ("protobuf", (5,), None),
+    ("numpy", (1, 26), None),
+)
+_FOLDER = Path(".seriatim")
+
+
+class State(StrEnum):
+    """How a finding is to be taken."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at.
+
+    Args:
+        name: what was looked at.
+        state: ok, warning (it works, but) or wrong (it won't work).
+        found: what was found, one line.
+        remedy: what to do; empty where nothing is.
+    """
+
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def examine(folder: Path = _FOLDER) -> Iterator[Finding]:
+    """Look at everything, the cheap things first; starts Spark unless something that it needs is wrong.
+
+    Args:
+        folder: where checkpoints will lie.
+    """
+    needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES), _tried("java", _java)]
+    yield from needed
+    yield _memory()
+    yield _writable(folder)
+    yield _disk(folder)
+    if any(finding.state is State.WRONG for finding in needed):
+        yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
+    else:
+        yield from _spark()
+
+
+def _tried(name: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except SeriatimError as error:
+        found = f"{error.what} ({error.where})" if error.where else error.what
+        return Finding(name, State.WRONG, found, error.remedy)
+    except ImportError as error:
+        return Finding(name, State.WRONG, f"not tried: {error}", "mend what is above first")
+
+
+def _python() -> Finding:
+    found = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] >= _LEAST_PYTHON:
+        return Finding("python", State.OK, found)
+    return Finding("python", State.WRONG, found, "use Python 3.11 or newer")
+
+
+def _package(name: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Finding:
+    bounds = f"{name}>={_dotted(least)}" + (f",<{_dotted(below)}" if below else "")
+    remedy = f'{sys.executable} -m pip install "{bounds}"'
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, State.WRONG, "not installed", remedy)
+    version = tuple(int(number) for number in re.findall(r"\d+", found)[:3])
+    fits = version >= least and (below is None or version < below)
+    return Finding(name, State.OK if fits else State.WRONG, found, "" if fits else remedy)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _java() -> Finding:
+    from seriatim.spark.session import find_java  # noqa: PLC0415 -- imports Spark, which may be missing
+
+    java = find_java()
+    return Finding("java", State.OK, f"{java.version} at {java.path}")
+
+
+def _memory() -> Finding:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")  # of a container; "max" where there is none
+    if limit.is_file() and (told := limit.read_text().strip()).isdigit():
+        memory = min(memory, int(told))
+    found = f"{memory / _GIB:.1f} GiB"
+    if memory >= 2 * _GIB:
+        return Finding("memory", State.OK, found)
+    return Finding("memory", State.WARNING, found, "Spark and its workers want 2 GiB or more")
+
+
+def _writable(folder: Path) -> Finding:
+    standing = _standing(folder)
+    try:
+        with tempfile.TemporaryFile(dir=standing):
+            return Finding("folder", State.OK, f"{folder} can be written")
+    except OSError as error:
+        remedy = "work in a folder that you may write to, or mend its permissions"
+        return Finding("folder", State.WRONG, f"{standing}: {error.strerror}", remedy)
+
+
+def _disk(folder: Path) -> Finding:
+    standing = _standing(folder)
+    free = shutil.disk_usage(standing).free
+    found = f"{free / _GIB:.1f} GiB free in {standing}"
+    if free >= 2 * _GIB:
+        return Finding("disk", State.OK, found)
+    state = State.WARNING if free >= _GIB // 4 else State.WRONG
+    return Finding("disk", state, found, "make room: checkpoints and delivered files grow")
+
+
+def _standing(folder: Path) -> Path:
+    """The folder, or the nearest thing above it that is there."""
+    return next(one for one in (folder, *folder.absolute().parents) if one.exists())
+
+
+def _spark() -> Iterator[Finding]:
+    from seriatim.spark.session import open_session  # noqa: PLC0415 -- heavy
+
+    try:
+        # Not stopped here: where one runs in this process already it is shared, and else it ends with the process.
+        session = open_session({"spark.master": "local[1]"})
+    except SeriatimError as error:
+        yield Finding("spark", State.WRONG, str(error), error.remedy)
+        return
+    yield Finding("spark", State.OK, f"{session.version} starts")
+    yield _workers(session)
+
+
+def _workers(session: Any) -> Finding:
+    """Run one function of ours in a worker, and ask which Python that is."""
+    try:
+        rows = session.range(1).mapInArrow(_whereabouts, "python string, version string").collect()
+    except Exception as error:  # noqa: BLE001 -- whatever goes wrong in there is the finding
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        remedy = f"set spark.pyspark.python to {sys.executable}"
+        return Finding("workers", State.WRONG, lines[-1] if lines else type(error).__name__, remedy)
+    python, version = rows[0]
+    found = f"{version} at {python}"
+    if version == platform.python_version():
+        return Finding("workers", State.OK, found)
+    return Finding("workers", State.WRONG, found, f"set spark.pyspark.python to {sys.executable}")
+
+
+def _whereabouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "version": [platform.python_version()]})

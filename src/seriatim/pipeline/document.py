@@ -1,0 +1,268 @@
+"""A YAML file as a tree that remembers where each thing stood. Owns reading; knows no key of a pipeline.
+
+Everything that is wrong goes to `Problems`, which collects, so that a file's faults are told all at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from seriatim.errors import DeclarationError
+
+__all__ = ["Items", "Place", "Problems", "Scalar", "Table", "Tree", "read"]
+
+_MOST_BYTES = 1_000_000
+# Aliases can make a small file stand for an endless one.
+_MOST_NODES = 100_000
+_DEEPEST = 32
+# A value may be a page long; the message that quotes it should not be.
+_LONGEST = 400
+
+_REFERENCE = re.compile(r"\$\$(?=\{)|\$\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A position in the file; line and column count from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value: text, number, true, false or nothing; ``written`` is how it stands in the file."""
+
+    place: Place
+    value: str | int | float | bool | None
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    place: Place
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A mapping from text; ``keys`` says where each key stood."""
+
+    place: Place
+    entries: Mapping[str, Tree]
+    keys: Mapping[str, Place]
+
+
+Tree = Scalar | Items | Table
+
+
+class Problems:
+    """The faults of one file, as they are found.
+
+    What ``${NAME}`` stood for may be a password: it is put back to ``${NAME}`` in every text.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._found: dict[tuple[Place, str], str] = {}
+        self._secrets: dict[str, str] = {}
+
+    def add(self, place: Place | None, what: str, remedy: str = "") -> None:
+        """Take a fault in; `place` None: the file as a whole."""
+        self._found.setdefault((place or Place(0, 0), what), remedy)
+
+    def conceal(self, value: str, reference: str) -> None:
+        """From now on show `reference` where `value` would stand."""
+        for shown in (value, repr(value)[1:-1]):
+            if shown:
+                self._secrets[shown] = reference
+
+    def found(self) -> list[DeclarationError]:
+        """All faults, in the order of the file."""
+        return [
+            DeclarationError(self._shown(what), where=self._where(place), remedy=self._shown(remedy))
+            for (place, what), remedy in sorted(self._found.items())
+        ]
+
+    def _where(self, place: Place) -> str:
+        return f"{self._file}:{place.line}:{place.column}" if place.line else str(self._file)
+
+    def _shown(self, text: str) -> str:
+        if self._secrets:
+            longest_first = sorted(self._secrets, key=len, reverse=True)
+            text = re.sub("|".join(map(re.escape, longest_first)), lambda match: self._secrets[match[0]], text)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def read(path: Path, problems: Problems, environment: Mapping[str, str] = os.environ) -> Table | None:
+    """The mapping in a YAML file, ``${NAME}`` replaced from `environment`; None where it can't be read."""
+    text = _text(path, problems)
+    if text is None:
+        return None
+    try:
+        tree = _parse(text, problems, environment)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problems.add(Place(line), f"the character #x{ord(text[error.position]):04x} is not allowed in YAML")
+    except MarkedYAMLError as error:
+        problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error))
+    except (YAMLError, RecursionError) as error:
+        problems.add(None, f"this is not YAML: {error}")
+    else:
+        if isinstance(tree, Table):
+            return tree
+        if tree is not None:
+            problems.add(tree.place, "a pipeline file is a mapping (name: …, receive: …, route: …)")
+    return None
+
+
+def _parse(text: str, problems: Problems, environment: Mapping[str, str]) -> Tree | None:
+    yaml = YAML(typ="safe", pure=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an anchor may be used again; it says nothing about the pipeline
+        root = yaml.compose(text)
+        if root is None:
+            problems.add(None, "the file is empty", "see docs/reference/pipeline-file.md for an example")
+            return None
+        return _Builder(yaml, problems, environment).tree(root)
+
+
+def _text(path: Path, problems: Problems) -> str | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        problems.add(None, "there is no such file")
+        return None
+    except OSError as error:
+        problems.add(None, f"the file can't be read: {error.strerror}")
+        return None
+    if len(content) > _MOST_BYTES:
+        problems.add(None, f"the file is larger than {_MOST_BYTES:,} bytes", "is this a pipeline file?")
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        problems.add(
+            Place(line, column), f"the byte 0x{content[error.start]:02x} is not UTF-8", "save the file as UTF-8"
+        )
+        return None
+
+
+def _mark(error: MarkedYAMLError) -> Place:
+    mark = error.problem_mark or error.context_mark
+    return Place(mark.line + 1, mark.column + 1) if mark else Place()
+
+
+def _reason(error: MarkedYAMLError) -> str:
+    return " ".join(str(error.problem or error.context or error).split())
+
+
+def _advice(error: MarkedYAMLError) -> str:
+    reason = _reason(error)
+    if "'\\t'" in reason:
+        return "YAML is indented with spaces, not with tabs"
+    if "mapping values are not allowed" in reason:
+        return "put text that contains ': ' in quotes, and check the indentation"
+    if "single document" in str(error.context):
+        return "one file holds one pipeline"
+    return ""
+
+
+class _Builder:
+    """Turns ruamel's nodes into a tree."""
+
+    def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str]) -> None:
+        self._yaml = yaml
+        self._problems = problems
+        self._environment = environment
+        self._nodes = 0
+
+    def tree(self, node: Node, depth: int = 0) -> Tree | None:
+        place = _place(node)
+        self._nodes += 1
+        if self._nodes > _MOST_NODES or depth > _DEEPEST:
+            raise YAMLError("aliases or nesting make it too large")
+        if isinstance(node, MappingNode):
+            return self._table(node, place, depth)
+        if isinstance(node, SequenceNode):
+            items = (self.tree(item, depth + 1) for item in node.value)
+            return Items(place, tuple(item for item in items if item is not None))
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, place)
+        raise YAMLError("it has something that is no mapping, list or value")
+
+    def _table(self, node: MappingNode, place: Place, depth: int) -> Table:
+        entries: dict[str, Tree] = {}
+        keys: dict[str, Place] = {}
+        for key_node, value_node in node.value:
+            key_place = _place(key_node)
+            if not isinstance(key_node, ScalarNode):
+                self._problems.add(key_place, "a key must be text")
+                continue
+            key = key_node.value
+            if key in keys:
+                self._problems.add(key_place, f"{key!r} is given twice", f"it stands in line {keys[key].line} already")
+                continue
+            keys[key] = key_place
+            value = self.tree(value_node, depth + 1)
+            if value is not None:
+                entries[key] = value
+        return Table(place, entries, keys)
+
+    def _scalar(self, node: ScalarNode, place: Place) -> Scalar | None:
+        tag = str(node.tag or "")
+        if tag.startswith("!"):
+            self._problems.add(place, f"the tag {tag} is not known", "write plain values")
+            return None
+        value = node.value
+        if tag.endswith((":int", ":float", ":bool", ":null")):
+            value = self._constructed(node, place)
+        elif "${" in value:
+            value = self._resolved(value, place)
+        return Scalar(place, value, node.value)
+
+    def _constructed(self, node: ScalarNode, place: Place) -> int | float | bool | str | None:
+        try:
+            value: int | float | bool | None = self._yaml.constructor.construct_object(node)
+        except (ValueError, KeyError):
+            self._problems.add(place, f"{node.value!r} is not what its tag says")
+            return str(node.value)
+        return value
+
+    def _resolved(self, text: str, place: Place) -> str:
+        def value_of(match: re.Match[str]) -> str:
+            name = match[1]
+            if name is None:  # $${ stands for ${
+                return "$"
+            if not _NAME.fullmatch(name):
+                self._problems.add(
+                    place, f"{match[0]!r} doesn't name an environment variable", "write $${ for a plain ${"
+                )
+            elif name not in self._environment:
+                self._problems.add(place, f"the environment variable {name} is not set")
+            else:
+                self._problems.conceal(self._environment[name], match[0])
+                return self._environment[name]
+            return match[0]
+
+        return _REFERENCE.sub(value_of, text)
+
+
+def _place(node: Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)

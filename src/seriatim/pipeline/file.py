@@ -1,0 +1,139 @@
+"""Reading a pipeline file: from YAML to a `Pipeline`, or to the list of everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from seriatim.errors import DeclarationError
+from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.document import Problems, read
+from seriatim.pipeline.paths import Paths
+from seriatim.pipeline.receive import LATER, Properties, receive
+from seriatim.pipeline.route import require_property, route
+from seriatim.pipeline.section import Section
+
+__all__ = ["check", "load"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_MOST_BUCKETS = 10_000
+
+
+def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
+    """The pipeline that a file declares.
+
+    Args:
+        path: the file. Relative paths in it are relative to the current directory.
+        environment: where ``${NAME}`` is looked up.
+
+    Raises:
+        DeclarationError: the file is wrong. Several faults are told in one error, a line each.
+    """
+    pipeline, faults = _read(Path(path), environment)
+    if pipeline is not None and not faults:
+        return pipeline
+    if len(faults) == 1:
+        raise faults[0]
+    listed = "".join(f"\n  {fault}" for fault in faults)
+    raise DeclarationError(f"the file has {len(faults)} faults:{listed}", where=str(path))
+
+
+def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list[DeclarationError]:
+    """Everything that is wrong with a file, in the order of its lines; empty if it can be run."""
+    return _read(Path(path), environment)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    kind: Literal["processing", "event"]
+    time: str | None
+    watermark_s: float
+    arrival: str | None
+
+
+def _read(path: Path, environment: Mapping[str, str]) -> tuple[Pipeline | None, list[DeclarationError]]:
+    problems = Problems(path)
+    table = read(path, problems, environment)
+    if table is None:
+        return None, problems.found()
+    pipeline = _pipeline(Section(table, problems), path)
+    return pipeline, problems.found()
+
+
+def _pipeline(section: Section, path: Path) -> Pipeline | None:
+    paths = Paths()
+    name = _name(section)
+    checkpoint = _checkpoint(section, name)
+    received, properties = receive(section, paths)
+    routed = route(section, properties, paths)
+    set_aside = paths.written(section, "set_aside")
+    trigger_s = section.duration_s("trigger")
+    clock = _clock(section, properties)
+    buckets = section.whole("buckets", 1, _MOST_BUCKETS)
+    spark = _spark(section)
+    section.finish(LATER)
+    if name is None or checkpoint is None:
+        return None
+    paths.finish(checkpoint, section)
+    return Pipeline(
+        name=name,
+        checkpoint=checkpoint,
+        receive=received,
+        route=routed,
+        trigger_s=1.0 if trigger_s is None else trigger_s,
+        clock=clock.kind,
+        time=clock.time,
+        watermark_s=clock.watermark_s,
+        arrival=clock.arrival,
+        buckets=buckets,
+        set_aside=set_aside,
+        spark=spark,
+        source_file=path,
+    )
+
+
+def _name(section: Section) -> str | None:
+    name = section.text("name", required=True)
+    if name is None or _NAME.fullmatch(name):
+        return name
+    rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit, at most 128"
+    section.fault("name", f"{name!r} can't be a pipeline's name", rule)
+    return None
+
+
+def _checkpoint(section: Section, name: str | None) -> Path | None:
+    # Not one of the ports: what lies in it and beside it is compared when all of them are known.
+    if section.has("checkpoint"):
+        return Paths().written(section, "checkpoint")
+    return Path(".seriatim") / "pipelines" / name if name else None
+
+
+def _clock(section: Section, properties: Properties) -> _Clock:
+    kind = section.choice("clock", ("event", "processing"))
+    time, arrival = section.text("time"), section.text("arrival")
+    watermark_s = section.duration_s("watermark")
+    if arrival is not None:
+        require_property(section, "arrival", arrival, properties)
+    if kind == "event":
+        if time is None and not section.has("time"):
+            section.fault("clock", "clock: event needs time, the property with each message's time", "add time: …")
+        if time is not None:
+            require_property(section, "time", time, properties, ("timestamp",))
+        return _Clock("event", time, watermark_s or 0.0, arrival)
+    for key in ("time", "watermark"):
+        if section.has(key) and (kind == "processing" or not section.has("clock")):
+            section.fault(key, f"{key} is for clock: event, and the clock is processing", "add clock: event")
+    return _Clock("processing", None, 0.0, arrival)
+
+
+def _spark(section: Section) -> Mapping[str, str]:
+    conf = section.options("spark")
+    table = section.section("spark") if conf else None
+    for key in conf:
+        if table is not None and not key.startswith("spark."):
+            table.problems.add(table.key_place(key), f"{key!r} is not a Spark setting", f"did you mean 'spark.{key}'?")
+    return conf

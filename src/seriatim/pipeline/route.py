@@ -1,0 +1,192 @@
+"""The ``route`` part of a pipeline file: destinations, how each is ordered and where it is delivered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from seriatim.errors import PolicyError, UsageError
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
+from seriatim.pipeline.declaration import Deliver, Destination, StartFrom
+from seriatim.pipeline.paths import Paths, file_format
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.receive import LATER, Properties
+from seriatim.pipeline.section import Section, likely
+
+__all__ = ["require_property", "route"]
+
+_POLICIES: Mapping[str, type[Policy]] = {
+    kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
+}
+# Properties that every message has without being promoted.
+_OWN = {"location": "string", "message_id": "string", "type": "string"}
+
+
+def route(pipeline: Section, properties: Properties, paths: Paths) -> tuple[Destination, ...]:
+    """Read all destinations."""
+    destinations: list[Destination] = []
+    names: set[str] = set()
+    for section in pipeline.sections("route"):
+        name = section.text("to", required=True)
+        if name is not None and name in names:
+            section.fault("to", f"destination {name!r} is given twice", "one destination has one policy and one port")
+        names.add(name or "")
+        _where(section)
+        ordering = _resequence(section, name, properties, paths)
+        port = _deliver(section, paths)
+        section.finish(LATER)
+        if ordering is not None and port is not None:
+            queue, start_from = ordering
+            destinations.append(Destination(queue, port, "TRUE", start_from))
+    return tuple(destinations)
+
+
+def require_property(
+    section: Section, key: str, name: str, properties: Properties, types: tuple[str, ...] = ()
+) -> None:
+    """Report a property that isn't promoted everywhere, or not with one of `types`."""
+    found = _OWN.get(name) or properties.type_of(name)
+    if found is None:
+        if properties.whole:
+            what = f"{section.full(key)}: no location promotes a property {name!r}"
+            section.fault(key, what, likely(name, properties.names()) or "promote it under receive")
+        return
+    if types and found not in types:
+        what = f"{section.full(key)}: {name!r} is {found}, but has to be {' or '.join(types)}"
+        section.fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
+    lacking = [] if name in _OWN else properties.without(name)
+    if lacking:
+        section.fault(
+            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there too"
+        )
+
+
+def _where(section: Section) -> None:
+    written = section.plain("where")
+    if written is None or written is True or (isinstance(written, str) and written.strip().upper() == "TRUE"):
+        return
+    what = f"{section.full('where')}: filters are not available in this version"
+    section.fault("where", what, "write TRUE or leave it out: every message goes to every destination")
+
+
+def _deliver(section: Section, paths: Paths) -> Deliver | None:
+    port = section.section("deliver", required=True)
+    if port is None:
+        return None
+    if port.has("queue"):
+        what = f"{port.full('queue')} (a queue of the message box) is not available in this version"
+        port.fault("queue", what, "deliver to files: {format: json, path: out/…}")
+        return None
+    kind = file_format(port)
+    path = paths.written(port, "path", required=True)
+    options = port.options("options")
+    port.finish()
+    return Deliver(kind, path, options) if kind and path else None
+
+
+def _resequence(
+    destination: Section, name: str | None, properties: Properties, paths: Paths
+) -> tuple[Queue, StartFrom | None] | None:
+    section = destination.section("resequence", required=True)
+    if section is None:
+        return None
+    kind = _POLICIES.get(section.choice("policy", _POLICIES, required=True) or "")
+    group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
+    policy = _policy(section, kind) if kind else None
+    start_from = _start_from(section, paths)
+    if kind is None:
+        _any_parameter(section)
+    section.finish(LATER)
+    if kind is None:
+        return None
+    _check_columns(section, kind, policy, group, sequence, properties)
+    if start_from is not None and kind is not Standard:
+        section.fault("start_from", f"{kind.name} has no first number", "start_from goes with policy: standard")
+    if policy is None or name is None:
+        return None
+    try:
+        return Queue(name, policy, group, sequence, default_group), start_from
+    except UsageError as error:
+        section.fault("policy", error.what, error.remedy)
+        return None
+
+
+def _check_columns(
+    section: Section,
+    kind: type[Policy],
+    policy: Policy | None,
+    group: str | None,
+    sequence: str | None,
+    properties: Properties,
+) -> None:
+    if group is not None:
+        require_property(section, "group", group, properties)
+    if sequence == "ticket":
+        section.fault("sequence", "tickets are not available in this version", "name a promoted property")
+    elif sequence is not None and kind not in (Fifo, Unordered):
+        by_time = isinstance(policy, BestEffort) and policy.by == "time"
+        if policy is not None:
+            require_property(section, "sequence", sequence, properties, ("timestamp",) if by_time else ("long",))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
+        require_property(section, "size", policy.size, properties, ("long",))
+
+
+def _policy(section: Section, kind: type[Policy]) -> Policy | None:
+    """The policy with the parameters that stand in `section`; each wrong one is reported where it stands."""
+    known = [field.name for field in fields(kind)]
+    _foreign_parameters(section, kind, known)
+    parameters: dict[str, Any] = {
+        key: value for key in known if section.has(key) and (value := section.plain(key)) is not None
+    }
+    faultless = True
+    while True:
+        try:
+            policy = policy_from(kind.name, **parameters)
+        except PolicyError as error:
+            blamed = _blamed(error, parameters)
+            section.fault(blamed or "policy", error.what, error.remedy)
+            if blamed is None:
+                return None
+            faultless = False
+            del parameters[blamed]
+        else:
+            return policy if faultless else None
+
+
+def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
+    words = re.findall(r"\w+", error.what)
+    return next((word for word in words if word in parameters), None)
+
+
+def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:
+    """Ask for the parameters of this policy, and tell those of another from unknown keys."""
+    for key in known:
+        section.known(key)
+    for key in section.names():
+        owners = [name for name, other in _POLICIES.items() if key in {field.name for field in fields(other)}]
+        if key not in known and owners:
+            section.known(key)
+            what = f"{kind.name} takes no {key}"
+            section.problems.add(
+                section.key_place(key), what, f"{' and '.join(owners)} {'do' if owners[1:] else 'does'}"
+            )
+
+
+def _any_parameter(section: Section) -> None:
+    """Without a policy nobody can say which parameters fit: allow those of all."""
+    for kind in _POLICIES.values():
+        for field in fields(kind):
+            section.known(field.name)
+
+
+def _start_from(section: Section, paths: Paths) -> StartFrom | None:
+    start_from = section.section("start_from")
+    if start_from is None:
+        return None
+    kind = file_format(start_from)
+    path = paths.file(start_from, "path")
+    group, following = start_from.text("group"), start_from.text("next")
+    start_from.finish()
+    return StartFrom(kind, path, group or "group", following or "next") if kind and path else None

@@ -1,0 +1,59 @@
+"""Why a query failed, in a line or two: the worker's own words out of a trace of the JVM."""
+
+from __future__ import annotations
+
+import re
+
+from seriatim import errors
+from seriatim.errors import SeriatimError
+
+__all__ = ["cause_of"]
+
+_TRACEBACK = "Traceback (most recent call last):"
+# "module.Class: text" where a Python traceback ends; frames are indented.
+_RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+)(?:: (.*))?$")
+_CAUSED = re.compile(r"^(?:Caused by: |.*terminated with exception: )(.*)$", re.MULTILINE)
+_PREFIXED = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w+(?:Exception|Error): ")
+_MOST = 500
+
+
+def cause_of(error: BaseException) -> SeriatimError:
+    """The error to show for a failed query: an error of ours as it was raised, or its cause in a line.
+
+    Args:
+        error: what Spark raised or reported.
+    """
+    if isinstance(error, SeriatimError):
+        return error
+    text = str(error).strip() or type(error).__name__
+    raised = _raised_in_python(text)
+    if raised is None:
+        return _failed(_raised_in_java(text))
+    kind, message = raised
+    ours = getattr(errors, kind, None)
+    if isinstance(ours, type) and issubclass(ours, SeriatimError):
+        return ours(message)
+    return _failed(f"{kind}: {message}" if message else kind)
+
+
+def _failed(what: str) -> SeriatimError:
+    shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
+    return SeriatimError(f"the query failed: {shown}", remedy="--verbose shows everything; the same start goes on where it was")
+
+
+def _raised_in_python(text: str) -> tuple[str, str] | None:
+    """The exception with which the innermost Python traceback ends."""
+    if _TRACEBACK not in text:
+        return None
+    for line in text.rsplit(_TRACEBACK, 1)[1].splitlines():
+        if line.strip() and not line.startswith((" ", "\t")):
+            match = _RAISED.match(line.strip())
+            return (match[1], (match[2] or "").strip()) if match else None
+    return None
+
+
+def _raised_in_java(text: str) -> str:
+    """The innermost cause that a JVM's trace names, else its first line."""
+    causes = [cause for cause in _CAUSED.findall(text) if cause.strip()]
+    first = next(line.strip() for line in text.splitlines() if line.strip())
+    return _PREFIXED.sub("", causes[-1] if causes else first)

@@ -1,0 +1,50 @@
+"""Buckets: the parts into which the groups of an operator are cut.
+
+A bucket is a key of Spark's state; it goes to the partition that Spark's hash of its id says. The ids are chosen so
+that this spreads evenly: with any number of partitions that divides the number of buckets, each gets as many.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+__all__ = ["DEFAULT_BUCKETS", "bucket_ids"]
+
+#: Enough for 16 cores, few enough that a small batch which touches them all is cheap.
+DEFAULT_BUCKETS = 16
+
+_MASK = 2**32 - 1
+
+
+@cache
+def _ids(buckets: int) -> tuple[int, ...]:
+    free = set(range(buckets))
+    ids = [0] * buckets
+    candidate = 0
+    while free:
+        place = _murmur3(candidate) % buckets
+        if place in free:
+            free.remove(place)
+            ids[place] = candidate
+        candidate += 1
+    return tuple(ids)
+
+
+def bucket_ids(buckets: int) -> list[int]:
+    """The id of each bucket: ids[b] is an int that Spark's hash sends to partition b of `buckets`."""
+    return list(_ids(buckets))
+
+
+def _murmur3(value: int, seed: int = 42) -> int:
+    """Spark's hash of an int (MurmurHash3 x86 32-bit by Austin Appleby, one 4-byte block), as a signed number."""
+
+    def rotate(x: int, by: int) -> int:
+        return ((x << by) | (x >> (32 - by))) & _MASK
+
+    block = rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    h = (rotate(seed ^ block, 13) * 5 + 0xE6546B64) & _MASK
+    h ^= 4
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK
+    h ^= h >> 16
+    return h - 2**32 if h >= 2**31 else h

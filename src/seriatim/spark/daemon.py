@@ -1,0 +1,18 @@
+"""The parent of Spark's Python workers, deaf to SIGINT.
+
+A terminal sends Ctrl-C to every process of its foreground group. The driver finishes the batch in hand
+then; workers that broke off would make it fail. Named by ``spark.python.daemon.module``.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from pyspark import daemon
+
+# PySpark's daemon gives its workers this handler after each fork.
+signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    daemon.manager()

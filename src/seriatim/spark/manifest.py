@@ -1,0 +1,30 @@
+"""The manifest of a checkpoint: which operator its state belongs to.
+
+Spark starts a renamed state variable empty without a word; so what makes a state unreadable by another declaration
+is written beside it, and compared before the first batch. Each bucket's state carries the same fingerprint, for
+queries that are started without a manifest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from seriatim.pipeline.queue import Queue
+
+__all__ = ["fingerprint", "identity"]
+
+
+def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
+    """What may not change as long as a checkpoint lives: the policies' parameters may, their kinds may not."""
+    return {
+        "buckets": buckets,
+        "clock": clock,
+        "queues": {queue.name: {"policy": queue.policy.name, "group": queue.group} for queue in queues},
+    }
+
+
+def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
+    """The identity as one short text that people can compare."""
+    return json.dumps(identity(queues, buckets, clock), sort_keys=True)

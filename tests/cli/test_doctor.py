@@ -1,0 +1,47 @@
+"""``seriatim doctor``: what it finds on a machine where things are missing. The whole of it runs with Spark elsewhere."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from seriatim.operations.doctor import State, examine
+
+
+def test_says_what_to_do_where_there_is_no_java(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    result = CliRunner().invoke(main, ["doctor", "--json"])
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    findings = {finding["name"]: finding for finding in told["findings"]}
+    assert told["ok"] is False
+    assert findings["java"]["state"] == "wrong"
+    assert "nowhere" in findings["java"]["found"]
+    assert "install" in findings["java"]["remedy"]
+    assert (findings["spark"]["state"], findings["spark"]["found"]) == ("wrong", "not tried")
+    assert findings["python"]["state"] == findings["pandas"]["state"] == "ok"
+
+
+def test_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert {finding.name for finding in examine()} >= {"python", "java", "memory", "folder", "disk", "spark"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_below_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    (tmp_path / "file").write_text("")
+    found = {finding.name: finding for finding in examine(tmp_path / "file" / ".seriatim")}
+    assert found["folder"].state is State.WRONG
+    assert found["folder"].remedy
+
+
+def test_the_workers_python_is_asked(spark):
+    from seriatim.operations.doctor import _workers
+
+    finding = _workers(spark)
+    assert finding.state is State.OK, finding

@@ -1,0 +1,186 @@
+"""What an operator does to a group. For engines that take actions."""
+
+from __future__ import annotations
+
+from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
+from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of
+
+_RULE = "group states and actions"
+
+ACTIONS = (
+    Case(
+        "suspended: taken in, nothing leaves; resumed: the run leaves",
+        _RULE,
+        Standard(),
+        (
+            at(0, "g", 1), Act("suspend", "g", 1), at(2, "g", 3, 2, 4, leaves={}), Act("resume", "g", 3),
+            at(4, "g", 5, leaves={"g": [5]}),
+        ),
+        released={"g": [1, 2, 3, 4, 5]},
+        states={"g": "ready"},
+    ),
+    Case(
+        "no clock runs while suspended, at resume it begins anew",
+        "Standard 5",
+        Standard(hole_timeout=100, on_hole="skip"),
+        (at(0, "g", 2), Act("suspend", "g", 90), Act("resume", "g", 500), later(599), at(599.5, "g", 1)),
+        released={"g": [1, 2], **CLOCK},
+        reports=(),
+    ),
+    Case(
+        "late ones that were held leave first, flagged, by arrival",
+        "Standard 4",
+        Standard(hole_timeout=100, on_hole="skip", late="suspend"),
+        (at(0, "g", 4), later(101), at(102, "g", 3, 5, 1), Act("resume", "g", 103), at(104, "g", 2)),
+        released={"g": [4, Late(3), Late(1), 5], **CLOCK},
+        held={"g": [2]},
+        states={"g": "suspended"},
+    ),
+    Case(
+        "late ones are skipped one by one, then the group goes on by itself",
+        "Standard 4",
+        Standard(hole_timeout=100, on_hole="skip", late="suspend"),
+        (
+            at(0, "g", 4), later(101), at(102, "g", 3, 5, 1),
+            Act("skip_message", "g", 103), Act("skip_message", "g", 104), Act("skip_message", "g", 105, refused=True),
+        ),
+        released={"g": [4, 5], **CLOCK},
+        dead={"g": [1, 3]},
+        states={"g": "ready"},
+    ),
+    Case(
+        "a hole is skipped in two parts",
+        _RULE,
+        Standard(),
+        (
+            at(0, "g", 5), Act("skip_hole", "g", 1, {"through": 2}), at(2, "g", 2, 3, leaves={"g": [3]}),
+            Act("skip_hole", "g", 3), at(4, "g", 4),
+        ),
+        released={"g": [3, 5]},
+        late={"g": [2, 4]},
+        reports=(("hole_skipped", "g", 1, 2), ("hole_skipped", "g", 4, 4)),
+    ),
+    Case(
+        "a timed-out hole is skipped",
+        _RULE,
+        Standard(hole_timeout=100),
+        (at(0, "g", 2, 4), later(101), Act("skip_hole", "g", 102), at(103, "g", 1)),
+        released={"g": [2], **CLOCK},
+        held={"g": [4]},
+        late={"g": [1]},
+        states={"g": "waiting"},
+    ),
+    Case(
+        "skipping where there is no hole, or beyond it, is refused",
+        _RULE,
+        Standard(increment=2),
+        (
+            at(0, "g", 1), Act("skip_hole", "g", 0, refused=True), at(1, "g", 9),
+            Act("skip_hole", "g", 2, {"through": 9}, refused=True),
+            Act("skip_hole", "g", 2, {"through": 4}, refused=True),
+            Act("skip_hole", "g", 2, {"through": 1}, refused=True),
+            Act("skip_hole", "g", 2, {"through": 7}),
+        ),
+        released={"g": [1, 9]},
+    ),
+    Case(
+        "reset forward: held below becomes late, what is passed over counts as skipped",
+        _RULE,
+        Standard(),
+        (at(0, "g", 1, 3, 10, 11), Act("reset", "g", 1, {"next": 10}), at(2, "g", 2, 3, 9, 1, 12)),
+        note="what was passed over reaches from 2 to 9",
+        released={"g": [1, 10, 11, 12]},
+        late={"g": [3, 2, 3, 9]},
+        duplicate={"g": [1]},
+    ),
+    Case(
+        "reset back: numbers from there are accepted again",
+        _RULE,
+        Standard(start=5),
+        (at(0, "g", 5, 6, 7), Act("reset", "g", 1, {"next": 3}), at(2, "g", 4, 5, 3, 6, 2)),
+        released={"g": [5, 6, 7, 3, 4, 5, 6]},
+        invalid={"g": [2]},
+    ),
+    Case(
+        "reset back into a skipped range: below it stays late",
+        _RULE,
+        Standard(),
+        (at(0, "g", 6), Act("skip_hole", "g", 1), Act("reset", "g", 2, {"next": 3}), at(3, "g", 2, 3, 4)),
+        released={"g": [6, 3, 4]},
+        late={"g": [2]},
+    ),
+    Case(
+        "reset off the step is refused",
+        _RULE,
+        Standard(start=1, increment=3),
+        (at(0, "g", 1), Act("reset", "g", 1, {"next": 3}, refused=True), at(2, "g", 4)),
+        released={"g": [1, 4]},
+    ),
+    Case(
+        "aborted: everything held is dead, next stays",
+        _RULE,
+        Standard(),
+        (at(0, "g", 1, 3, 4), Act("abort", "g", 1), at(2, "g", 3, 2)),
+        released={"g": [1, 2, 3]},
+        dead={"g": [3, 4]},
+    ),
+    Case(
+        "closed: what is held stays and can only be aborted, more is late",
+        _RULE,
+        Standard(),
+        (
+            at(0, "g", 1, 3), Act("close", "g", 1), at(2, "g", 2, 4, 1),
+            Act("suspend", "g", 3, refused=True), Act("resume", "g", 3, refused=True),
+            Act("close", "g", 3, refused=True), Act("reset", "g", 3, {"next": 3}, refused=True),
+            Act("skip_hole", "g", 3, refused=True),
+        ),
+        released={"g": [1]},
+        held={"g": [3]},
+        late={"g": [2, 4, 1]},
+        states={"g": "closed"},
+    ),
+    Case(
+        "closed, then aborted",
+        _RULE,
+        Standard(),
+        (at(0, "g", 3), Act("close", "g", 1), Act("abort", "g", 2)),
+        dead={"g": [3]},
+    ),
+    Case(
+        "resume fits a suspended group only",
+        _RULE,
+        Standard(),
+        (at(0, "g", 1), Act("resume", "g", 1, refused=True), Act("skip_message", "g", 1, refused=True)),
+        released={"g": [1]},
+    ),
+    Case(
+        "a suspended round begins anew at resume",
+        "BestEffort window",
+        BestEffort(window=100, buffer=0),
+        (
+            at(0, "g", 5), Act("suspend", "g", 50), at(60, "g", 4, 9), Act("resume", "g", 200), later(299),
+            at(299.5, "g", 1), at(301, "h", 1),
+        ),
+        released={"g": [1, 4, 5, 9]},
+        held={"clock": [1], "h": [1]},
+    ),
+    Case(
+        "by arrival: suspended ones leave at resume, by arrival",
+        "Fifo",
+        Fifo(),
+        (at(0, "g", 9), Act("suspend", "g", 1), at(2, "g", 3, 1, 2, leaves={}), Act("resume", "g", 3)),
+        released={"g": [9, 3, 1, 2]},
+    ),
+    Case(
+        "a complete set stays until resume",
+        "UnitOfWork",
+        UnitOfWork(size=3),
+        (
+            at(0, "g", 3), Act("suspend", "g", 1), at(2, "g", 2, 1, leaves={}), at(3, "g", of(2, "again")),
+            Act("resume", "g", 4),
+        ),
+        released={"g": [1, 2, 3]},
+        duplicate={"g": [2]},
+        states={"g": "closed"},
+    ),
+)

@@ -1,0 +1,12 @@
+"""All conformance cases. Parametrise an engine's tests with `CASES`."""
+
+from __future__ import annotations
+
+from tests.conformance.actions import ACTIONS
+from tests.conformance.classic import CLASSIC
+from tests.conformance.recorded import LATER, RECORDED
+from tests.conformance.rules import RULES
+
+__all__ = ["CASES", "LATER", "RECORDED"]
+
+CASES = CLASSIC + RECORDED + RULES + ACTIONS

@@ -1,0 +1,120 @@
+"""Cases run in memory: by the `Sequencer`, and by the oracle, which has the same interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from seriatim.errors import ActionRefused
+from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Result, positions
+
+
+class InMemory:
+    """An engine over anything with `Sequencer`'s interface.
+
+    `cutting`: ``"steps"``: each step is a call, time moves to its latest message after it; ``"whole"``:
+    all messages are one call, as a static frame takes them; ``"singly"``: each message is a call.
+    """
+
+    def __init__(self, build: Callable[..., Any], cutting: Cutting = "steps") -> None:
+        self.build = build
+        self.cutting = cutting
+        self.name = f"in memory, {cutting}"
+
+    def cannot_run(self, case: Case) -> str | None:
+        if self.cutting != "steps" and (case.has_actions or case.per_call):
+            return "its steps are its meaning"
+        return None
+
+    def run(self, case: Case) -> Result:
+        start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
+        sequencer = self.build(case.policy, **start_from)
+        outcomes: list[tuple[Any, ...]] = []
+        if self.cutting == "steps":
+            outcomes = [tuple(take_step(sequencer, case, step, numbers)) for step, numbers in positions(case)]
+        else:
+            whole = range(len(case.messages))
+            parts = [whole] if self.cutting == "whole" else [range(one, one + 1) for one in whole]
+            outcomes = [(sequencer.replay(replayable(case, part)),) for part in parts]
+            outcomes.append((sequencer.replay([], watermark=case.last_time),))
+        return result_of(case, sequencer, outcomes, by_step=self.cutting == "steps")
+
+
+def items(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Messages as `offer` takes them; the value carries the position and the properties."""
+    messages = case.messages
+    return [(messages[n].group, messages[n].sequence, {**messages[n].properties, "message": n}) for n in numbers]
+
+
+def replayable(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any], float]]:
+    """Messages as `replay` takes them."""
+    return [(*item, case.messages[n].at) for n, item in zip(numbers, items(case, numbers), strict=True)]
+
+
+def take_step(sequencer: Any, case: Case, step: Any, numbers: range) -> list[Any]:
+    """The outcomes of one step."""
+    if isinstance(step, Act):
+        return [sequencer.advance(step.at), *act(sequencer, step)]
+    latest = max(case.messages[n].at for n in numbers)
+    if case.per_call:
+        return [sequencer.offer(items(case, numbers), now=latest), sequencer.advance(latest)]
+    return [sequencer.replay(replayable(case, numbers), watermark=latest)]
+
+
+def act(sequencer: Any, step: Act) -> list[Any]:
+    """Applies an action, or sees it refused."""
+    call = getattr(sequencer, step.action)
+    if step.refused:
+        with pytest.raises(ActionRefused):
+            call(step.group, now=step.at, **step.arguments)
+        return []
+    return [call(step.group, now=step.at, **step.arguments)]
+
+
+def result_of(case: Case, sequencer: Any, outcomes: list[tuple[Any, ...]], *, by_step: bool) -> Result:
+    """The fates in the order of what was decided; what is in no outcome is held."""
+    fates: list[Fate] = []
+    for outcome in (one for step in outcomes for one in step):
+        fates += map(fate_of, outcome.released)
+        for disposition, decided in dispositions(outcome):
+            fates += [Fate(item.value["message"], disposition) for item in decided]
+    held = set(range(len(case.messages))) - {fate.message for fate in fates}
+    counts = sequencer.counts()
+    assert counts["held"] == len(held), "what is held is what was not decided"
+    assert counts["in"] == len(case.messages)
+    for disposition in ("released", "late", "duplicate", "invalid", "rejected", "dead"):
+        assert counts[disposition] == sum(fate.disposition == disposition for fate in fates)
+    fates += [Fate(n, "held") for n in sorted(held)]
+    reports = tuple(event for step in outcomes for one in step for event in map(tuple_of_event, one.events))
+    states = {group: sequencer.group(group).state for group in case.states}
+    left = tuple(
+        tuple(fate_of(released) for one in taken for released in one.released)
+        for taken, (step, _) in zip(outcomes, positions(case), strict=False)
+        if not isinstance(step, Act)
+    )
+    return Result(tuple(fates), left if by_step else None, tuple(e for e in reports if e[0] in REPORTS), states)
+
+
+def dispositions(outcome: Any) -> list[tuple[str, Any]]:
+    return [
+        ("late", outcome.late),
+        ("duplicate", outcome.duplicates),
+        ("invalid", outcome.invalid),
+        ("rejected", outcome.rejected),
+        ("dead", outcome.dead),
+    ]
+
+
+def fate_of(released: Any) -> Fate:
+    if isinstance(released, tuple):
+        _, _, value, ordinal, late = released
+    else:
+        value, ordinal, late = released.value, released.ordinal, released.late
+    return Fate(value["message"], "released", ordinal, late)
+
+
+def tuple_of_event(event: Any) -> tuple[str, Any, Any, Any]:
+    kind, group, first, last = event if isinstance(event, tuple) else (event.kind, event.group, event.first, event.last)
+    return (str(kind), group, None, None) if str(kind) == "closed" else (str(kind), group, first, last)

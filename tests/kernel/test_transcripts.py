@@ -1,0 +1,274 @@
+"""Readable transcripts: what a program sees, call by call. The documentation by example."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from seriatim import (
+    ActionRefused,
+    BestEffort,
+    Event,
+    Fifo,
+    Released,
+    Sequencer,
+    Standard,
+    UnitOfWork,
+    Unordered,
+    UsageError,
+)
+
+
+def numbers(outcome: Any) -> list[Any]:
+    """The sequences that left, in order."""
+    return [one.sequence for one in outcome.released]
+
+
+def test_a_hole_opens_and_is_filled() -> None:
+    s = Sequencer(Standard())
+    out = s.offer([("cust-1", 3, "c"), ("cust-1", 1, "a")], now=0.0)
+    assert out.released == [Released("cust-1", 1, "a", 1, late=False)]
+    assert out.events == [Event("hole_opened", "cust-1", 2, 2)]
+    assert s.group("cust-1") == ("waiting", 2, 1, 0.0, 1, 1)
+    out = s.offer([("cust-1", 2, "b")], now=7.5)
+    assert out.released == [Released("cust-1", 2, "b", 2), Released("cust-1", 3, "c", 3)]
+    assert out.events == [Event("hole_filled", "cust-1", 2, 2)]
+    assert s.group("cust-1") == ("ready", 4, 0, None, 3, 3)
+
+
+def test_a_hole_within_one_call_is_not_reported() -> None:
+    out = Sequencer(Standard()).offer([("g", 2, "b"), ("g", 1, "a")], now=0.0)
+    assert numbers(out) == [1, 2]
+    assert out.events == []
+
+
+def test_a_hole_is_reported_then_skipped_and_its_message_is_late() -> None:
+    s = Sequencer(Standard(hole_timeout="100s", hole_retries=1, on_hole="skip"))
+    s.offer([("g", 1, "a"), ("g", 4, "d"), ("g", 6, "f")], now=0.0)
+    assert s.advance(99.9).events == []
+    assert s.advance(100.0).events == [Event("hole_overdue", "g", 2, 3)]
+    out = s.advance(200.0)
+    assert numbers(out) == [4]
+    assert out.events == [
+        Event("hole_overdue", "g", 2, 3),
+        Event("hole_skipped", "g", 2, 3),
+        Event("hole_opened", "g", 5, 5),
+    ]
+    assert s.group("g").hole_since == 200.0
+    out = s.offer([("g", 3, "c")], now=201.0)
+    assert [(item.sequence, item.value) for item in out.late] == [(3, "c")]
+    assert out.late[0].reason != ""
+
+
+def test_a_hole_times_out_and_an_operator_skips_part_of_it() -> None:
+    s = Sequencer(Standard(hole_timeout=100))
+    s.offer([("g", 5, "e")], now=0.0)
+    assert s.advance(1000.0).events == [Event("hole_overdue", "g", 1, 4), Event("timed_out", "g", 1, 4)]
+    assert s.group("g").state == "timed_out"
+    out = s.skip_hole("g", through=3, now=1001.0)
+    assert out.events == [Event("hole_skipped", "g", 1, 3), Event("hole_opened", "g", 4, 4)]
+    assert (s.group("g").state, s.group("g").hole_since) == ("waiting", 1001.0)
+    out = s.offer([("g", 4, "d")], now=1002.0)
+    assert numbers(out) == [4, 5]
+
+
+def test_over_several_groups_what_set_a_message_free_decides_the_order() -> None:
+    s = Sequencer(Standard())
+    out = s.offer([("a", 2, ""), ("b", 1, ""), ("c", 2, ""), ("a", 1, ""), ("b", 2, ""), ("c", 1, "")], now=0.0)
+    assert [(one.group, one.sequence) for one in out.released] == [
+        ("b", 1), ("a", 1), ("a", 2), ("b", 2), ("c", 1), ("c", 2),
+    ]
+
+
+def test_over_several_groups_timers_fire_in_order_of_due_time() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip"))
+    s.offer([("late", 2, "")], now=5.0)
+    s.offer([("early", 4, "")], now=5.5)
+    s.offer([("late", 4, "")], now=6.0)
+    assert [(one.group, one.sequence) for one in s.advance(100.0).released] == [
+        ("late", 2), ("early", 4), ("late", 4),
+    ]
+
+
+def test_a_late_message_suspends_and_the_operator_decides() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip", late="suspend"))
+    s.offer([("g", 3, "c")], now=0.0)
+    assert numbers(s.advance(10.0)) == [3]
+    assert numbers(s.offer([("g", 4, "d"), ("g", 1, "a"), ("g", 5, "e"), ("g", 2, "b")], now=11.0)) == [4]
+    assert (s.group("g").state, s.group("g").held) == ("suspended", 3)
+    out = s.skip_message("g", now=12.0)
+    assert [item.sequence for item in out.dead] == [1]
+    assert s.group("g").state == "suspended"
+    out = s.resume("g", now=13.0)
+    assert [(one.sequence, one.late, one.ordinal) for one in out.released] == [(2, True, 3), (5, False, 4)]
+    assert s.group("g").state == "ready"
+
+
+def test_what_does_not_fit_the_state_is_refused_with_the_state_and_what_is_allowed() -> None:
+    s = Sequencer(Standard())
+    s.offer([("g", 1, "")], now=0.0)
+    with pytest.raises(ActionRefused, match=r"ready.*allowed now: suspend") as refused:
+        s.skip_hole("g")
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+    s.suspend("g")
+    with pytest.raises(ActionRefused, match="suspended"):
+        s.skip_message("g")
+    s.close("g")
+    with pytest.raises(ActionRefused, match="closed"):
+        s.resume("g")
+    assert s.group("g").state == "closed"
+
+
+def test_a_refused_action_changes_nothing() -> None:
+    s = Sequencer(Standard(increment=2, hole_timeout=10))
+    s.offer([("g", 5, "")], now=0.0)
+    before = s.group("g")
+    for refused in (lambda: s.reset("g", next=4), lambda: s.skip_hole("g", through=2), lambda: s.resume("g")):
+        with pytest.raises(ActionRefused):
+            refused()
+    assert s.group("g") == before
+    assert s.advance(10.0).events[0] == Event("hole_overdue", "g", 1, 3)
+
+
+def test_actions_and_views_are_for_groups_that_there_are() -> None:
+    s = Sequencer(Standard())
+    with pytest.raises(UsageError, match="nobody"):
+        s.suspend("nobody")
+    with pytest.raises(UsageError, match="nobody"):
+        s.group("nobody")
+
+
+def test_a_window_of_50_s_and_ten_per_cent() -> None:
+    s = Sequencer(BestEffort(window=50, buffer=0.10))
+    s.offer([("g", 10, ""), ("g", 20, "")], now=0.0)
+    assert numbers(s.advance(50.0)) == []
+    s.offer([("g", 15, ""), ("g", 25, "")], now=51.0)
+    s.offer([("g", 5, ""), ("g", 30, "")], now=53.0)
+    assert numbers(s.advance(54.999999)) == []
+    assert numbers(s.advance(55.0)) == [5, 10, 15, 20]
+    out = s.offer([("g", 18, ""), ("g", 40, "")], now=57.0)
+    assert [item.sequence for item in out.late] == [18]
+    assert numbers(s.advance(109.999999)) == []
+    assert numbers(s.advance(110.0)) == [25, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("most", "first", "second", "rest", "late"),
+    [
+        (10, [1, 2, 3, 5, 7, 8, 10, 11, 12, 13], [], [], [4, 6, 9]),
+        (3, [1, 2, 3], [4, 5, 6], [7, 8, 9, 10, 11, 12, 13], []),
+    ],
+)
+def test_at_most_so_many_a_round(
+    most: int, first: list[int], second: list[int], rest: list[int], late: list[int]
+) -> None:
+    s = Sequencer(BestEffort(max_rows=most))
+    assert numbers(s.offer([("g", n, "") for n in (1, 2, 3, 5, 7, 8, 10, 11, 12, 13)], now=0.0)) == first
+    out = s.offer([("g", n, "") for n in (4, 6, 9)], now=1.0)
+    assert (numbers(out), [item.sequence for item in out.late]) == (second, late)
+    assert numbers(s.advance(1.0)) == rest
+
+
+def test_times_may_be_seconds_or_datetimes() -> None:
+    s = Sequencer(BestEffort(by="time"))
+    noon = datetime(2024, 2, 29, 12, tzinfo=UTC)
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+    offered = [last, noon, noon.timestamp() - 1, first, noon.replace(tzinfo=None, microsecond=1)]
+    out = s.offer([("g", moment, "") for moment in offered], now=0.0)
+    assert numbers(out) == [first, noon.timestamp() - 1, noon, noon.replace(tzinfo=None, microsecond=1), last]
+
+
+def test_tickets_are_in_order_of_epoch_and_number() -> None:
+    s = Sequencer(Standard())
+    out = s.offer([("crm", (0, 2), ""), ("crm", (0, 1), ""), ("crm", (1, 1), ""), ("crm", (0, 0), "")], now=0.0)
+    assert numbers(out) == [(0, 1), (0, 2)]
+    assert [item.sequence for item in out.invalid] == [(0, 0)]
+    by_effort = Sequencer(BestEffort()).offer([("crm", (1, 1), ""), ("crm", (0, 2**53 - 1), "")], now=0.0)
+    assert numbers(by_effort) == [(0, 2**53 - 1), (1, 1)]
+
+
+def test_tickets_are_contiguous_over_a_turn_over() -> None:
+    s = Sequencer(Standard(), start_from={"crm": 2**53 - 2})
+    out = s.offer([("crm", (1, 1), ""), ("crm", (0, 2**53 - 2), ""), ("crm", (0, 2**53 - 1), "")], now=0.0)
+    assert numbers(out) == [(0, 2**53 - 2), (0, 2**53 - 1), (1, 1)]
+
+
+def test_a_set_is_told_its_size_by_a_function_of_the_value() -> None:
+    s = Sequencer(UnitOfWork(size=lambda value: value if value else None, timeout="1m"))
+    assert numbers(s.offer([("g", 2, 0), ("g", 1, 3)], now=0.0)) == []
+    out = s.offer([("g", 3, 0)], now=1.0)
+    assert numbers(out) == [1, 2, 3]
+    assert [(event.kind, event.group) for event in out.events] == [("closed", "g")]
+    assert s.group("g").state == "closed"
+
+
+def test_an_incomplete_set_is_dead_after_its_time() -> None:
+    s = Sequencer(UnitOfWork(last=lambda value: value == "end", timeout=60))
+    s.offer([("g", 3, "end"), ("g", 1, "")], now=0.0)
+    out = s.advance(60.0)
+    assert sorted(item.sequence for item in out.dead) == [1, 3]
+    assert [item.sequence for item in s.offer([("g", 2, "")], now=61.0).late] == [2]
+
+
+def test_without_a_time_the_clock_stands_still() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip"))
+    assert s.offer([("g", 2, "")]).events == [Event("hole_opened", "g", 1, 1)]
+    assert s.group("g") == ("waiting", 1, 1, 0.0, None, 0)
+    assert numbers(s.advance(9.0)) == []
+    assert numbers(s.advance(10.0)) == [2]
+
+
+def test_where_input_ends_time_runs_out() -> None:
+    s = Sequencer(Standard(hole_timeout="7d", on_hole="skip"))
+    s.offer([("g", 2, ""), ("g", 5, "")], now=0.0)
+    assert numbers(s.finish()) == [2, 5]
+    assert s.counts()["held"] == 0
+
+
+def test_a_watermark_moves_time_for_all_groups() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip"))
+    s.replay([("g", 2, "", 0.0)], watermark=9.0)
+    assert numbers(s.replay([], watermark=3.0)) == []
+    assert numbers(s.advance(5.0)) == []
+    assert numbers(s.replay([], watermark=10.0)) == [2]
+
+
+def test_history_is_replayed_with_the_time_outs_it_would_have_had() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip", late="deliver"))
+    out = s.replay([("g", 1, "too late", 11.0), ("g", 2, "waits", 0.0), ("g", 3, "after", 12.0)], watermark=12.0)
+    assert [(one.sequence, one.late, one.ordinal) for one in out.released] == [(2, False, 1), (1, True, 2), (3, False, 3)]
+
+
+def test_by_arrival_and_without_any_order() -> None:
+    assert numbers(Sequencer(Fifo()).offer([("g", 3, ""), ("g", None, ""), ("g", 1, "")])) == [3, None, 1]
+    out = Sequencer(Unordered()).offer([(None, 3, ""), ("g", 1, "")])
+    assert [(one.group, one.ordinal) for one in out.released] == [(None, None), ("g", None)]
+
+
+def test_conservation_in_numbers() -> None:
+    s = Sequencer(Standard(hole_timeout=10, on_hole="skip", capacity=1))
+    s.offer([("g", 1, ""), ("g", 1, ""), ("g", None, ""), ("g", 3, ""), ("g", 4, "")], now=0.0)
+    s.advance(10.0)
+    s.offer([("g", 2, ""), ("g", 9, "")], now=11.0)
+    assert dict(s.counts()) == {
+        "in": 7, "released": 2, "held": 1, "late": 1, "duplicate": 1, "invalid": 1, "rejected": 1, "dead": 0,
+    }
+    s.abort("g", now=12.0)
+    assert (s.counts()["held"], s.counts()["dead"]) == (0, 1)
+
+
+@pytest.mark.parametrize("wrong", [("g", 1), None, 7])
+def test_what_is_not_a_message_is_a_usage_error(wrong: Any) -> None:
+    s = Sequencer(Standard())
+    with pytest.raises(UsageError):
+        s.offer([wrong], now=0.0)
+    assert s.counts()["in"] == 0
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "yesterday", True])
+def test_what_is_not_a_time_is_a_usage_error(wrong: Any) -> None:
+    with pytest.raises(UsageError):
+        Sequencer(Standard()).advance(wrong)

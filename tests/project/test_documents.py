@@ -1,0 +1,115 @@
+"""What there is, is documented; what is documented, is there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from seriatim import errors
+from seriatim.cli.main import EXIT_CODES, main
+from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
+
+
+def reference(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(main)
+    found = [(name, main.get_command(context, name)) for name in main.list_commands(context)]
+    return [(name, command) for name, command in found if command is not None]
+
+
+def test_every_command_and_option_is_documented():
+    text = reference("cli.md")
+    sections = dict(
+        zip(
+            re.findall(r"^## `seriatim ([a-z-]+)", text, re.MULTILINE),
+            re.split(r"^## ", text, flags=re.MULTILINE)[1:],
+            strict=False,
+        )
+    )
+    assert sorted(sections) == sorted(name for name, _ in commands())
+    for name, command in commands():
+        for parameter in command.params:
+            for option in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert f"`{option}" in sections[name], f"{name} {option}"
+
+
+def test_no_option_is_documented_that_is_not_there():
+    known = {option for _, command in commands() for parameter in command.params for option in parameter.opts}
+    known |= {"--version", "--help"}
+    assert set(re.findall(r"`(--[a-z-]+)", reference("cli.md"))) <= known
+
+
+def tree(kind: type[errors.SeriatimError]) -> set[type[errors.SeriatimError]]:
+    return {kind}.union(*(tree(below) for below in kind.__subclasses__()))
+
+
+def test_every_error_code_is_documented():
+    text = reference("errors.md")
+    rows = dict(re.findall(r"^\| `([A-Za-z]+)` \| `([a-z-]+)` \|", text, re.MULTILINE))
+    assert rows == {name: getattr(errors, name).code for name in errors.__all__}
+    assert {kind.__name__ for kind in tree(errors.SeriatimError) if kind.__module__ == "seriatim.errors"} == set(
+        errors.__all__
+    )
+
+
+def test_every_exit_code_is_documented():
+    text = reference("cli.md")
+    for kind, code in EXIT_CODES.items():
+        assert re.search(rf"^\| {code} \|.*`{kind.__name__}`", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("policy", [BestEffort, Fifo, Standard, UnitOfWork, Unordered])
+def test_every_policy_and_parameter_is_documented(policy):
+    text = reference("pipeline-file.md")
+    assert f"`{policy.name}`" in text
+    for parameter in policy.__dataclass_fields__:
+        assert f"`{parameter}`" in text, parameter
+
+
+def test_every_key_of_a_pipeline_file_is_documented():
+    text = reference("pipeline-file.md")
+    asked = re.compile(
+        r"(?:section|location|start_from|port|inner|pipeline)\.(?:text|choice|whole|duration_s|plain|section|sections|options)\(\"(\w+)\""
+    )
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/seriatim/pipeline").glob("*.py"))
+    keys = set(asked.findall(source))
+    assert len(keys) > 20
+    for key in keys:
+        assert f"`{key}`" in text, key
+
+
+def test_every_dependency_has_a_reason():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    wanted = project["dependencies"] + [one for extra in project["optional-dependencies"].values() for one in extra]
+    for requirement in wanted:
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)[0]
+        assert f"`{name}`" in architecture, name
+
+
+def test_everything_installed_is_pinned_without_an_address():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line)] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["dependencies"] + [one for extra in project["optional-dependencies"].values() for one in extra]
+    pinned = {line.split("==")[0].lower() for line in lines}
+    assert {re.match(r"[A-Za-z0-9._-]+", one)[0].lower() for one in wanted} <= pinned
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
