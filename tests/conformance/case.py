@@ -174,9 +174,7 @@ def at(time: float, group: Any, *sequences: Any, leaves: Mapping[str, list[Any]]
     """A step: these sequences (or `of(...)`) of one group arrive, in this order, at one time."""
     return Arrive(
         tuple(
-            replace(sequence, group=group, at=time)
-            if isinstance(sequence, Message)
-            else Message(group, sequence, time)
+            replace(sequence, group=group, at=time) if isinstance(sequence, Message) else Message(group, sequence, time)
             for sequence in sequences
         ),
         leaves,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from seriatim.errors import ActionRefused
-from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Result, positions
+from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Result, positions, same
 
 
 class InMemory:
@@ -66,11 +64,13 @@ def take_step(sequencer: Any, case: Case, step: Any, numbers: range) -> list[Any
 def act(sequencer: Any, step: Act) -> list[Any]:
     """Applies an action, or sees it refused."""
     call = getattr(sequencer, step.action)
-    if step.refused:
-        with pytest.raises(ActionRefused):
-            call(step.group, now=step.at, **step.arguments)
+    try:
+        outcome = call(step.group, now=step.at, **step.arguments)
+    except ActionRefused:
+        same(f"{step.action} refused", True, step.refused)
         return []
-    return [call(step.group, now=step.at, **step.arguments)]
+    same(f"{step.action} refused", False, step.refused)
+    return [outcome]
 
 
 def result_of(case: Case, sequencer: Any, outcomes: list[tuple[Any, ...]], *, by_step: bool) -> Result:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from seriatim.kernel.policy import BestEffort, Standard, UnitOfWork
 from tests.conformance.case import Case, Recorded, at, later, of
 
-_AGGREGATOR = (
-    "spring-projects/spring-integration spring-integration-core/src/test/java/org/springframework/integration/aggregator/"
-)
+_AGGREGATOR = "spring-projects/spring-integration spring-integration-core/src/test/java/org/springframework/integration/aggregator/"
 _RESEQUENCER = _AGGREGATOR + "ResequencerTests"
 _WOLVERINE = "JasperFx/wolverine src/Testing/SlowTests/Persistence/Sagas/resequencer_saga_in_memory"
 _KSTREAM = "snekse/kstream-resequence-starter resequence-starter/src/test/groovy/.../ResequenceProcessorSpec"
@@ -278,11 +276,17 @@ OTHERS = (
             ),
             later(0.2),
         ),
-        note="the producer's rank and time as one number: 10,000 × rank + milliseconds; ties by arrival",
+        note="the producer's rank and time as one number: 10,000 times the rank + milliseconds; ties by arrival",
         released={"g": [5_000, 11_000, 12_000, 13_000, 14_000, 14_000, 20_000]},
         labels={
             "g": [
-                "create", "update at 1", "update at 2", "update at 3", "update at 4, b", "update at 4, a", "delete",
+                "create",
+                "update at 1",
+                "update at 2",
+                "update at 3",
+                "update at 4, b",
+                "update at 4, a",
+                "delete",
             ]
         },
         held={"clock": [1]},
@@ -313,7 +317,14 @@ LATER: dict[Recorded, str] = {
     **{
         Recorded(_TOKEN, name): _CURSORS
         for name in (
-            "noGaps", "initialGaps", "newGaps", "gapClearsOld", "oldGap", "higherClears", "lowerNotGap", "aheadKept",
+            "noGaps",
+            "initialGaps",
+            "newGaps",
+            "gapClearsOld",
+            "oldGap",
+            "higherClears",
+            "lowerNotGap",
+            "aheadKept",
             "hugeJump",
         )
     },
@@ -330,8 +341,17 @@ LATER: dict[Recorded, str] = {
     **{
         Recorded(_JEPSEN, name): _HISTORIES
         for name in (
-            "g1a", "lost-write", "poll-skip", "poll-skip abort", "good abort", "nonmonotonic-poll",
-            "nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll", "duplicate", "inconsistent-offsets",
+            "g1a",
+            "lost-write",
+            "poll-skip",
+            "poll-skip abort",
+            "good abort",
+            "nonmonotonic-poll",
+            "nonmonotonic-send",
+            "int-poll-skip",
+            "int-nonmonotonic-poll",
+            "duplicate",
+            "inconsistent-offsets",
         )
     },
 }

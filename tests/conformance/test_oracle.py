@@ -40,7 +40,10 @@ def test_messages_come_in_order_of_time(case: Case) -> None:
 
 def test_no_recorded_case_is_forgotten(shared: Path) -> None:
     ours = [case.source for case in RECORDED if isinstance(case.source, Recorded)] + list(LATER)
-    theirs = [(one["suite"], one["case"]) for one in json.loads((shared / "vectors" / "cases.json").read_text(encoding="utf-8"))]
+    theirs = [
+        (one["suite"], one["case"])
+        for one in json.loads((shared / "vectors" / "cases.json").read_text(encoding="utf-8"))
+    ]
 
     def covers(source: Recorded, suite: str, name: str) -> bool:
         return suite.startswith(source.suite) and name == source.case

@@ -12,7 +12,9 @@ from tests.kernel.comparison import Call
 GROUPS = ("a", "b", "c")
 
 _odd_groups = st.sampled_from([None, "", "x\0", "y" * 1025, b"\xff", 3])
-_odd_sequences = st.sampled_from([None, True, 1.5, "2", 2**63, -(2**63) - 1, 2**63 - 1, 2**63 - 2, (0, 1), (0, 3), (0, 0)])
+_odd_sequences = st.sampled_from(
+    [None, True, 1.5, "2", 2**63, -(2**63) - 1, 2**63 - 1, 2**63 - 2, (0, 1), (0, 3), (0, 0)]
+)
 _lates = st.sampled_from(["set_aside", "deliver", "suspend"])
 
 standards = st.builds(
@@ -87,7 +89,18 @@ def actions(draw: st.DrawFn, now: float) -> Call:
     group = draw(st.sampled_from(GROUPS))
     name = draw(
         st.sampled_from(
-            ["suspend", "suspend", "resume", "resume", "skip_message", "skip_hole", "skip_hole", "reset", "abort", "close"]
+            [
+                "suspend",
+                "suspend",
+                "resume",
+                "resume",
+                "skip_message",
+                "skip_hole",
+                "skip_hole",
+                "reset",
+                "abort",
+                "close",
+            ]
         )
     )
     keywords: dict[str, Any] = {"now": now}

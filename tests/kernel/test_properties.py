@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_cutting_into_batches_changes_nothing(kind: str) -> None:
         edges = [0, *cuts, len(messages)]
         whole, cut = Sequencer(policy), Sequencer(policy)
         at_once = [whole.offer(messages, now=1.0)]
-        in_parts = [cut.offer(messages[a:b], now=1.0) for a, b in zip(edges, edges[1:], strict=False)]
+        in_parts = [cut.offer(messages[a:b], now=1.0) for a, b in pairwise(edges)]
         assert [row for o in at_once for row in released(o)] == [row for o in in_parts for row in released(o)]
         assert join(at_once) == join(in_parts)
         assert {key: view(whole.group(key)) for key in whole.groups()} == {
@@ -115,7 +116,7 @@ def test_a_replay_may_be_cut_anywhere(policy: Policy, timed: list[Any], data: st
     edges = [0, *cuts, len(messages)]
     whole, cut = Sequencer(policy), Sequencer(policy)
     at_once = [whole.replay(messages, watermark=30.0)]
-    in_parts = [cut.replay(messages[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    in_parts = [cut.replay(messages[a:b]) for a, b in pairwise(edges)]
     in_parts.append(cut.replay([], watermark=30.0))
     assert join(at_once) == join(in_parts)
     assert join([whole.finish()]) == join([cut.finish()])

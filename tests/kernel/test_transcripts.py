@@ -79,7 +79,12 @@ def test_over_several_groups_what_set_a_message_free_decides_the_order() -> None
     s = Sequencer(Standard())
     out = s.offer([("a", 2, ""), ("b", 1, ""), ("c", 2, ""), ("a", 1, ""), ("b", 2, ""), ("c", 1, "")], now=0.0)
     assert [(one.group, one.sequence) for one in out.released] == [
-        ("b", 1), ("a", 1), ("a", 2), ("b", 2), ("c", 1), ("c", 2),
+        ("b", 1),
+        ("a", 1),
+        ("a", 2),
+        ("b", 2),
+        ("c", 1),
+        ("c", 2),
     ]
 
 
@@ -89,7 +94,9 @@ def test_over_several_groups_timers_fire_in_order_of_due_time() -> None:
     s.offer([("early", 4, "")], now=5.5)
     s.offer([("late", 4, "")], now=6.0)
     assert [(one.group, one.sequence) for one in s.advance(100.0).released] == [
-        ("late", 2), ("early", 4), ("late", 4),
+        ("late", 2),
+        ("early", 4),
+        ("late", 4),
     ]
 
 
@@ -197,7 +204,7 @@ def test_tickets_are_contiguous_over_a_turn_over() -> None:
 
 
 def test_a_set_is_told_its_size_by_a_function_of_the_value() -> None:
-    s = Sequencer(UnitOfWork(size=lambda value: value if value else None, timeout="1m"))
+    s = Sequencer(UnitOfWork(size=lambda value: value or None, timeout="1m"))
     assert numbers(s.offer([("g", 2, 0), ("g", 1, 3)], now=0.0)) == []
     out = s.offer([("g", 3, 0)], now=1.0)
     assert numbers(out) == [1, 2, 3]
@@ -239,7 +246,11 @@ def test_a_watermark_moves_time_for_all_groups() -> None:
 def test_history_is_replayed_with_the_time_outs_it_would_have_had() -> None:
     s = Sequencer(Standard(hole_timeout=10, on_hole="skip", late="deliver"))
     out = s.replay([("g", 1, "too late", 11.0), ("g", 2, "waits", 0.0), ("g", 3, "after", 12.0)], watermark=12.0)
-    assert [(one.sequence, one.late, one.ordinal) for one in out.released] == [(2, False, 1), (1, True, 2), (3, False, 3)]
+    assert [(one.sequence, one.late, one.ordinal) for one in out.released] == [
+        (2, False, 1),
+        (1, True, 2),
+        (3, False, 3),
+    ]
 
 
 def test_by_arrival_and_without_any_order() -> None:
@@ -254,7 +265,14 @@ def test_conservation_in_numbers() -> None:
     s.advance(10.0)
     s.offer([("g", 2, ""), ("g", 9, "")], now=11.0)
     assert dict(s.counts()) == {
-        "in": 7, "released": 2, "held": 1, "late": 1, "duplicate": 1, "invalid": 1, "rejected": 1, "dead": 0,
+        "in": 7,
+        "released": 2,
+        "held": 1,
+        "late": 1,
+        "duplicate": 1,
+        "invalid": 1,
+        "rejected": 1,
+        "dead": 0,
     }
     s.abort("g", now=12.0)
     assert (s.counts()["held"], s.counts()["dead"]) == (0, 1)
@@ -264,7 +282,18 @@ def test_conservation_in_numbers() -> None:
 def test_what_is_not_a_message_is_a_usage_error(wrong: Any) -> None:
     s = Sequencer(Standard())
     with pytest.raises(UsageError):
-        s.offer([wrong], now=0.0)
+        s.offer([("g", 1, "fine"), wrong], now=0.0)
+    assert s.counts()["in"] == 0
+    assert numbers(s.offer([("g", 1, "fine")], now=0.0)) == [1]
+
+
+def test_a_call_that_fails_takes_nothing_in() -> None:
+    s = Sequencer(UnitOfWork(size=int))
+    with pytest.raises(ValueError, match="many"):
+        s.offer([("g", 1, "2"), ("g", 2, "many")], now=0.0)
+    assert s.counts()["in"] == 0
+    with pytest.raises(UsageError):
+        s.replay([("g", 1, "2", 0.0), ("g", 2, "2", "yesterday")])
     assert s.counts()["in"] == 0
 
 

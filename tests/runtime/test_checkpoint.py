@@ -47,7 +47,7 @@ def test_the_identity_stays_with_the_checkpoint(tmp_path, pipeline):
 def test_another_pipeline_is_refused(tmp_path, pipeline):
     checkpoint = Checkpoint(tmp_path)
     checkpoint.identify(pipeline, {})
-    with pytest.raises(CheckpointMismatch, match="made with another pipeline: orders, and now it is parcels"):
+    with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
         checkpoint.identify(replace(pipeline, name="parcels"), {})
 
 
@@ -61,16 +61,16 @@ def test_other_locations_are_refused_because_offsets_go_by_their_place(tmp_path,
         "path": (replace(first, source=Source("json", Path("elsewhere"))), second),
         "format": (replace(first, source=Source("parquet", Path("in"))), second),
     }[change]
-    with pytest.raises(CheckpointMismatch, match="made with another locations: crm \\(json in .*\\), web \\(csv in"):
+    with pytest.raises(CheckpointMismatch, match=r"its locations are crm \(json in .*\), web \(csv in"):
         checkpoint.identify(replace(pipeline, receive=changed), {})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"clock": "event", "time": "at"}, "another clock: processing, and now it is event"),
-        ({"buckets": 8}, "another buckets: 16, and now it is 8"),
-        ({"route": ()}, r"another queues: a \(fifo by g\), and now it is "),
+        ({"clock": "event", "time": "at"}, "its clock is processing, yours is event"),
+        ({"buckets": 8}, "its buckets are 16, yours are 8"),
+        ({"route": ()}, r"its queues are a \(fifo by g\), yours are "),
     ],
 )
 def test_state_of_another_kind_is_refused(tmp_path, pipeline, change, message):
@@ -101,9 +101,9 @@ def test_one_run_at_a_time(tmp_path):
         [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(EnvironmentProblem, match=f"another run works on this checkpoint: process {other.pid}"):
-            with Checkpoint(tmp_path).held():
-                pass
+        refused = pytest.raises(EnvironmentProblem, match=f"another run works on this checkpoint: process {other.pid}")
+        with refused, Checkpoint(tmp_path).held():
+            pass
         other.stdin.close()
         assert other.wait() == 0
     with Checkpoint(tmp_path).held():
@@ -145,5 +145,8 @@ def test_the_next_run_waits_for_what_a_killed_one_left_running(tmp_path):
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentProblem, match="the checkpoint can't be written"), Checkpoint(tmp_path / "file").held():
+    with (
+        pytest.raises(EnvironmentProblem, match="the checkpoint can't be written"),
+        Checkpoint(tmp_path / "file").held(),
+    ):
         pass

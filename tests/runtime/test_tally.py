@@ -70,7 +70,9 @@ def test_a_damaged_tally_is_refused(file):
 
 
 def test_the_law_is_checked():
-    good = Account("a", held_before=2, arrived=10, released=5, held=1, late=1, duplicate=2, invalid=1, rejected=1, dead=1)
+    good = Account(
+        "a", held_before=2, arrived=10, released=5, held=1, late=1, duplicate=2, invalid=1, rejected=1, dead=1
+    )
     RunSummary("p", "once", 1.0, 1, (good,), 0).check()
     bad = Account("b", arrived=10, released=9)
     with pytest.raises(InvariantBroken, match="destination b: the law of conservation is broken by 1"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import gzip
 import json
 import shutil
@@ -30,7 +30,7 @@ SCHEMA = (
     "message_id string, type string, location string, customer string, version bigint, total decimal(12,2), "
     "at timestamp, paid boolean, body binary, destination string, ordinal bigint, late boolean, disposition string, reason string"
 )
-AT = datetime.datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=datetime.UTC)
+AT = dt.datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=dt.UTC)
 STANDARD = Queue("orders", Standard(), "customer", "version")
 
 
@@ -117,7 +117,11 @@ def test_csv_files(spark, tmp_path):
 
 def test_what_is_not_released_is_set_aside_with_its_reason(spark, tmp_path):
     deliver, delivered = sink(tmp_path, destination(tmp_path))
-    rows = [row(1), row(2, disposition="invalid", reason="a.json:2: not UTF-8 at byte 0", body=b"\xff"), row(3, disposition="late")]
+    rows = [
+        row(1),
+        row(2, disposition="invalid", reason="a.json:2: not UTF-8 at byte 0", body=b"\xff"),
+        row(3, disposition="late"),
+    ]
     deliver(frame(spark, rows), 0)
     invalid, late = json_rows(tmp_path / "aside")
     assert (invalid["destination"], invalid["disposition"], invalid["reason"]) == (
@@ -251,7 +255,11 @@ def test_killed_at_any_step_a_batch_is_there_once_or_not_at_all_and_the_replay_c
         port.begin()
         port.publish(1, staged(port, {"part-00000.json": "2\n", "part-00001.json": "3\n4\n"}))
         assert numbers(port.root) == [1, 2, 3, 4]
-        assert sorted(path.name for path in port.root.iterdir()) == [".seriatim", "batch=0000000000", "batch=0000000001"]
+        assert sorted(path.name for path in port.root.iterdir()) == [
+            ".seriatim",
+            "batch=0000000000",
+            "batch=0000000001",
+        ]
         if survived:
             break
     assert survived
@@ -277,7 +285,9 @@ def _raise():
 
 def test_a_folder_belongs_to_one_checkpoint(spark, tmp_path):
     sink(tmp_path, destination(tmp_path))
-    with pytest.raises(CheckpointMismatch, match="orders: the folder holds batches of another checkpoint: pipeline 'p'"):
+    with pytest.raises(
+        CheckpointMismatch, match="orders: the folder holds batches of another checkpoint: pipeline 'p'"
+    ):
         sink(tmp_path, destination(tmp_path), identity="id-2")
     with pytest.raises(CheckpointMismatch, match="another format"):
         sink(tmp_path, destination(tmp_path, "csv"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import gzip
 import json
 import os
@@ -103,11 +103,17 @@ def test_the_types_of_properties(spark, inbox, tmp_path):
         Promotion("paid", "$.paid", "boolean"),
         Promotion("second", "$['the lines'][1].n", "long"),
     )
-    document = {"kind": "order", "at": "2024-05-01T12:00:00+02:00", "share": 0.5, "paid": True, "the lines": [0, {"n": 5}]}
+    document = {
+        "kind": "order",
+        "at": "2024-05-01T12:00:00+02:00",
+        "share": 0.5,
+        "paid": True,
+        "the lines": [0, {"n": 5}],
+    }
     (inbox / "a.json").write_text(json.dumps(document))
     (row,) = rows(spark, tmp_path, location(inbox, promote=promote))
     assert row["type"] == "order"
-    assert row["at"].astimezone(datetime.UTC) == datetime.datetime(2024, 5, 1, 10, tzinfo=datetime.UTC)
+    assert row["at"].astimezone(dt.UTC) == dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
     assert (row["share"], row["paid"], row["second"]) == (0.5, True, 5)
 
 
@@ -230,7 +236,7 @@ def test_parquet(spark, inbox, tmp_path):
 
 
 def test_parquet_needs_a_file_or_a_schema(spark, inbox, tmp_path):
-    with pytest.raises(UsageError, match="no Parquet file in .* tells the columns"):
+    with pytest.raises(UsageError, match=r"no Parquet file in .* tells the columns"):
         rows(spark, tmp_path, location(inbox, "parquet", FLAT))
     assert rows(spark, tmp_path, location(inbox, "parquet", FLAT, schema="customer string, version bigint")) == []
 
@@ -284,5 +290,5 @@ def test_what_a_source_may_say(spark, inbox, tmp_path, change, message):
 
 def test_a_folder_that_is_not_there(spark, tmp_path):
     missing = Receive("crm", Source("json", Path("no/such/folder")), ORDER)
-    with pytest.raises(UsageError, match="location crm: the input folder .*no/such/folder is not there"):
+    with pytest.raises(UsageError, match=r"location crm: the input folder .*no/such/folder is not there"):
         rows(spark, tmp_path, missing)

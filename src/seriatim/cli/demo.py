@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ def _write(folder: Path, feed: Feed) -> None:
 
 def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
     pipeline = file.load(path)
-    from seriatim.runtime.run import run  # Spark is slow to import
+    from seriatim.runtime.run import run  # noqa: PLC0415 - Spark is slow to import
 
     console = Console(stderr=True, highlight=False)
     if quiet or not console.is_terminal:
@@ -127,7 +128,7 @@ def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
 
 def _delivered(folder: Path) -> dict[str, list[int]]:
     """Per customer the numbers in the order in which a reader finds them."""
-    from pyarrow import dataset
+    from pyarrow import dataset  # noqa: PLC0415 - slow to import
 
     table = dataset.dataset(folder, format="json").to_table(columns=["group", "sequence"])
     found: dict[str, list[int]] = {}
@@ -158,10 +159,14 @@ def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) 
         InvariantBroken: it isn't what had to be.
     """
     wanted = feed.delivered
-    wrong = [customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)]
+    wrong = [
+        customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)
+    ]
     if wrong:
         one = min(wrong)
-        raise InvariantBroken(f"{len(wrong)} customers are wrong, such as {one}: {delivered.get(one)}, not {wanted.get(one)}")
+        raise InvariantBroken(
+            f"{len(wrong)} customers are wrong, such as {one}: {delivered.get(one)}, not {wanted.get(one)}"
+        )
     (account,) = summary.accounts
     truth = Counter(late=1, duplicate=feed.repeated, invalid=feed.broken, held=0)
     found = Counter(late=account.late, duplicate=account.duplicate, invalid=account.invalid, held=account.held)
@@ -173,7 +178,7 @@ def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) 
 
 
 def _inversions(numbers: Mapping[str, tuple[int, ...] | list[int]]) -> int:
-    return sum(later < earlier for one in numbers.values() for earlier, later in zip(one, one[1:], strict=False))
+    return sum(later < earlier for one in numbers.values() for earlier, later in pairwise(one))
 
 
 def _before_and_after(console: Console, feed: Feed, delivered: Mapping[str, list[int]]) -> None:
@@ -201,10 +206,13 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
 
 
 def _what_next(console: Console, folder: Path, keep: Path | None) -> None:
+    hints = {"seriatim demo --keep demo": "the same, and the files stay to be looked at"}
+    if keep is not None:
+        hints = {
+            f"cat {folder}/out/orders/*/*": "what was delivered, in order",
+            f"seriatim set-aside {folder}/pipeline.yaml": "what was not released, and why",
+            f"cp {folder}/pipeline.yaml my.yaml": "a pipeline file to start from; `seriatim check` it, `seriatim run` it",
+        }
     console.print("\n[bold]What next[/]")
-    if keep is None:
-        console.print("  seriatim demo --keep demo/            the same, and the files stay to be looked at")
-        return
-    console.print(f"  seriatim set-aside {folder}/pipeline.yaml   what was not released, and why")
-    console.print(f"  cat {folder}/out/orders/*/*                 what was delivered, in order")
-    console.print(f"  cp {folder}/pipeline.yaml my.yaml           a pipeline file to start from: change, `seriatim check`, run")
+    for command, use in hints.items():
+        console.print(f"  {command:<42} {use}", soft_wrap=True)

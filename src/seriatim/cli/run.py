@@ -49,16 +49,14 @@ def run(
     """
     pipeline = file.load(file_)
     settings = dict(_setting(one) for one in conf)
-    from seriatim.runtime.run import run as run_pipeline  # Spark is slow to import
+    from seriatim.runtime.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
     display = Display(pipeline.name, quiet=quiet) if not as_json else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
     report = _print_progress if as_json and not quiet else display.show if display is not None else None
     try:
         with showing:
-            summary = run_pipeline(
-                pipeline, once=once, finish=finish, progress=report, conf=settings, verbose=verbose
-            )
+            summary = run_pipeline(pipeline, once=once, finish=finish, progress=report, conf=settings, verbose=verbose)
     except Exception as error:
         if verbose and error.__cause__ is not None:
             click.echo(str(error.__cause__), err=True)
@@ -95,4 +93,3 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"What was not released lies in {set_aside}: seriatim set-aside {file_}")
     if summary.holes:
         click.echo(f"{summary.holes:,} holes are open: messages wait behind numbers that are missing")
-

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from seriatim.pipeline import file
-from seriatim.runtime.checkpoint import Checkpoint
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
 __all__ = ["set_aside"]
@@ -29,6 +28,8 @@ def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int
     or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
     """
     pipeline = file.load(file_)
+    from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
+
     folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
     counts: Counter[str] = Counter()
     for place, message in enumerate(read_set_aside(folder, disposition)):
@@ -43,4 +44,6 @@ def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int
 def _line(message: SetAside) -> str:
     group = "" if message.group is None else f" {message.group}"
     sequence = "" if message.sequence is None else f" {message.sequence}"
-    return f"{message.disposition:<9} {message.destination}{group}{sequence}  {message.message_id}: {message.reason}"
+    # A row that can't be read says where it stands, and so does its id.
+    reason = message.reason.removeprefix(f"{message.message_id.partition('/')[2]}: ")
+    return f"{message.disposition:<9} {message.destination}{group}{sequence}  {message.message_id}: {reason}"

@@ -117,6 +117,8 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
             f"{following} is not on the step of the group: next is {next_}, the increment {step}",
             where=f"group {group!r}",
         )
+    if following == next_:
+        return Outcome(state, no_messages(), no_events())
     passed = ~state.held.late & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed), Disposition.LATE, Reason.PASSED_OVER, now)
     skipped = state.skipped
@@ -151,7 +153,10 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """From now on what comes is late; what is held stays, and can be aborted."""
-    require(Action.CLOSE, state_of(policy, state), group)
+    shown = state_of(policy, state)
+    require(Action.CLOSE, shown, group)
+    if shown is GroupState.CLOSED:
+        return Outcome(state, no_messages(), no_events())
     clock = np.maximum(state.groups.clock, now)
     closed = state.with_groups(
         flags=state.groups.flags | Flag.CLOSED, since=_one(NEVER), reports=empty_ints(1), clock=clock
@@ -166,5 +171,5 @@ def _one(value: int) -> Ints:
 def _set_aside(held: Held, disposition: Disposition, reason: Reason, now: int) -> Decided:
     held = held.take(np.argsort(held.ref, kind="stable"))
     return Decided.of(
-        held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64)
+        held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64), timed=True
     )

@@ -140,8 +140,11 @@ def _fix(state: State, ripe: Bools, moments: Ints) -> State:
     )
 
 
-def _leave(state: State, out: Bools, moments: Ints) -> tuple[State, Decided]:
-    """Lets held rows go, ends their groups' rounds, and begins the next one where messages wait."""
+def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -> tuple[State, Decided]:
+    """Lets held rows go, ends their groups' rounds, and begins the next one where messages wait.
+
+    `cause` are the arrivals that ended the rounds, by group; None: it was their time.
+    """
     groups, held = state.groups, state.held
     leaving = held.take(out)
     ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
@@ -151,8 +154,9 @@ def _leave(state: State, out: Bools, moments: Ints) -> tuple[State, Decided]:
         leaving.ref,
         Disposition.RELEASED,
         Reason.NONE,
-        moments[leaving.group],
+        (moments if cause is None else cause)[leaving.group],
         ordinal=ordinal,
+        timed=cause is None,
     )
     ended = np.zeros(len(state), np.bool_)
     ended[leaving.group] = True
@@ -172,13 +176,16 @@ def _leave(state: State, out: Bools, moments: Ints) -> tuple[State, Decided]:
     return State(after, kept.with_columns(waits=kept.waits & ~ended[kept.group]), state.skipped), decided
 
 
-def end_round(policy: BestEffort, state: State) -> tuple[State, Decided]:
-    """Without a window a round is one call: the lowest `max_rows` of each group leave, the rest is due at once."""
+def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Decided]:
+    """Without a window a round is one call: the lowest `max_rows` of each group leave, the rest is due at once.
+
+    `cause`: the last arrival of each group.
+    """
     held = state.held
     out = ~state.stopped()[held.group]
     if policy.max_rows is not None:
         out &= rank_in_group(held.group) < policy.max_rows
-    return _leave(state, out, state.groups.clock)
+    return _leave(state, out, state.groups.clock, cause)
 
 
 def settle(policy: BestEffort, state: State, now: Ints) -> tuple[State, Decided, Events]:

@@ -25,7 +25,7 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     closed = groups.has(Flag.CLOSED)[group]
     stopped = state.stopped()[group] & ~closed
     goes = np.flatnonzero(~closed & ~stopped)
-    state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes])
+    state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
@@ -42,11 +42,11 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     return state, Decided.concat([released, decided]), no_events()
 
 
-def _leave(state: State, rows: Arrivals | Held, moment: Ints) -> tuple[State, Decided]:
+def _leave(state: State, rows: Arrivals | Held, cause: Ints, *, timed: bool) -> tuple[State, Decided]:
     groups = state.groups
     ordinal = groups.ordinal[rows.group] + rank_in_group(rows.group) + 1
     released = Decided.of(
-        rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, moment, ordinal=ordinal
+        rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed
     )
     counts = np.bincount(rows.group, minlength=len(state))
     return state.with_groups(ordinal=groups.ordinal + counts), released
@@ -66,5 +66,5 @@ def settle(policy: Fifo | Unordered, state: State, now: Ints) -> tuple[State, De
     """After a group was resumed: what came meanwhile leaves."""
     free = ~state.stopped()[state.held.group]
     leaving = state.held.take(free)
-    state, released = _leave(state, leaving, now[leaving.group])
+    state, released = _leave(state, leaving, now[leaving.group], timed=True)
     return State(state.groups, state.held.take(~free), state.skipped), released, no_events()

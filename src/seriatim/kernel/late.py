@@ -28,6 +28,7 @@ def free_late(state: State, now: Ints) -> tuple[State, Decided]:
         now[leaving.group],
         ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
         late=True,
+        timed=True,
     )
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence

@@ -125,8 +125,8 @@ class EventKind(IntEnum):
 class Decided(Columns):
     """Messages that are decided, a row each; rows of one group that are released stand in the order they leave.
 
-    `moment` orders decisions over groups: the ``ref`` of the arrival, or the due time of the timer,
-    that brought the decision about.
+    `cause` is the ``ref`` of the arrival that brought the decision about; where `timed` holds it was a timer or an
+    action instead, and `cause` its time. It orders decisions over groups.
     """
 
     group: Ints
@@ -136,7 +136,8 @@ class Decided(Columns):
     reason: Ints
     ordinal: Ints
     late: Bools
-    moment: Ints
+    cause: Ints
+    timed: Bools
 
     @classmethod
     def of(
@@ -146,10 +147,11 @@ class Decided(Columns):
         ref: Ints,
         disposition: int | Ints,
         reason: int | Ints,
-        moment: Ints,
+        cause: Ints,
         *,
         ordinal: Ints | None = None,
         late: Bools | bool = False,
+        timed: bool = False,
     ) -> Decided:
         """Rows with a common disposition, or one each."""
         n = len(group)
@@ -161,7 +163,8 @@ class Decided(Columns):
             reason=np.broadcast_to(np.asarray(reason, np.int64), (n,)),
             ordinal=np.zeros(n, np.int64) if ordinal is None else ordinal,
             late=np.broadcast_to(np.asarray(late, np.bool_), (n,)),
-            moment=moment,
+            cause=cause,
+            timed=np.full(n, timed),
         )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from seriatim.kernel import best_effort, fifo, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.columns import Ints, first_per_group
+from seriatim.kernel.columns import Ints, first_per_group, last_per_group
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.state import NOTHING, Flag, State
@@ -75,9 +75,10 @@ def due(policy: Policy, state: State) -> Ints:
 def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
     """Takes messages and fires nothing. Without a window this is one round of the groups that it touches."""
     after, decided, events = _pass(policy, state, arrivals, clocked=False)
-    if isinstance(policy, BestEffort) and policy.window is None:
-        touched = np.unique(arrivals.group)
-        part, out = best_effort.end_round(policy, after.select(touched))
+    if _rounds_are_calls(policy):
+        ends = last_per_group(arrivals.group)
+        touched = arrivals.group[ends]
+        part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
         after = after.replace(touched, part)
         decided = Decided.concat([decided, _renumber(out, touched)])
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
@@ -91,24 +92,19 @@ def advance(policy: Policy, state: State, now: int) -> Outcome:
 def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
     """An offer followed by an advance, judged as one call: a micro-batch, a receive.
 
-    Without a window all groups of the state have one round in it, also those that only had messages left over.
+    Without a window what is left of a round is due at once, but not in the call that was the round.
     """
-    if isinstance(policy, BestEffort) and policy.window is None:
-        after, decided, _ = _pass(policy, state, arrivals, clocked=False)
-        after, out = best_effort.end_round(policy, after)
-        return Outcome(after, Decided.concat([decided, out]), no_events())
     first = offer(policy, state, arrivals)
-    second = advance(policy, first.state, now)
-    return Outcome(
-        second.state,
-        Decided.concat([first.decided, second.decided]),
-        Events.concat([first.events, second.events]),
-    )
+    until = np.full(len(state), now, np.int64)
+    if _rounds_are_calls(policy):
+        until[arrivals.group] = NEVER
+    after, decided, events = _fire(policy, first.state, until)
+    return Outcome(after, Decided.concat([first.decided, decided]), Events.concat([first.events, events]))
 
 
 def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outcome:
     """Takes messages each at its own time, firing what is due before each, and then advances to `until`."""
-    if isinstance(policy, BestEffort) and policy.window is None:
+    if _rounds_are_calls(policy):
         return call(policy, state, arrivals, until)
     after, decided, events = _pass(policy, state, arrivals, clocked=True)
     after, fired, more = _fire(policy, after, np.full(len(after), until, np.int64))
@@ -171,6 +167,10 @@ def _before_first(state: State, arrivals: Arrivals) -> Ints:
     until = np.full(len(state), NEVER, np.int64)
     until[arrivals.group[first]] = arrivals.time[first] - 1
     return until
+
+
+def _rounds_are_calls(policy: Policy) -> bool:
+    return isinstance(policy, BestEffort) and policy.window is None
 
 
 def _changes(policy: Policy, before: State, after: State) -> Events:

@@ -59,7 +59,7 @@ def position(policy: Policy, sequence: object) -> int | Reason:
             value = ticket_position(epoch, number)
         case _:
             return Reason.SEQUENCE_NOT_A_NUMBER
-    return value if _LOWEST < value <= _HIGHEST else Reason.SEQUENCE_OVERFLOWS
+    return value if _LOWEST <= value <= _HIGHEST else Reason.SEQUENCE_OVERFLOWS
 
 
 def _moment(sequence: object) -> int | Reason:

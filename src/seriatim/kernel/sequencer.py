@@ -12,6 +12,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
@@ -120,8 +121,9 @@ class Sequencer:
         Raises:
             UsageError: `now` is not a time, or an item is not such a triple.
         """
+        triples = list(_triples(items))
         moment = self._move(now)
-        return self._take(((*item, moment) for item in _triples(items)), kernel.offer)
+        return self._take(((*triple, moment) for triple in triples), kernel.offer)
 
     def replay(self, items: Iterable[tuple[Key, Any, Any, float]], watermark: float | None = None) -> Outcome:
         """Takes messages ``(group, sequence, value, time)`` in order of their own times.
@@ -132,7 +134,7 @@ class Sequencer:
             UsageError: a time is not a time.
         """
         timed = sorted(((g, s, v, micros(t)) for g, s, v, t in items), key=lambda item: item[3])
-        until = NEVER if watermark is None else micros(watermark)
+        until = NEVER if watermark is None else self._move(watermark)
         outcome = self._take(timed, lambda policy, state, arrivals: kernel.replay(policy, state, arrivals, until))
         if watermark is None:
             return outcome
@@ -243,32 +245,36 @@ class Sequencer:
             raise UsageError(f"there is no group {group!r}", remedy="it has never received a message") from None
 
     def _take(
-        self,
-        items: Iterable[tuple[Key, Any, Any, int]],
-        judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
+        self, items: Iterable[tuple[Key, Any, Any, int]], judge: Callable[[Policy, State, Arrivals], kernel.Outcome]
     ) -> Outcome:
+        # A call that fails takes nothing in: what can fail comes first.
+        prepared = [(key, sequence, value, moment, *self._read(key, sequence, value)) for key, sequence, value, moment in items]
         rows: dict[Key, int] = {}
         columns: list[tuple[int, int, int, int, int]] = []
         outcome = Outcome()
-        for key, sequence, value, moment in items:
-            ref = self._taken
-            self._taken += 1
+        for ref, (key, sequence, value, moment, reason, number, size) in enumerate(prepared, start=self._taken):
             if isinstance(self.policy, Unordered):
                 self._counts[Disposition.RELEASED] += 1
                 outcome.released.append(Released(key, sequence, value, None))
-                continue
-            reason = key_problem(key)
-            number: int | Reason = ref if isinstance(self.policy, Fifo) else position(self.policy, sequence)
-            if reason is Reason.NONE and isinstance(number, Reason):
-                reason = number
-            if reason is not Reason.NONE:
+            elif reason is not Reason.NONE:
                 self._counts[Disposition.INVALID] += 1
                 outcome.invalid.append(Item(key, sequence, value, REASONS[reason]))
-                continue
-            self._messages[ref] = (key, sequence, value)
-            size = _size(self.policy, int(number), value)
-            columns.append((rows.setdefault(key, len(rows)), int(number), ref, moment, size))
+            else:
+                self._messages[ref] = (key, sequence, value)
+                position_ = ref if isinstance(self.policy, Fifo) else number
+                columns.append((rows.setdefault(key, len(rows)), position_, ref, moment, size))
+        self._taken += len(prepared)
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
+
+    def _read(self, key: Key, sequence: Any, value: Any) -> tuple[Reason, int, int]:
+        """What is wrong with a message, its number, and the size of its set that it tells."""
+        if isinstance(self.policy, Unordered):
+            return Reason.NONE, 0, NOT_SAID
+        reason = key_problem(key)
+        number = 0 if isinstance(self.policy, Fifo) else position(self.policy, sequence)
+        if reason is Reason.NONE and isinstance(number, Reason):
+            reason = number
+        return (reason, int(number), _size(self.policy, int(number), value)) if reason is Reason.NONE else (reason, 0, 0)
 
     def _apply(
         self,
@@ -282,7 +288,8 @@ class Sequencer:
         for key in keys:
             if key not in self._groups:
                 self._groups[key] = kernel.new_state(self.policy, 1)
-        return self._settle(keys, judge(self.policy, State.join([self._groups[key] for key in keys]), arrivals))
+        outcome = judge(self.policy, State.join([self._groups[key] for key in keys]), arrivals)
+        return self._settle(keys, outcome, (ref, moment))
 
     def _advance(self, now: int) -> Outcome:
         keys = [key for key, due in self._due.items() if due <= now]
@@ -295,8 +302,10 @@ class Sequencer:
         state = self._known(group)
         return self._settle([group], action(self.policy, state, self._move(now), str(group), *arguments))
 
-    def _settle(self, keys: list[Key], outcome: kernel.Outcome) -> Outcome:
-        """Keeps the new states and says in the user's words what was decided."""
+    def _settle(
+        self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None
+    ) -> Outcome:
+        """Keeps the new states and says in the user's words what was decided; `arrived`: refs and times, ascending."""
         due = kernel.due(self.policy, outcome.state).tolist()
         for key, state, moment in zip(keys, outcome.state.split(), due, strict=True):
             self._groups[key] = state
@@ -304,12 +313,11 @@ class Sequencer:
                 self._due[key] = moment
             else:
                 self._due.pop(key, None)
-        told = self._tell(outcome.decided)
+        told = self._tell(_in_time(outcome.decided, arrived))
         return replace(told, events=_events(keys, outcome.events))
 
     def _tell(self, decided: Decided) -> Outcome:
         outcome = Outcome()
-        decided = decided.take(np.argsort(decided.moment, kind="stable"))
         for ref, what, why, ordinal, late in zip(
             decided.ref.tolist(),
             decided.disposition.tolist(),
@@ -326,6 +334,15 @@ class Sequencer:
             else:
                 outcome.among(disposition).append(Item(*message, REASONS[Reason(why)]))
         return outcome
+
+
+def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
+    """In the order in which it would have come about one message at a time; a timer comes after arrivals of its time."""
+    at, cause = decided.cause, np.where(decided.timed, FOREVER, decided.cause)
+    if arrived is not None:
+        refs, times = arrived
+        at = np.where(decided.timed, at, times[np.minimum(np.searchsorted(refs, decided.cause), len(refs) - 1)])
+    return decided.take(np.lexsort((cause, at)))
 
 
 def _triples(items: Iterable[tuple[Key, Any, Any]]) -> Iterable[tuple[Key, Any, Any]]:

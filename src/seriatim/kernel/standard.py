@@ -80,8 +80,9 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     """Takes in arrivals between which nothing fires (see `quiet`)."""
     state = _begin(policy, state, arrivals)
     disposition, reason = _judge(policy, state, arrivals)
-    late_held, cut = _hold_late(policy, state, arrivals, disposition)
+    late_held = _hold_late(policy, state, arrivals, disposition)
     _reject(policy, state, arrivals, disposition, reason, late_held)
+    cut = _cut(state, arrivals, late_held) if policy.late == "suspend" else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
@@ -157,27 +158,27 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     return disposition, reason
 
 
-def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> tuple[Bools, Ints | None]:
-    """Applies ``late=``; returns which late arrivals are held and from which arrival on a group is cut off.
+def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
+    """Applies ``late=``: which late arrivals would be held.
 
     Delivered ones are marked RELEASED; in a group that nothing leaves they are held like suspended ones.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
-        return held, None
-    groups, group = state.groups, arrivals.group
-    late = (disposition == Disposition.LATE) & ~groups.has(Flag.CLOSED)[group]
-    rows = np.flatnonzero(late)
-    stopped = state.stopped()
-    if policy.late == "deliver":
-        held[rows] = stopped[group[rows]]
-        disposition[rows] = np.where(held[rows], Disposition.HELD, Disposition.RELEASED)
-        return held, None
-    held[rows] = True
-    disposition[rows] = Disposition.HELD
+        return held
+    late = (disposition == Disposition.LATE) & ~state.groups.has(Flag.CLOSED)[arrivals.group]
+    held = late & state.stopped()[arrivals.group] if policy.late == "deliver" else late
+    disposition[late & ~held] = Disposition.RELEASED
+    disposition[held] = Disposition.HELD
+    return held
+
+
+def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
+    """For each group the arrival from which on nothing leaves: the first late one that is held."""
+    rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
-    cut[group[rows[::-1]]] = rows[::-1]
-    return held, cut
+    cut[arrivals.group[rows]] = rows
+    return cut
 
 
 def _reject(
@@ -261,7 +262,7 @@ def release(
             late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True
         )
         leaving = Decided.concat([leaving, flagged])
-        leaving = leaving.take(np.lexsort((leaving.sequence, leaving.moment, leaving.group)))
+        leaving = leaving.take(np.lexsort((leaving.sequence, leaving.cause, leaving.group)))
     ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
     counts = np.bincount(leaving.group, minlength=len(state))
     last = groups.last.copy()
@@ -283,9 +284,8 @@ def release(
         held.take(kept),
         state.skipped,
     )
-    by = leaving.moment
-    moments = np.where(by >= 0, _at(arrivals.ref, by), by)
-    return after, leaving.with_columns(ordinal=ordinal, moment=moments)
+    cause = _at(arrivals.ref, leaving.cause) if now is None else now[leaving.group]
+    return after, leaving.with_columns(ordinal=ordinal, cause=cause, timed=np.full(len(leaving), now is not None))
 
 
 def _at(values: Ints, positions: Ints) -> Ints:
@@ -328,7 +328,7 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     state = state.with_groups(clock=np.maximum(state.groups.clock, now))
     before = np.full(len(state.held), -1, np.int64)
     state, released = release(policy, state, before, Arrivals.empty(), now=now)
-    return state, Decided.concat([late, released.with_columns(moment=now[released.group])]), no_events()
+    return state, Decided.concat([late, released]), no_events()
 
 
 def due(policy: Standard, state: State) -> Ints:
@@ -404,6 +404,7 @@ def _skip(
         Reason.NONE,
         when[run[out]],
         ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        timed=True,
     )
     moved, remain = skips > 0, runs > skips
     since = np.where(moved, np.where(remain, groups.since + skips * period, NEVER), groups.since)

@@ -29,6 +29,10 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Takes in arrivals between which nothing fires (see `quiet`)."""
     disposition, reason = _judge(state, arrivals)
+    # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
+    first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
+    began = np.full(len(state), NEVER, np.int64)
+    began[arrivals.group[first]] = arrivals.time[first]
     state, outgrown = _learn_size(state, arrivals, disposition, reason)
     held, position, twice = _collect(state.held, arrivals, disposition)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -38,10 +42,6 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     flags[group] |= Flag.BEGUN
     ends = np.flatnonzero(last_per_group(group))
     clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
-    began = np.full(len(state), NEVER, np.int64)
-    mine = np.flatnonzero(position >= 0)
-    mine = mine[np.argsort(-position[mine], kind="stable")]  # backwards, so that the earliest is written last
-    began[held.group[mine]] = arrivals.time[position[mine]]
     since = np.where(groups.since == NEVER, began, groups.since)
     since[state.stopped()] = NEVER
     state = State(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
@@ -52,9 +52,9 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     np.maximum.at(done, held.group, np.where(full[held.group], position, -1))
     after = np.arange(len(arrivals)) > done[group]
     disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
-    moment = np.zeros(len(state), np.int64)
-    moment[full] = arrivals.ref[done[full]]
-    state, released, closed = _leave(state, full, moment, clock)
+    cause = np.zeros(len(state), np.int64)
+    cause[full] = arrivals.ref[done[full]]
+    state, released, closed = _leave(state, full, cause, clock, timed=False)
 
     aside = np.flatnonzero(disposition != Disposition.HELD)
     others = arrivals.take(aside)
@@ -151,8 +151,8 @@ def _complete(state: State) -> Bools:
     return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
 
 
-def _leave(state: State, full: Bools, moment: Ints, at: Ints) -> tuple[State, Decided, Events]:
-    """Lets complete sets go and closes their groups."""
+def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
+    """Lets complete sets go and closes their groups; what caused it, and when, by group."""
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out)
@@ -162,8 +162,9 @@ def _leave(state: State, full: Bools, moment: Ints, at: Ints) -> tuple[State, De
         leaving.ref,
         Disposition.RELEASED,
         Reason.NONE,
-        moment[leaving.group],
+        cause[leaving.group],
         ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        timed=timed,
     )
     rows = np.flatnonzero(full)
     after = groups.with_columns(
@@ -193,7 +194,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
     out = ripe[held.group]
     gone = held.take(out)
     dead = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group]
+        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
     )
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(
@@ -210,4 +211,4 @@ def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided,
     remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
     clock = np.maximum(state.groups.clock, now)
     state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)
-    return _leave(state, _complete(state) & ~state.stopped(), now, clock)
+    return _leave(state, _complete(state) & ~state.stopped(), now, clock, timed=True)

@@ -153,8 +153,10 @@ class Checkpoint:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:
+                verb = "are" if fact.endswith("s") else "is"
                 raise CheckpointMismatch(
-                    f"the checkpoint was made with another {fact}: {_told(found.get(fact))}, and now it is {_told(wanted)}",
+                    f"the checkpoint is of another declaration: "
+                    f"its {fact} {verb} {_told(found.get(fact))}, yours {verb} {_told(wanted)}",
                     where=str(self.root),
                     remedy="give the pipeline a checkpoint of its own, or change it back",
                 )
@@ -171,7 +173,8 @@ def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     queues = {name: f"{queue['policy']} by {queue['group']}" for name, queue in facts["queues"].items()}
     # Spark's offsets go by the place of a location, so their order counts.
     told = {"layout": _LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
-    return json.loads(json.dumps({**told, "buckets": buckets, "clock": facts["clock"]}))
+    plain: dict[str, object] = json.loads(json.dumps({**told, "buckets": buckets, "clock": facts["clock"]}))
+    return plain
 
 
 def _told(value: object) -> str:

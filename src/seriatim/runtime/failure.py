@@ -38,7 +38,9 @@ def cause_of(error: BaseException) -> SeriatimError:
 
 def _failed(what: str) -> SeriatimError:
     shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
-    return SeriatimError(f"the query failed: {shown}", remedy="--verbose shows everything; the same start goes on where it was")
+    return SeriatimError(
+        f"the query failed: {shown}", remedy="--verbose shows everything; the same start goes on where it was"
+    )
 
 
 def _raised_in_python(text: str) -> tuple[str, str] | None:

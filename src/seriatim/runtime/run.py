@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from seriatim.errors import SeriatimError
@@ -26,7 +25,6 @@ from seriatim.spark.session import SPLITTING, is_running, open_session
 __all__ = ["run"]
 
 _LOOK_S = 0.1
-_DISPOSITIONS = ("released", "late", "duplicate", "invalid", "rejected", "dead")
 
 
 def run(
@@ -199,9 +197,21 @@ class _Watch:
 
 
 def _account(name: str, arrived: int, before: Standing, now: Standing) -> Account:
-    made = {disposition: now.count(name, disposition) - before.count(name, disposition) for disposition in _DISPOSITIONS}
-    account = Account(name, before.held(name), arrived, held=now.held(name))
-    return replace(account, **made)
+    def made(disposition: str) -> int:
+        return now.count(name, disposition) - before.count(name, disposition)
+
+    return Account(
+        name,
+        held_before=before.held(name),
+        arrived=arrived,
+        released=made("released"),
+        held=now.held(name),
+        late=made("late"),
+        duplicate=made("duplicate"),
+        invalid=made("invalid"),
+        rejected=made("rejected"),
+        dead=made("dead"),
+    )
 
 
 def _events_after(query: StreamingQuery, seen: str) -> list[Mapping[str, Any]]:

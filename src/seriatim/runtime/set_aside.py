@@ -42,5 +42,12 @@ def read_set_aside(folder: Path, disposition: str | None = None) -> Iterator[Set
 
 
 def _set_aside(batch: int, row: dict[str, Any]) -> SetAside:
-    known = (row["destination"], row["disposition"], row["reason"] or "", row["message_id"], row["group"], row["sequence"])
+    known = (
+        row["destination"],
+        row["disposition"],
+        row["reason"] or "",
+        row["message_id"],
+        row["group"],
+        row["sequence"],
+    )
     return SetAside(batch, *known, fields=row)

@@ -114,7 +114,9 @@ class Sink:
             line.alias("_line"),
         ]
         if any(is_typed(one) for one in self._ports):
-            columns += [F.col(name) for name in ("message_id", "type", "location", "ordinal", "late", *self._properties)]
+            columns += [
+                F.col(name) for name in ("message_id", "type", "location", "ordinal", "late", *self._properties)
+            ]
             # A body travels to a worker once: as a column, or in its line.
             columns += [F.when(typed, F.col("body")).alias("body"), group.alias("_group")]
             columns += [F.lit(None).cast("bigint").alias("_none")]

@@ -142,7 +142,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     count = row.column("groups")[0].as_py()
 
     def table(name: str, length: int | None = None) -> dict[str, np.ndarray]:
-        columns = {c: row.column(f"{name}.{c}").values.to_numpy() for c in _TABLES[name]}
+        columns = {c: row.column(f"{name}.{c}").flatten().to_numpy() for c in _TABLES[name]}
         full = max((len(values) for values in columns.values()), default=0) if length is None else length
         return {c: _widen(values, full) for c, values in columns.items()}
 
@@ -150,7 +150,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
-    return QueueState(row.column("keys").values, State(groups, Held(**held), Ranges(**table("skipped"))))
+    return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:

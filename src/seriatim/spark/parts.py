@@ -230,7 +230,9 @@ def _count(table: pa.Table, counts: Counter[tuple[str, str]], reports: list[str]
     reports.extend(silent.column("_report").to_pylist())
 
 
-def _answer(parts: Mapping[int, _Part], counts: Mapping[tuple[str, str], int], reports: Iterable[str]) -> pa.RecordBatch:
+def _answer(
+    parts: Mapping[int, _Part], counts: Mapping[tuple[str, str], int], reports: Iterable[str]
+) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
         {"kind": "part", "port": port, "name": part.name, "text": part.staged, "rows": part.rows}
         for port, part in parts.items()

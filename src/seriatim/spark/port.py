@@ -86,13 +86,20 @@ class Port:
             found = self._manifest()
             if found is None and next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
-                    "the folder holds batches, but doesn't say of what", where=str(self.root), remedy="deliver to another one"
+                    "the folder holds batches, but doesn't say of what",
+                    where=str(self.root),
+                    remedy="deliver to another one",
                 )
             if found is None:
                 write_synced(self.root / _MANIFEST, json.dumps(wanted, indent=2).encode())
         except OSError as error:
             raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
-        for key, what in (("layout", "layout"), ("identity", "checkpoint"), ("destination", "destination"), ("format", "format")):
+        for key, what in (
+            ("layout", "layout"),
+            ("identity", "checkpoint"),
+            ("destination", "destination"),
+            ("format", "format"),
+        ):
             if found is not None and found.get(key) != wanted[key]:
                 raise CheckpointMismatch(
                     f"the folder holds batches of another {what}: pipeline {found.get('pipeline')!r}, "
@@ -111,7 +118,9 @@ class Port:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise CheckpointMismatch("the file is damaged", where=str(self.root / _MANIFEST), remedy="restore or remove it")
+            raise CheckpointMismatch(
+                "the file is damaged", where=str(self.root / _MANIFEST), remedy="restore or remove it"
+            )
         return found
 
     def begin(self) -> None:

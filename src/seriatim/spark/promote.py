@@ -30,7 +30,13 @@ _LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d+)\]|\['([^']+)'\]""")
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
-_PLAIN_TYPES = {"string": "string", "long": "bigint", "double": "double", "boolean": "boolean", "timestamp": "timestamp"}
+_PLAIN_TYPES = {
+    "string": "string",
+    "long": "bigint",
+    "double": "double",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+}
 _SHOWN = 60
 _EXACT = Context(prec=100)
 
@@ -58,7 +64,9 @@ def path_steps(path: str) -> tuple[str | int, ...]:
         steps.append(int(position) if position is not None else name or quoted)
         place = step.end()
     if not path.startswith("$") or place != len(path):
-        raise UsageError(f"{path!r} is not a path to one value", remedy="such as $.customer.id or $.lines[0]['unit price']")
+        raise UsageError(
+            f"{path!r} is not a path to one value", remedy="such as $.customer.id or $.lines[0]['unit price']"
+        )
     return tuple(steps)
 
 
@@ -247,10 +255,11 @@ def _string(value: Value) -> str:
 
 def _long(value: Value) -> int:
     number = value
-    if isinstance(value, str) and _LONG.fullmatch(value):
-        number = int(value)
-    elif isinstance(value, Decimal) and value.adjusted() < 20 and value == value.to_integral_value():
-        number = int(value)
+    if isinstance(value, str):
+        number = int(value) if _LONG.fullmatch(value) else value
+    elif isinstance(value, Decimal):
+        # A large exponent is a number of that many digits: it is looked at before it is written out.
+        number = int(value) if value.adjusted() < 20 and value == value.to_integral_value() else value
     if isinstance(number, bool) or not isinstance(number, int):
         raise _wrong(value, "a long")
     if not -(2**63) <= number < 2**63:

@@ -123,6 +123,10 @@ def _first_numbers(spark: SparkSession, destination: Destination, source: StartF
     )
     bad = numbers.where(F.col("group").isNull() | F.col("next").isNull()).limit(1).collect()
     if bad:
-        what = f"{source.path}: group {bad[0].group!r} has no first number" if bad[0].group else f"{source.path}: a row has no group"
+        what = (
+            f"{source.path}: group {bad[0].group!r} has no first number"
+            if bad[0].group
+            else f"{source.path}: a row has no group"
+        )
         raise UsageError(what, where=where, remedy=f"{source.group} is text, {source.next} a whole number")
     return numbers

@@ -28,11 +28,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import NumericType, StructType
 
 from seriatim.errors import UsageError
@@ -46,13 +46,24 @@ __all__ = ["ARRIVAL", "promoted", "receive"]
 ARRIVAL = ("received_at", "location", "_file", "_position")
 
 _FILE_OPTIONS = frozenset(
-    "maxfilespertrigger maxbytespertrigger latestfirst maxfileage filenameonly cleansource sourcearchivedir "
-    "pathglobfilter recursivefilelookup maxcachedfiles discardcachedinputratio".split()
+    {
+        "cleansource",
+        "discardcachedinputratio",
+        "filenameonly",
+        "latestfirst",
+        "maxbytespertrigger",
+        "maxcachedfiles",
+        "maxfileage",
+        "maxfilespertrigger",
+        "pathglobfilter",
+        "recursivefilelookup",
+        "sourcearchivedir",
+    }
 )
 _ROW_OPTIONS: Mapping[str, frozenset[str]] = {
     "json": frozenset({"multiline", "linesep"}),
     "csv": frozenset({"header", "sep", "delimiter", "quote", "escape", "linesep"}),
-    "parquet": frozenset({"mergeschema"}),
+    "parquet": frozenset(),
 }
 # Spark leaves out files that are a week older than the newest, without a word.
 _MAX_FILE_AGE = "36500d"
@@ -107,9 +118,11 @@ def _folder(entry: Receive) -> Path:
     if entry.source.path is None:
         raise UsageError("the source names no path", where=f"location {entry.location}")
     path = entry.source.path.absolute()
-    plain = [part for part in (path, *path.parents) if not set(str(part)) & set("*?[{")][0]
+    plain = next(part for part in (path, *path.parents) if not set(str(part)) & set("*?[{"))
     if not plain.exists():
-        raise UsageError(f"the input folder {plain} is not there", where=f"location {entry.location}", remedy="create it")
+        raise UsageError(
+            f"the input folder {plain} is not there", where=f"location {entry.location}", remedy="create it"
+        )
     return plain
 
 
@@ -117,15 +130,21 @@ def _checked_options(entry: Receive) -> dict[str, str]:
     allowed = _ROW_OPTIONS.get(entry.source.format)
     where = f"location {entry.location}"
     if allowed is None:
-        raise UsageError(f"the format {entry.source.format!r} can't be received", where=where, remedy="json, csv, parquet")
+        raise UsageError(
+            f"the format {entry.source.format!r} can't be received", where=where, remedy="json, csv, parquet"
+        )
     for name in entry.source.options:
         if name.lower() not in allowed | _FILE_OPTIONS:
             known = ", ".join(sorted(allowed | _FILE_OPTIONS))
-            raise UsageError(f"unknown option {name!r} of {entry.source.format}", where=where, remedy=f"it takes {known}")
+            raise UsageError(
+                f"unknown option {name!r} of {entry.source.format}", where=where, remedy=f"it takes {known}"
+            )
     return {name.lower(): value for name, value in entry.source.options.items()}
 
 
-def _open(spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, str], *, static: bool) -> Any:
+def _open(
+    spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, str], *, static: bool
+) -> DataFrameReader | DataStreamReader:
     """A reader of Spark's for the files of a location, with the options that concern files."""
     reader = spark.read if static else spark.readStream
     given = {name: value for name, value in options.items() if name in _FILE_OPTIONS}
@@ -134,9 +153,7 @@ def _open(spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, 
     return reader.format(kind).options(**given)
 
 
-def _lines(
-    spark: SparkSession, entry: Receive, root: Path, options: Mapping[str, str], *, static: bool
-) -> DataFrame:
+def _lines(spark: SparkSession, entry: Receive, root: Path, options: Mapping[str, str], *, static: bool) -> DataFrame:
     """The rows of text files, read as they are and promoted in Python."""
     source = entry.source
     reader = _open(spark, "text", entry, options, static=static)
@@ -185,7 +202,9 @@ def _csv_names(spark: SparkSession, entry: Receive, options: Mapping[str, str]) 
         return None
     if entry.source.schema is None:
         raise UsageError(
-            "CSV without a header needs a schema", where=f"location {entry.location}", remedy="schema: a string, b string"
+            "CSV without a header needs a schema",
+            where=f"location {entry.location}",
+            remedy="schema: a string, b string",
         )
     return tuple(_schema(spark, entry).names)
 
@@ -195,13 +214,13 @@ def _schema(spark: SparkSession, entry: Receive) -> StructType:
         parsed = spark.createDataFrame([], entry.source.schema or "").schema
     except Exception as error:  # the parser's errors have no common type
         what = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
-        raise UsageError(what, where=f"location {entry.location}", remedy="such as id string, version bigint") from error
+        raise UsageError(
+            what, where=f"location {entry.location}", remedy="such as id string, version bigint"
+        ) from error
     return parsed
 
 
-def _parquet(
-    spark: SparkSession, entry: Receive, root: Path, options: Mapping[str, str], *, static: bool
-) -> DataFrame:
+def _parquet(spark: SparkSession, entry: Receive, root: Path, options: Mapping[str, str], *, static: bool) -> DataFrame:
     """The rows of Parquet files; a property is a column, and must not lose anything by its type."""
     path = str(entry.source.path.absolute())  # type: ignore[union-attr]
     schema = _schema(spark, entry) if entry.source.schema else _schema_of_files(spark, entry, path, options)
@@ -215,11 +234,13 @@ def _parquet(
     )
     prefix = f"{root}/"
     path_text = F.url_decode(F.replace(F.regexp_replace("_path", "^file:/*", "/"), F.lit("+"), F.lit("%2B")))
-    file = F.when(F.startswith(path_text, F.lit(prefix)), F.substr(path_text, F.lit(len(prefix) + 1))).otherwise(path_text)
+    file = F.when(F.startswith(path_text, F.lit(prefix)), F.substr(path_text, F.lit(len(prefix) + 1))).otherwise(
+        path_text
+    )
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
-    promoted = [_column(entry, schema, item) for item in entry.promote]
-    problem = F.concat_ws("; ", *[fault for _, fault in promoted]) if promoted else F.lit("")
+    columns_of = [_column(entry, schema, item) for item in entry.promote]
+    problem = F.concat_ws("; ", *[fault for _, fault in columns_of])
     return frame.select(
         F.concat(F.lit(f"{entry.location}/"), named).alias("message_id"),
         "received_at",
@@ -227,7 +248,7 @@ def _parquet(
         F.when(problem != "", F.concat(named, F.lit(": "), problem)).alias("_invalid"),
         "_file",
         "_position",
-        *[value for value, _ in promoted],
+        *[value for value, _ in columns_of],
     )
 
 
@@ -236,14 +257,18 @@ def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Ma
         return _open(spark, "parquet", entry, options, static=True).load(path).schema
     except AnalysisException as error:
         what = f"no Parquet file in {path} tells the columns"
-        raise UsageError(what, where=f"location {entry.location}", remedy="put one there, or give the schema") from error
+        raise UsageError(
+            what, where=f"location {entry.location}", remedy="put one there, or give the schema"
+        ) from error
 
 
 def _column(entry: Receive, schema: StructType, item: Promotion) -> tuple[Column, Column]:
     """A property's value, and what is wrong with it (null where nothing is)."""
     if item.path not in schema.names:
         raise UsageError(
-            f"there is no column {item.path!r}", where=f"location {entry.location}", remedy=f"one of {', '.join(schema.names)}"
+            f"there is no column {item.path!r}",
+            where=f"location {entry.location}",
+            remedy=f"one of {', '.join(schema.names)}",
         )
     found, ddl = F.col("_row").getField(item.path), ddl_of(item.type)
     value = found.try_cast(ddl)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -249,7 +249,7 @@ def _streaming(
     packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA)
     if control is not None:
         packets = packets.unionByName(control.select("bucket", "packet"))
-    schema = _arrow_schema(df.schema)
+    schema = _arrow_schema(session, df.schema)
     initial = None
     if start is not None:
         initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
@@ -260,11 +260,13 @@ def _streaming(
         timeMode="EventTime" if plan.clock == "event" else "ProcessingTime",
         initialState=initial,
     )
-    return decided.mapInArrow(unpack_reports(_arrow_schema(shown)) if plan.reports else unpack, shown)
+    return decided.mapInArrow(unpack_reports(_arrow_schema(session, shown)) if plan.reports else unpack, shown)
 
 
-def _arrow_schema(schema: T.StructType) -> bytes:
-    return to_arrow_schema(schema).serialize().to_pybytes()
+def _arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
+    """The schema that Spark gives to a worker, as an IPC message."""
+    zone = session.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()
 
 
 def _static(

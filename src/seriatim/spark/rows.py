@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -45,7 +46,7 @@ class JsonRows:
 
     paths: JsonPaths
 
-    def reader(self, block: Block) -> ReadRow:  # noqa: ARG002 - every row stands for itself
+    def reader(self, block: Block) -> ReadRow:
         """See `RowFormat`."""
         read = self.paths.reader()
         return lambda body: read(body) if _is_filled(body) else None
@@ -220,4 +221,4 @@ def _runs(paths: pa.Array, starts: np.ndarray[Any, Any]) -> Iterator[tuple[int, 
     files = paths.dictionary_encode().indices.to_numpy()
     changes = np.flatnonzero((files[1:] != files[:-1]) | (starts[1:] != starts[:-1])) + 1
     bounds = [0, *changes.tolist(), len(files)]
-    yield from zip(bounds, bounds[1:], strict=False)
+    yield from pairwise(bounds)

@@ -87,11 +87,16 @@ def open_session(
 
 def is_running() -> bool:
     """Whether Spark is running in this process."""
-    return SparkContext._active_spark_context is not None
+    return _context() is not None
+
+
+def _context() -> SparkContext | None:
+    # `getOrCreate` would start Spark; there is no public way to ask only.
+    return SparkContext._active_spark_context  # noqa: SLF001
 
 
 def _default_session() -> SparkSession | None:
-    context = SparkContext._active_spark_context
+    context = _context()
     return SparkSession(context) if context is not None else None
 
 
@@ -145,13 +150,16 @@ def _start(settings: Mapping[str, str], log: Path | None, inherit: Sequence[int]
         log.parent.mkdir(parents=True, exist_ok=True)
         streams = {"stderr": log.open("wb")}
     try:
-        gateway = launch_gateway(configured, popen_kwargs={**streams, "pass_fds": tuple(inherit)})
+        started = {**streams, "pass_fds": tuple(inherit)}
+        gateway = launch_gateway(configured, popen_kwargs=started)  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(conf=configured, gateway=gateway))
     except PySparkRuntimeError as error:
         where = f"{log}" if log is not None else ""
         raise EnvironmentProblem("Spark did not start", where=where, remedy="run `seriatim doctor`") from error
     except Exception as error:  # py4j raises whatever the JVM did
-        raise EnvironmentProblem(f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor`") from error
+        raise EnvironmentProblem(
+            f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor`"
+        ) from error
     finally:
         for stream in streams.values():
             stream.close()

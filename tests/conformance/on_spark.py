@@ -1,0 +1,207 @@
+"""The conformance cases on Spark: all of them in one operator, a queue each, as a static frame and as a query.
+
+Every case has its own times; here they are moved so that all cases end at the same moment, at which time stands in
+the end. The query takes one step of every case a micro-batch, and its watermark stays far behind until the last one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from seriatim import BestEffort, Fifo, Queue, Unordered
+from seriatim.spark import resequence
+from tests.conformance.case import Arrive, Case, Fate, Message, Result
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR_BEHIND_S = 1_000_000
+_STEP, _END = "a step", "the end"
+
+SCHEMA = pa.schema(
+    [
+        ("destination", pa.string()),
+        ("key", pa.string()),
+        ("number", pa.int64()),
+        ("moment", pa.timestamp("us", "UTC")),
+        ("at", pa.timestamp("us", "UTC")),
+        ("message", pa.int64()),
+        ("size", pa.int64()),
+        ("is_last", pa.bool_()),
+    ]
+)
+
+
+def cannot_run(case: Case) -> str | None:
+    """Why a case doesn't apply to a frame; None: it does."""
+    if case.has_actions:
+        return "an operator acts on it, which a frame can't see"
+    if not case.plain:
+        return "its keys or sequences have no column type in common"
+    return None
+
+
+def queue_of(case: Case) -> Queue:
+    """A case as a queue."""
+    by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
+    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number")
+
+
+def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
+    """All cases in one frame that ends."""
+    end = max(case.last_time for case in cases)
+    rows = [row for case in cases for number in range(len(case.messages)) for row in [_row(case, number, end)]]
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
+    decided = resequence(
+        frame,
+        queues=[queue_of(case) for case in cases],
+        arrival="message",
+        clock="event",
+        time="at",
+        start_from=_first_numbers(spark, cases),
+        output="all",
+        buckets=4,
+    ).toArrow()
+    fates = _fates(decided.to_pylist())
+    return {case.name: Result(tuple(fates.get(case.name, ()))) for case in cases}
+
+
+def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> dict[str, Result]:
+    """All cases in one query, a step of each a micro-batch; what is in no batch is held."""
+    end = max(case.last_time for case in cases)
+    _write_steps(cases, end, folder / "in")
+    source = spark.readStream.schema(_spark_schema(spark)).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    decided = resequence(
+        source,
+        queues=[*map(queue_of, cases), Queue(_STEP, Unordered()), Queue(_END, Fifo(), group="key")],
+        arrival="message",
+        clock="event",
+        time="at",
+        watermark=_FAR_BEHIND_S,
+        start_from=_first_numbers(spark, cases),
+        output="all",
+        buckets=4,
+    )
+    batches = _Batches()
+    query = (
+        decided.writeStream.foreachBatch(batches.take)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    try:
+        wait_for_watermark(query, _EPOCH + timedelta(seconds=end))
+    finally:
+        query.stop()
+    return {case.name: batches.result(case) for case in cases}
+
+
+def wait_for_watermark(query: Any, moment: datetime, deadline_s: float = 240.0) -> None:
+    """Until a batch has run with time at that moment."""
+    wanted = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    until = time.monotonic() + deadline_s
+    while time.monotonic() < until:
+        if query.exception() is not None:
+            raise query.exception()
+        if any(p["eventTime"].get("watermark", "") >= wanted and "addBatch" in p["durationMs"] for p in query.recentProgress):
+            return
+        query.awaitTermination(0.1)
+    raise AssertionError(f"no batch had the watermark {wanted}: {query.lastProgress}")
+
+
+class _Batches:
+    """What the query decided, a list a batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[int, list[dict[str, Any]]] = {}
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        with self._lock:
+            self._rows[batch] = frame.toArrow().to_pylist()
+
+    def result(self, case: Case) -> Result:
+        fates: list[Fate] = []
+        left: dict[int, tuple[Fate, ...]] = {}
+        for batch in sorted(self._rows):
+            rows = self._rows[batch]
+            mine = _fates(rows).get(case.name, [])
+            fates += mine
+            for row in rows:
+                if row["destination"] == _STEP:
+                    left[row["number"]] = tuple(fate for fate in mine if fate.disposition == "released")
+        held = set(range(len(case.messages))) - {fate.message for fate in fates}
+        steps = sum(isinstance(step, Arrive) for step in case.steps)
+        return Result((*fates, *(Fate(n, "held") for n in sorted(held))), tuple(left[n] for n in range(steps)))
+
+
+def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
+    fates: dict[str, list[Fate]] = {}
+    for row in rows:
+        fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"])
+        fates.setdefault(row["destination"], []).append(fate)
+    return fates
+
+
+def _row(case: Case, number: int, end: float) -> dict[str, Any]:
+    message: Message = case.messages[number]
+    by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
+    return {
+        "destination": case.name,
+        "key": message.group,
+        "number": None if by_time else message.sequence,
+        "moment": _moment(message.sequence) if by_time and message.sequence is not None else None,
+        "at": _moment(message.at + end - case.last_time),
+        "message": number,
+        "size": message.properties.get("size"),
+        "is_last": message.properties.get("is_last"),
+    }
+
+
+def _moment(seconds: float) -> datetime:
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def _write_steps(cases: Sequence[Case], end: float, folder: Path) -> None:
+    """A file a step, and one more whose time moves the watermark to the end."""
+    steps = [list(_rows_by_step(case, end)) for case in cases]
+    folder.mkdir(parents=True)
+    blank = dict.fromkeys(SCHEMA.names)
+    for number in range(max(map(len, steps))):
+        rows = [row for of_case in steps for row in (of_case[number] if number < len(of_case) else [])]
+        rows.append(blank | {"destination": _STEP, "at": _moment(0), "message": 0, "number": number})
+        _write(folder, number, rows)
+    last = blank | {"destination": _END, "key": "end", "at": _moment(end + _FAR_BEHIND_S), "message": 0}
+    _write(folder, max(map(len, steps)), [last])
+
+
+def _write(folder: Path, number: int, rows: list[dict[str, Any]]) -> None:
+    path = folder / f"step-{number:03d}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    # Files are taken in order of their modification times.
+    os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def _rows_by_step(case: Case, end: float) -> Iterator[list[dict[str, Any]]]:
+    start = 0
+    for step in case.steps:
+        assert isinstance(step, Arrive)
+        yield [_row(case, start + n, end) for n in range(len(step.messages))]
+        start += len(step.messages)
+
+
+def _first_numbers(spark: SparkSession, cases: Sequence[Case]) -> DataFrame | None:
+    rows = [(case.name, group, number) for case in cases for group, number in case.start_from.items()]
+    return spark.createDataFrame(rows, "destination string, group string, next long") if rows else None
+
+
+def _spark_schema(spark: SparkSession) -> Any:
+    return spark.createDataFrame(SCHEMA.empty_table()).schema

@@ -1,0 +1,117 @@
+"""A fixed corpus: every conformance case and seeded random scripts, fast enough to hold against each mutation.
+
+Run as a module it exits with 0 if the kernel passes all of it and with `CAUGHT` if it fails something.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+from seriatim import BestEffort, Fifo, Policy, Sequencer, Standard, UnitOfWork
+from tests.conformance.case import check
+from tests.conformance.cases import CASES
+from tests.conformance.in_memory import InMemory
+from tests.kernel.comparison import Call, check_replay, check_script
+
+CAUGHT = 3
+SCRIPTS = 400
+REPLAYS = 150
+
+
+def policy_of(dice: random.Random) -> Policy:
+    """A policy with small numbers."""
+    late: Any = dice.choice(["set_aside", "deliver", "suspend"])
+    kind = dice.randrange(8)
+    if kind < 4:
+        return Standard(
+            start=dice.choice([1, 1, 0, -3, "first"]),
+            increment=dice.choice([1, 1, 1, 2]),
+            hole_timeout=dice.choice([None, 2, 3]),
+            hole_retries=dice.choice([0, 0, 1, 2]),
+            on_hole=dice.choice(["wait", "skip", "skip"]),
+            late=late,
+            capacity=dice.choice([None, None, 1, 2, 3]),
+        )
+    if kind == 4:
+        return BestEffort(max_rows=dice.choice([None, 1, 2]), late=late)
+    if kind < 7:
+        return BestEffort(window=dice.choice([2, 3, 5]), buffer=dice.choice([0, 0.1, 0.5, 1]), late=late)
+    if dice.random() < 0.2:
+        return Fifo()
+    timeout = dice.choice([None, 2, 5])
+    size: Any = dice.choice([1, 2, 3, "size", "size", "size"])
+    return dice.choice([UnitOfWork(size=size, timeout=timeout), UnitOfWork(last="last", timeout=timeout)])
+
+
+def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Messages of three groups."""
+    items = []
+    for _ in range(dice.randrange(most)):
+        says: dict[str, Any] = {}
+        if dice.random() < 0.3:
+            says["size"] = dice.choice([2, 3, 3, 4, 0])
+        if dice.random() < 0.2:
+            says["last"] = True
+        odd = dice.choice([None, True, 2**63 - 1, 2**63, "2"])
+        items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), says))
+    return items
+
+
+def script_of(dice: random.Random) -> list[Call]:
+    """Offers, advances and actions."""
+    script, now = [], 0.0
+    for _ in range(dice.randrange(4, 12)):
+        now = max(0.0, now + dice.choice([-2, 0, 1, 1, 2, 3, 5]))
+        name = dice.choice(["offer"] * 5 + ["advance"] * 3 + ["act"] * 2)
+        if name == "offer":
+            script.append(Call("offer", (items_of(dice, 7),), {"now": now}))
+        elif name == "advance":
+            script.append(Call("advance", (now,)))
+        else:
+            script.append(action_of(dice, now))
+    return script
+
+
+def action_of(dice: random.Random, now: float) -> Call:
+    """An operator's action, fitting or not."""
+    name = dice.choice(["suspend", "resume", "resume", "skip_message", "skip_hole", "reset", "abort", "close"])
+    keywords: dict[str, Any] = {"now": now}
+    if name == "skip_hole" and dice.random() < 0.5:
+        keywords["through"] = dice.randint(-4, 9)
+    if name == "reset":
+        keywords["next"] = dice.randint(-4, 9)
+    return Call(name, (dice.choice("aab"),), keywords)
+
+
+def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
+    """History in a few parts."""
+    return [
+        ([(*item, float(dice.randrange(20))) for item in items_of(dice, 14)], dice.choice([None, None, 5.0, 25.0]))
+        for _ in range(dice.randrange(1, 4))
+    ]
+
+
+def play(seed: int) -> None:
+    """Raises where the kernel fails a case, or differs from the oracle."""
+    for case in CASES:
+        for cutting in ("steps", "whole", "singly"):
+            engine = InMemory(Sequencer, cutting)
+            if engine.cannot_run(case) is None:
+                check(case, engine.run(case))
+    dice = random.Random(seed)
+    for _ in range(SCRIPTS):
+        check_script(policy_of(dice), script_of(dice), {})
+    for _ in range(REPLAYS):
+        policy = policy_of(dice)
+        if not (isinstance(policy, BestEffort) and policy.window is None):
+            check_replay(policy, replay_of(dice))
+
+
+if __name__ == "__main__":
+    try:
+        play(seed=2)
+    except Exception as failure:  # noqa: BLE001 - a mutation may break the kernel in any way
+        sys.stderr.write(f"{type(failure).__name__}: {str(failure)[:300]}\n")
+        sys.exit(CAUGHT)

@@ -1,0 +1,473 @@
+"""One deliberate mistake for each rule. `test_mutations.py` makes each and sees that it is caught."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MUTATIONS", "Mutation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """In kernel file `file` the text `old`, which occurs once, becomes `new`; that breaks `rule`."""
+
+    rule: str
+    file: str
+    old: str
+    new: str
+
+
+_STANDARD = (
+    Mutation(
+        "what is released leaves with its contiguous run only",
+        "standard.py",
+        "free = sequence == groups.next[group] + step * rank_in_group(group)",
+        "free = sequence >= groups.next[group] + step * rank_in_group(group) * 0",
+    ),
+    Mutation(
+        "below the start is invalid",
+        "standard.py",
+        "mark(below, Disposition.INVALID, Reason.BELOW_START)",
+        "mark(below, Disposition.DUPLICATE, Reason.BELOW_START)",
+    ),
+    Mutation(
+        "with start='first' lower ones are late",
+        "standard.py",
+        "mark(below, Disposition.LATE, Reason.BEFORE_FIRST)",
+        "mark(below, Disposition.INVALID, Reason.BEFORE_FIRST)",
+    ),
+    Mutation(
+        "the first in order of arrival fixes next",
+        "standard.py",
+        "rows = np.flatnonzero(fresh)[::-1]",
+        "rows = np.flatnonzero(fresh)",
+    ),
+    Mutation(
+        "off-step is invalid, measured from the first number",
+        "standard.py",
+        "mark(sequence % step != first % step,",
+        "mark(sequence % step != 0 * first,",
+    ),
+    Mutation(
+        "a number without a successor is invalid",
+        "standard.py",
+        "mark(sequence > _MAX - step, Disposition.INVALID,",
+        "mark(sequence > _MAX - 1, Disposition.INVALID,",
+    ),
+    Mutation(
+        "an off-step number is invalid even in a closed group",
+        "standard.py",
+        "    if step > 1:\n        mark(",
+        "    if step > 1 and not groups.has(Flag.CLOSED).any():\n        mark(",
+    ),
+    Mutation(
+        "of equal numbers the first arrival is kept",
+        "standard.py",
+        "again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])",
+        "again[rows[:-1]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])",
+    ),
+    Mutation(
+        "a late number may be held twice",
+        "standard.py",
+        "rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))\n    group, sequence = held",
+        "rows = np.arange(len(held))\n    group, sequence = held",
+    ),
+    Mutation(
+        "below next is late only within a skipped range",
+        "standard.py",
+        "np.where(skipped, Disposition.LATE, Disposition.DUPLICATE)",
+        "np.where(skipped, Disposition.LATE, Disposition.LATE)",
+    ),
+    Mutation(
+        "the last 64 skipped ranges are remembered",
+        "state.py",
+        "KEPT: ClassVar[int] = 64",
+        "KEPT: ClassVar[int] = 63",
+    ),
+    Mutation(
+        "64 ranges and no more",
+        "state.py",
+        "<= self.KEPT)",
+        "<= self.KEPT + 1)",
+    ),
+    Mutation(
+        "a late message of a suspended group is held, not delivered",
+        "standard.py",
+        'held = late & state.stopped()[arrivals.group] if policy.late == "deliver" else late',
+        'held = late & False if policy.late == "deliver" else late',
+    ),
+    Mutation(
+        "from the late message on that suspends its group nothing leaves",
+        "standard.py",
+        "free &= moment < cut[group]",
+        "free &= moment <= cut[group] + 1",
+    ),
+    Mutation(
+        "delivered late ones take their place among what leaves",
+        "standard.py",
+        "np.lexsort((leaving.sequence, leaving.moment, leaving.group))",
+        "np.lexsort((leaving.moment, leaving.sequence, leaving.group))",
+    ),
+    Mutation(
+        "a suspended group holds what arrives",
+        "standard.py",
+        "free &= ~stopped[group]",
+        "free &= True",
+    ),
+    Mutation(
+        "no clock runs while suspended",
+        "standard.py",
+        "since, reports = np.where(idle, NEVER, since), np.where(idle, 0, reports)",
+        "since, reports = np.where(idle & False, NEVER, since), np.where(idle, 0, reports)",
+    ),
+    Mutation(
+        "whenever next moves and is still missing the clock begins afresh",
+        "standard.py",
+        "fresh = has_hole & (moved | (groups.since == NEVER))",
+        "fresh = has_hole & (groups.since == NEVER)",
+    ),
+    Mutation(
+        "only when next moves the clock begins afresh",
+        "standard.py",
+        "since = np.where(fresh, at, np.where(has_hole, groups.since, NEVER))",
+        "since = np.where(has_hole, at, NEVER)",
+    ),
+    Mutation(
+        "a hole opens at the arrival after which something waits and next is missing",
+        "standard.py",
+        "opened = np.maximum(first_wait, last_move)",
+        "opened = np.maximum(0 * first_wait, last_move)",
+    ),
+    Mutation(
+        "a hole that is filled has no clock",
+        "standard.py",
+        "at, np.where(has_hole, groups.since, NEVER))",
+        "at, groups.since)",
+    ),
+    Mutation(
+        "a hole is reported at its time-out and after each further period",
+        "standard.py",
+        "return np.where(running, groups.since + (groups.reports + 1) * micros(policy.hole_timeout), FOREVER)",
+        "return np.where(running, groups.since + (groups.reports + 2) * micros(policy.hole_timeout), FOREVER)",
+    ),
+    Mutation(
+        "on_hole acts with the last of the reports",
+        "standard.py",
+        "timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 1",
+        "timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 2",
+    ),
+    Mutation(
+        "with the last report the group is timed out",
+        "standard.py",
+        "done = (reports > policy.hole_retries) & (reports > groups.reports)",
+        "done = reports > groups.reports",
+    ),
+    Mutation(
+        "what is skipped is recorded",
+        "standard.py",
+        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone])),",
+        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone])),",
+    ),
+    Mutation(
+        "the hole behind a skipped one begins at that due time",
+        "standard.py",
+        "np.where(remain, groups.since + skips * period, NEVER), groups.since)",
+        "np.where(remain, until_now, NEVER), groups.since)".replace("until_now", "groups.since + elapsed"),
+    ),
+    Mutation(
+        "a hole that follows is reported from its own beginning",
+        "standard.py",
+        "already = np.where(nth == 0, groups.reports[owner], 0)",
+        "already = groups.reports[owner]",
+    ),
+    Mutation(
+        "next itself is never rejected",
+        "standard.py",
+        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]])",
+        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]] - 99)",
+    ),
+    Mutation(
+        "a repeated number is a duplicate even when the group is full",
+        "standard.py",
+        "& ~_is_held(state, arrivals.group[rows], arrivals.sequence[rows])",
+        "& True",
+    ),
+    Mutation(
+        "capacity is how many are held",
+        "standard.py",
+        "minlength=len(state)) >= policy.capacity",
+        "minlength=len(state)) > policy.capacity",
+    ),
+    Mutation(
+        "capacity counts in order of arrival",
+        "standard.py",
+        "return np.where(room > 0, rank_in_group(group) < room, untouched)",
+        "return np.ones(len(arrivals), np.bool_)",
+    ),
+    Mutation(
+        "a hole that was there and whose next has moved is filled",
+        "standard.py",
+        "filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))",
+        "filled = np.flatnonzero(was & ~is_)",
+    ),
+    Mutation(
+        "a hole that stays is not opened again",
+        "standard.py",
+        "opened = np.flatnonzero(is_ & ~same)",
+        "opened = np.flatnonzero(is_)",
+    ),
+)
+
+_TIME = (
+    Mutation(
+        "what is due before a message's time fires before it",
+        "resequence.py",
+        "until[arrivals.group[first]] = arrivals.time[first] - 1",
+        "until[arrivals.group[first]] = arrivals.time[first] - 10**9",
+    ),
+    Mutation(
+        "at the same moment the message is first",
+        "resequence.py",
+        "until[arrivals.group[first]] = arrivals.time[first] - 1",
+        "until[arrivals.group[first]] = arrivals.time[first]",
+    ),
+    Mutation(
+        "a group's own time never goes back",
+        "resequence.py",
+        "time=np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
+        "time=arrivals.time",
+    ),
+    Mutation(
+        "no timer is passed over within a batch",
+        "standard.py",
+        "limit = np.minimum(due(policy, state), fresh + period)",
+        "limit = due(policy, state)",
+    ),
+    Mutation(
+        "an earlier now counts as the latest one",
+        "sequencer.py",
+        "self._now = max(self._now, micros(now))",
+        "self._now = micros(now)",
+    ),
+)
+
+_BEST_EFFORT = (
+    Mutation(
+        "strictly below the highest released in an earlier round is late",
+        "best_effort.py",
+        "late = closed | (sequence < groups.next[group])",
+        "late = closed | (sequence <= groups.next[group])",
+    ),
+    Mutation(
+        "equal to the fixed highest waits for the next round",
+        "best_effort.py",
+        "(taken.sequence >= groups.mark[taken.group])",
+        "(taken.sequence > groups.mark[taken.group])",
+    ),
+    Mutation(
+        "lower ones join until the release",
+        "best_effort.py",
+        "waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]",
+        "waits = groups.has(Flag.FIXED)[taken.group] & ~late[kept]",
+    ),
+    Mutation(
+        "the release is a buffer behind the window",
+        "best_effort.py",
+        "np.where(groups.has(Flag.FIXED), window + buffer, window)",
+        "np.where(groups.has(Flag.FIXED), window, window)",
+    ),
+    Mutation(
+        "a round begins with its first message",
+        "best_effort.py",
+        "begins = np.flatnonzero(~late)[::-1]",
+        "begins = np.flatnonzero(~late)",
+    ),
+    Mutation(
+        "the next round begins at the end of the one before if messages wait",
+        "best_effort.py",
+        "np.where(remain, moments, NEVER), groups.since)",
+        "np.where(remain, groups.since, NEVER), groups.since)",
+    ),
+    Mutation(
+        "what waited belongs to the next round",
+        "best_effort.py",
+        "kept.with_columns(waits=kept.waits & ~ended[kept.group])",
+        "kept",
+    ),
+    Mutation(
+        "of a round without a window at most max_rows leave",
+        "best_effort.py",
+        "out &= rank_in_group(held.group) < policy.max_rows",
+        "out &= rank_in_group(held.group) <= policy.max_rows",
+    ),
+    Mutation(
+        "a late message suspends its group if that is asked for",
+        "best_effort.py",
+        "flags[group[late_held]] |= Flag.SUSPENDED",
+        "flags[group[late_held]] |= 0",
+    ),
+    Mutation(
+        "a round that is suspended begins anew at resume",
+        "best_effort.py",
+        "since = np.where(remain & ~state.stopped(), now, NEVER)",
+        "since = np.where(remain & ~state.stopped(), now + 1_000_000, NEVER)",
+    ),
+)
+
+_UNIT_OF_WORK = (
+    Mutation(
+        "nothing is released before the set is complete",
+        "unit_of_work.py",
+        "(count == state.groups.mark)",
+        "(count >= state.groups.mark - 1)",
+    ),
+    Mutation(
+        "after completion everything is a duplicate",
+        "unit_of_work.py",
+        "mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)",
+        "pass",
+    ),
+    Mutation(
+        "a later contradiction about the size is invalid",
+        "unit_of_work.py",
+        "mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
+        "pass",
+    ),
+    Mutation(
+        "a number above the size is invalid",
+        "unit_of_work.py",
+        "mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "pass",
+    ),
+    Mutation(
+        "a number above the size it states is invalid",
+        "unit_of_work.py",
+        "mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "pass",
+    ),
+    Mutation(
+        "a number below one is invalid",
+        "unit_of_work.py",
+        "mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)",
+        "pass",
+    ),
+    Mutation(
+        "a number twice doesn't tell the size",
+        "unit_of_work.py",
+        "says[twice] = False",
+        "pass",
+    ),
+    Mutation(
+        "held ones above a size that is told later are invalid",
+        "unit_of_work.py",
+        "over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])",
+        "over = unknown[held.group] & (held.sequence > 10**9)",
+    ),
+    Mutation(
+        "the time-out counts from the first arrival",
+        "unit_of_work.py",
+        "since = np.where(groups.since == NEVER, began, groups.since)",
+        "since = np.where(began == NEVER, groups.since, began)",
+    ),
+    Mutation(
+        "after the time-out the group is closed",
+        "unit_of_work.py",
+        "np.where(ripe, groups.flags | Flag.CLOSED, groups.flags)",
+        "np.where(ripe, groups.flags, groups.flags)",
+    ),
+)
+
+_GROUPS = (
+    Mutation(
+        "ordinals count late deliveries too",
+        "standard.py",
+        "next=following, last=last, ordinal=groups.ordinal + counts,",
+        "next=following, last=last, ordinal=groups.ordinal + left,",
+    ),
+    Mutation(
+        "held late ones leave in order of arrival",
+        "late.py",
+        "np.lexsort((leaving.ref, leaving.group))",
+        "np.lexsort((leaving.sequence, leaving.group))",
+    ),
+    Mutation(
+        "late ones that were held leave flagged",
+        "late.py",
+        "late=True,",
+        "late=False,",
+    ),
+    Mutation(
+        "the first late message is the one that is skipped",
+        "actions.py",
+        "first = late[np.argmin(state.held.ref[late])]",
+        "first = late[np.argmax(state.held.ref[late])]",
+    ),
+    Mutation(
+        "with the last late message skipped the group goes on by itself",
+        "actions.py",
+        "if len(late) > 1:",
+        "if len(late) > 0:",
+    ),
+    Mutation(
+        "a hole is skipped on the step only",
+        "actions.py",
+        "if not first <= end <= last or (end - first) % policy.increment:",
+        "if not first <= end <= last:",
+    ),
+    Mutation(
+        "a reset counts what it passes over as skipped",
+        "actions.py",
+        "skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))",
+        "pass",
+    ),
+    Mutation(
+        "a reset back takes numbers from there on out of the skipped ranges",
+        "actions.py",
+        "skipped = skipped.below(0, following)",
+        "pass",
+    ),
+    Mutation(
+        "a reset back lowers the first number",
+        "actions.py",
+        "first=_one(min(first, following))",
+        "first=_one(first)",
+    ),
+    Mutation(
+        "resume fits a suspended group only",
+        "states.py",
+        "Action.RESUME: frozenset({GroupState.SUSPENDED}),",
+        "Action.RESUME: _ALL,",
+    ),
+    Mutation(
+        "closed comes before all other states",
+        "states.py",
+        '    CLOSED = "closed"\n    SUSPENDED = "suspended"\n',
+        '    SUSPENDED = "suspended"\n    CLOSED = "closed"\n',
+    ),
+    Mutation(
+        "by arrival: a closed group takes nothing more in",
+        "fifo.py",
+        "goes = np.flatnonzero(~closed & ~stopped)",
+        "goes = np.flatnonzero(~stopped)",
+    ),
+    Mutation(
+        "a key has at most 1 KiB of UTF-8",
+        "sequence.py",
+        "if len(raw) > MAX_KEY_BYTES:",
+        "if len(key) > MAX_KEY_BYTES:",
+    ),
+    Mutation(
+        "true is not a number",
+        "sequence.py",
+        "    match sequence:\n        case bool():\n            return Reason.SEQUENCE_NOT_A_NUMBER\n        case int():",
+        "    match sequence:\n        case int():",
+    ),
+    Mutation(
+        "over groups what set a message free decides the order",
+        "sequencer.py",
+        'np.argsort(decided.moment, kind="stable")',
+        "np.arange(len(decided))",
+    ),
+)
+
+MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS

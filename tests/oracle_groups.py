@@ -1,0 +1,499 @@
+"""The oracle's groups: what becomes of one message, for each policy. See ``oracle.py``.
+
+Time is int microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from seriatim.errors import ActionRefused
+from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
+
+INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
+TICKETS_PER_EPOCH = 2**53 - 1
+REMEMBERED_RANGES = 64
+END_OF_TIME = 2**62
+
+
+@dataclass
+class Message:
+    """One message: who it is for, its place there, and the number it arrived under."""
+
+    group: Any
+    sequence: Any
+    value: Any
+    arrival: int
+    number: int = 0  # the sequence as an integer, once it was understood
+    waits: bool = False  # BestEffort: came after its round was fixed
+
+
+@dataclass
+class Outcome:
+    """What one call decided. `moments` gives the time of each released message."""
+
+    released: list[tuple[Any, Any, Any, int | None, bool]] = field(default_factory=list)
+    late: list[Message] = field(default_factory=list)
+    duplicates: list[Message] = field(default_factory=list)
+    invalid: list[Message] = field(default_factory=list)
+    rejected: list[Message] = field(default_factory=list)
+    dead: list[Message] = field(default_factory=list)
+    events: list[tuple[str, Any, int | None, int | None]] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+
+
+@dataclass
+class View:
+    """What can be seen of a group from outside."""
+
+    state: str
+    next: int | None
+    held: int
+    hole_since: float | None
+    last_released: Any
+    ordinal: int
+
+
+def whole(value: Any) -> int | None:
+    """The value as an int64, or None if it isn't one. A ticket counts through its epochs."""
+    if isinstance(value, tuple):
+        epoch, number = value
+        value = epoch * TICKETS_PER_EPOCH + number if epoch >= 0 and number >= 1 else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if INT64_MIN <= value <= INT64_MAX else None
+
+
+def micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def moment_of(value: Any) -> int | None:
+    """The value, seconds or a datetime, as microseconds since 1970, or None if it is neither."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        since_epoch = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return (since_epoch.days * 86400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return micros(value) if abs(value) < END_OF_TIME / 1_000_000 else None
+
+
+def key_bytes(group: Any) -> bytes | None:
+    """The key as the bytes it is compared by, or None if it isn't a key."""
+    try:
+        raw = group.encode() if isinstance(group, str) else group
+        if not isinstance(raw, bytes) or not 1 <= len(raw) <= 1024 or b"\0" in raw:
+            return None
+        raw.decode()
+    except UnicodeError:
+        return None
+    return raw
+
+
+class Group:
+    """What all policies have in common: what leaves is counted; suspended or closed, nothing leaves."""
+
+    def __init__(self, key: Any, policy: Any) -> None:
+        self.key = key
+        self.policy = policy
+        self.held: list[Message] = []
+        self.late_held: list[Message] = []
+        self.closed = False
+        self.suspended = False
+        self.ordinal = 0
+        self.last_released: Any = None
+        self.clock = -END_OF_TIME
+
+    # What a policy adds.
+    def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        raise NotImplementedError
+
+    def end_of_offer(self, now: int, out: Outcome) -> None:
+        """After the last message of a call."""
+
+    def due(self) -> int | None:
+        return None
+
+    def fire(self, now: int, out: Outcome) -> None:
+        raise NotImplementedError
+
+    def hole(self) -> tuple[int, int] | None:
+        return None
+
+    def let_go(self, now: int, out: Outcome) -> None:
+        """Everything that may leave leaves; clocks are set. After every change."""
+        raise NotImplementedError
+
+    def shown_state(self) -> str:
+        if self.closed:
+            return "closed"
+        return "suspended" if self.suspended else "ready"
+
+    def view(self) -> View:
+        held = len(self.held) + len(self.late_held)
+        return View(self.shown_state(), None, held, None, self.last_released, self.ordinal)
+
+    def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
+        self.ordinal += 1
+        self.last_released = None if isinstance(self.policy, Fifo) else message.number
+        out.released.append((message.group, message.sequence, message.value, self.ordinal, late))
+        out.moments.append(now)
+
+    def take_late(self, message: Message, now: int, out: Outcome, *, room: bool = True) -> None:
+        """The three ways with a late message."""
+        if self.policy.late == "set_aside":
+            out.late.append(message)
+        elif self.policy.late == "deliver" and not self.suspended:
+            self.leave(message, now, out, late=True)
+        elif not room:
+            out.rejected.append(message)
+        else:
+            self.late_held.append(message)
+            self.suspended = True
+
+    # Actions.
+    def refuse(self, action: str) -> None:
+        raise ActionRefused(f"{action} does not fit a group that is {self.shown_state()}")
+
+    def suspend(self, now: int, out: Outcome) -> None:
+        if self.closed:
+            self.refuse("suspend")
+        self.suspended = True
+        self.let_go(now, out)
+
+    def resume(self, now: int, out: Outcome) -> None:
+        if self.shown_state() != "suspended":
+            self.refuse("resume")
+        self.suspended = False
+        for message in self.late_held:
+            self.leave(message, now, out, late=True)
+        self.late_held = []
+        self.let_go(now, out)
+
+    def skip_message(self, now: int, out: Outcome) -> None:
+        if self.shown_state() != "suspended" or not self.late_held:
+            self.refuse("skip_message")
+        out.dead.append(self.late_held.pop(0))
+        if not self.late_held:
+            self.suspended = False
+            self.let_go(now, out)
+
+    def abort(self, now: int, out: Outcome) -> None:
+        out.dead += self.held + self.late_held
+        self.held, self.late_held = [], []
+        self.let_go(now, out)
+
+    def close(self, now: int, out: Outcome) -> None:
+        if not self.closed:
+            out.events.append(("closed", self.key, None, None))
+        self.closed = True
+        self.let_go(now, out)
+
+    def skip_hole(self, through: int | None, now: int, out: Outcome) -> None:
+        self.refuse("skip_hole")
+
+    def reset(self, number: int, now: int, out: Outcome) -> None:
+        self.refuse("reset")
+
+
+class FifoGroup(Group):
+    """By arrival."""
+
+    def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        if self.closed:
+            out.late.append(message)
+        else:
+            self.held.append(message)
+            self.let_go(now, out)
+
+    def let_go(self, now: int, out: Outcome) -> None:
+        if not self.suspended and not self.closed:
+            for message in self.held:
+                self.leave(message, now, out)
+            self.held = []
+
+
+class StandardGroup(Group):
+    """Contiguous numbers."""
+
+    def __init__(self, key: Any, policy: Standard, start_from: int | None) -> None:
+        super().__init__(key, policy)
+        self.begun_by_first_arrival = start_from is None and policy.start == "first"
+        own = policy.start if start_from is None else start_from
+        self.first: int | None = None if own == "first" else own  # type: ignore[assignment]
+        self.next = self.first
+        self.ranges: list[tuple[int, int]] = []
+        self.since: int | None = None
+        self.reports = 0
+        self.hole_at: int | None = None
+        self.timed_out = False
+
+    def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        number = message.number
+        overflows = number > INT64_MAX - self.policy.increment
+        if overflows or (self.first is not None and (number - self.first) % self.policy.increment != 0):
+            out.invalid.append(message)
+        elif self.closed:
+            out.late.append(message)
+        elif self.first is None or self.next is None:
+            self.first = self.next = number
+            self.keep(message, now, out)
+        elif number < self.first and not self.begun_by_first_arrival:
+            out.invalid.append(message)
+        elif number >= self.next:
+            self.keep(message, now, out)
+        elif number < self.first or any(low <= number <= high for low, high in self.ranges):
+            self.take_late(message, now, out, room=self.has_room())
+            self.let_go(now, out)
+        else:
+            out.duplicates.append(message)
+
+    def has_room(self) -> bool:
+        return self.policy.capacity is None or len(self.held) + len(self.late_held) < self.policy.capacity
+
+    def keep(self, message: Message, now: int, out: Outcome) -> None:
+        if any(other.number == message.number for other in self.held):
+            out.duplicates.append(message)
+        elif message.number == self.next or self.has_room():
+            self.held.append(message)
+            self.let_go(now, out)
+        else:
+            out.rejected.append(message)
+
+    def let_go(self, now: int, out: Outcome) -> None:
+        self.held.sort(key=lambda message: message.number)
+        while self.held and self.held[0].number == self.next and not self.suspended and not self.closed:
+            message = self.held.pop(0)
+            self.leave(message, now, out)
+            self.next = message.number + self.policy.increment
+        if self.hole() is None:
+            self.since, self.hole_at, self.timed_out = None, None, False
+        elif self.hole_at != self.next:
+            self.since, self.hole_at, self.reports, self.timed_out = now, self.next, 0, False
+
+    def hole(self) -> tuple[int, int] | None:
+        if self.suspended or self.closed or not self.held or self.next is None:
+            return None
+        lowest = min(message.number for message in self.held)
+        return None if lowest == self.next else (self.next, lowest - self.policy.increment)
+
+    def due(self) -> int | None:
+        if self.since is None or self.timed_out or not self.policy.hole_timeout:
+            return None
+        return self.since + (self.reports + 1) * micros(self.policy.hole_timeout)
+
+    def fire(self, now: int, out: Outcome) -> None:
+        hole = self.hole()
+        assert hole is not None
+        self.reports += 1
+        out.events.append(("hole_overdue", self.key, *hole))
+        if self.reports <= self.policy.hole_retries:
+            return
+        if self.policy.on_hole == "wait":
+            self.timed_out = True
+            out.events.append(("timed_out", self.key, *hole))
+        else:
+            self.pass_over(*hole, now, out)
+
+    def pass_over(self, first: int, last: int, now: int, out: Outcome) -> None:
+        out.events.append(("hole_skipped", self.key, first, last))
+        self.remember(first, last)
+        self.next = last + self.policy.increment
+        self.let_go(now, out)
+        following = self.hole()
+        if following is not None:
+            out.events.append(("hole_opened", self.key, *following))
+
+    def remember(self, first: int, last: int) -> None:
+        self.ranges = [*self.ranges, (first, last)][-REMEMBERED_RANGES:]
+
+    def shown_state(self) -> str:
+        shown = super().shown_state()
+        if shown != "ready":
+            return shown
+        if self.hole() is None:
+            return "ready"
+        return "timed_out" if self.timed_out else "waiting"
+
+    def view(self) -> View:
+        view = super().view()
+        view.next = self.next
+        view.hole_since = None if self.since is None else self.since / 1_000_000
+        return view
+
+    def skip_hole(self, through: int | None, now: int, out: Outcome) -> None:
+        hole = self.hole()
+        if hole is None or self.next is None:
+            self.refuse("skip_hole")
+            return
+        last = hole[1] if through is None else through
+        if not hole[0] <= last <= hole[1] or (last - hole[0]) % self.policy.increment != 0:
+            raise ActionRefused("that is not a number of the hole")
+        self.pass_over(hole[0], last, now, out)
+
+    def reset(self, number: int, now: int, out: Outcome) -> None:
+        if self.closed:
+            self.refuse("reset")
+        step = self.policy.increment
+        if self.first is not None and (number - self.first) % step != 0:
+            raise ActionRefused("that is not on the step")
+        if self.first is None or self.next is None:
+            self.first = self.next = number
+        if number > self.next:
+            out.late += [message for message in self.held if message.number < number]
+            self.held = [message for message in self.held if message.number >= number]
+            self.remember(self.next, number - step)
+        elif number < self.next:
+            self.ranges = [(low, min(high, number - step)) for low, high in self.ranges if low < number]
+            self.first = min(self.first, number)
+        self.next = number
+        self.let_go(now, out)
+
+
+class BestEffortGroup(Group):
+    """Ascending within rounds."""
+
+    def __init__(self, key: Any, policy: BestEffort) -> None:
+        super().__init__(key, policy)
+        self.window = None if policy.window is None else micros(policy.window)
+        self.top: int | None = None  # the highest released in an earlier round
+        self.since: int | None = None
+        self.fixed: int | None = None  # the highest of the round, once fixed
+        self.touched = False
+
+    def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        number = message.number
+        if self.closed:
+            out.late.append(message)
+        elif self.top is not None and number < self.top:
+            self.take_late(message, now, out)
+            self.let_go(now, out)
+        else:
+            message.waits = self.fixed is not None and number >= self.fixed
+            self.held.append(message)
+            self.let_go(now, out)
+        self.touched = True
+
+    def let_go(self, now: int, out: Outcome) -> None:
+        if self.suspended or self.closed or not self.held:
+            self.since, self.fixed = None, None
+            for message in self.held:
+                message.waits = False
+        elif self.since is None:
+            self.since = now
+
+    def end_of_offer(self, now: int, out: Outcome) -> None:
+        if self.window is None and self.touched and not self.suspended and not self.closed:
+            self.release_round(self.policy.max_rows, now, out)
+        self.touched = False
+
+    def release_round(self, most: int | None, now: int, out: Outcome) -> None:
+        members = [message for message in self.held if not message.waits]
+        members.sort(key=lambda message: (message.number, message.arrival))
+        members = members[:most]
+        for message in members:
+            self.leave(message, now, out)
+        self.held = [message for message in self.held if message not in members]
+        if members:
+            self.top = members[-1].number
+        self.since, self.fixed = None, None
+        for message in self.held:
+            message.waits = False
+        self.let_go(now, out)
+
+    def due(self) -> int | None:
+        if self.since is None:
+            return None
+        if self.window is None:
+            return self.since
+        spare = 0 if self.fixed is None else round(self.window * self.policy.buffer)
+        return self.since + self.window + spare
+
+    def fire(self, now: int, out: Outcome) -> None:
+        if self.window is None or self.fixed is not None:
+            self.release_round(None, now, out)
+        else:
+            self.fixed = max(message.number for message in self.held)
+
+    def resume(self, now: int, out: Outcome) -> None:
+        super().resume(now, out)
+        if self.window is None:
+            self.release_round(None, now, out)
+
+    def skip_message(self, now: int, out: Outcome) -> None:
+        super().skip_message(now, out)
+        if self.window is None and not self.suspended:
+            self.release_round(None, now, out)
+
+
+class UnitOfWorkGroup(Group):
+    """A set, all or nothing."""
+
+    def __init__(self, key: Any, policy: UnitOfWork) -> None:
+        super().__init__(key, policy)
+        self.size: int | None = policy.size if isinstance(policy.size, int) else None
+        self.complete = False
+        self.since: int | None = None
+
+    def stated_size(self, message: Message) -> int | None:
+        """What the message says about the size of its set; None: nothing."""
+        policy, value = self.policy, message.value
+        if policy.last is not None:
+            is_last = policy.last(value) if callable(policy.last) else value.get(policy.last)
+            return message.number if is_last else None
+        if isinstance(policy.size, int):
+            return None
+        return whole(policy.size(value) if callable(policy.size) else value.get(policy.size))
+
+    def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        number = message.number
+        if self.closed:
+            (out.duplicates if self.complete else out.late).append(message)
+            return
+        if number < 1:
+            out.invalid.append(message)
+            return
+        stated = self.stated_size(message)
+        if stated is not None and stated < 1:
+            out.invalid.append(message)
+            return
+        known = stated if self.size is None else self.size
+        if known is not None and (number > known or stated not in (None, known)):
+            out.invalid.append(message)
+        elif any(other.number == number for other in self.held):
+            out.duplicates.append(message)
+        else:
+            self.held.append(message)
+            if self.size is None and stated is not None:
+                self.size = stated
+                out.invalid += [other for other in self.held if other.number > stated]
+                self.held = [other for other in self.held if other.number <= stated]
+            self.let_go(now, out)
+
+    def let_go(self, now: int, out: Outcome) -> None:
+        if self.suspended or self.closed or not self.held:
+            self.since = None
+        elif self.since is None:
+            self.since = now
+        if self.suspended or self.closed or len(self.held) != self.size:
+            return
+        for message in sorted(self.held, key=lambda message: message.number):
+            self.leave(message, now, out)
+        self.held = []
+        self.closed = self.complete = True
+        out.events.append(("closed", self.key, None, None))
+
+    def due(self) -> int | None:
+        if self.since is None or self.closed or not self.policy.timeout:
+            return None
+        return self.since + micros(self.policy.timeout)
+
+    def fire(self, now: int, out: Outcome) -> None:
+        out.dead += self.held
+        self.held = []
+        self.closed = True
+        out.events.append(("closed", self.key, None, None))

@@ -1,0 +1,36 @@
+"""The conformance cases on Spark: the same expectations as in memory, from a static frame and from a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.conformance import on_spark
+from tests.conformance.case import Case, Result, check
+from tests.conformance.cases import CASES
+
+STREAMED = [case for case in CASES if on_spark.cannot_run(case) is None]
+#: Rounds without a window are judged once a call, and a frame is one call: their steps would lose their meaning.
+STATIC = [case for case in STREAMED if not case.per_call]
+
+
+@pytest.fixture(scope="module")
+def static(spark: SparkSession) -> Mapping[str, Result]:
+    return on_spark.run_static(spark, STATIC)
+
+
+@pytest.fixture(scope="module")
+def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
+    return on_spark.run_streaming(spark, STREAMED, tmp_path_factory.mktemp("conformance"))
+
+
+@pytest.mark.parametrize("case", STATIC, ids=lambda case: case.name)
+def test_a_frame_that_ends(case: Case, static: Mapping[str, Result]) -> None:
+    check(case, static[case.name])
+
+
+@pytest.mark.parametrize("case", STREAMED, ids=lambda case: case.name)
+def test_a_query(case: Case, streamed: Mapping[str, Result]) -> None:
+    check(case, streamed[case.name])
