@@ -57,7 +57,9 @@ def take_step(sequencer: Any, case: Case, step: Any, numbers: range) -> list[Any
         return [sequencer.advance(step.at), *act(sequencer, step)]
     latest = max(case.messages[n].at for n in numbers)
     if case.per_call:
-        return [sequencer.offer(items(case, numbers), now=latest), sequencer.advance(latest)]
+        # A call is a round; what it leaves behind is due at once, but an engine may be called again before that.
+        last = numbers.stop == len(case.messages)
+        return [sequencer.offer(items(case, numbers), now=latest), *([sequencer.advance(latest)] if last else [])]
     return [sequencer.replay(replayable(case, numbers), watermark=latest)]
 
 

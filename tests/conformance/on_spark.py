@@ -140,7 +140,13 @@ class _Batches:
                     left[row["number"]] = tuple(fate for fate in mine if fate.disposition == "released")
         held = set(range(len(case.messages))) - {fate.message for fate in fates}
         steps = sum(isinstance(step, Arrive) for step in case.steps)
-        return Result((*fates, *(Fate(n, "held") for n in sorted(held))), tuple(left[n] for n in range(steps)))
+        # Where timers fire is known in the end only: the watermark stays behind.
+        by_step = None if _has_timers(case) else tuple(left[n] for n in range(steps))
+        return Result((*fates, *(Fate(n, "held") for n in sorted(held))), by_step)
+
+
+def _has_timers(case: Case) -> bool:
+    return any(getattr(case.policy, name, None) is not None for name in ("hole_timeout", "window", "timeout"))
 
 
 def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:

@@ -27,7 +27,7 @@ def cause_of(error: BaseException) -> SeriatimError:
         return error
     text = str(error).strip() or type(error).__name__
     raised = _raised_in_python(text)
-    if raised is None:
+    if raised is None or raised[0].startswith("Py4J"):  # the driver's Python handed on what the JVM said
         return _failed(_raised_in_java(text))
     kind, message = raised
     ours = getattr(errors, kind, None)
