@@ -105,8 +105,8 @@ _STANDARD = (
     Mutation(
         "delivered late ones take their place among what leaves",
         "standard.py",
-        "np.lexsort((leaving.sequence, leaving.moment, leaving.group))",
-        "np.lexsort((leaving.moment, leaving.sequence, leaving.group))",
+        "np.lexsort((leaving.sequence, leaving.cause, leaving.group))",
+        "np.lexsort((leaving.cause, leaving.sequence, leaving.group))",
     ),
     Mutation(
         "a suspended group holds what arrives",
@@ -465,8 +465,8 @@ _GROUPS = (
     Mutation(
         "over groups what set a message free decides the order",
         "sequencer.py",
-        'np.argsort(decided.moment, kind="stable")',
-        "np.arange(len(decided))",
+        "return decided.take(np.lexsort((cause, at)))",
+        "return decided",
     ),
 )
 

@@ -17,7 +17,7 @@ from seriatim.kernel.conservation import Counts
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem, position
-from seriatim.kernel.state import NOTHING, State
+from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
 __all__ = ["Event", "GroupView", "Item", "Outcome", "Released", "Sequencer"]
@@ -108,10 +108,12 @@ class Sequencer:
         self._counts = dict.fromkeys(Disposition, 0)
         self._taken = 0
         self._now = NEVER
+        self._names: dict[Key, Key] = {}
         for key, number in (start_from or {}).items():
             if not isinstance(policy, Standard):
                 raise UsageError("start_from is for the standard policy")
-            self._groups[key] = kernel.new_state(policy, 1, np.array([number], np.int64))
+            self._names[_raw(key)] = key
+            self._groups[_raw(key)] = kernel.new_state(policy, 1, np.array([number], np.int64))
 
     # ---- messages and time
 
@@ -198,19 +200,19 @@ class Sequencer:
         groups = state.groups
         last = int(groups.last[0])
         hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
-        begun = isinstance(self.policy, Standard) and not (self.policy.start == "first" and not groups.flags[0])
+        begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
         return GroupView(
             state=str(actions.state_of(self.policy, state)),
             next=int(groups.next[0]) if begun else None,
             held=len(state.held),
             hole_since=seconds(int(groups.since[0])) if hole else None,
-            last_released=None if last == NOTHING else last,
+            last_released=None if last == NOTHING else _as_given(self.policy, last),
             ordinal=int(groups.ordinal[0]),
         )
 
     def groups(self) -> list[Key]:
         """The keys of all groups, in the order in which they were first seen."""
-        return list(self._groups)
+        return [self._names[key] for key in self._groups]
 
     def held(self, group: Key) -> list[Item]:
         """What a group holds, in order, and why."""
@@ -240,7 +242,7 @@ class Sequencer:
 
     def _known(self, group: Key) -> State:
         try:
-            return self._groups[group]
+            return self._groups[_raw(group)]
         except (KeyError, TypeError):
             raise UsageError(f"there is no group {group!r}", remedy="it has never received a message") from None
 
@@ -262,7 +264,8 @@ class Sequencer:
             else:
                 self._messages[ref] = (key, sequence, value)
                 position_ = ref if isinstance(self.policy, Fifo) else number
-                columns.append((rows.setdefault(key, len(rows)), position_, ref, moment, size))
+                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size))
+                self._names.setdefault(_raw(key), key)
         self._taken += len(prepared)
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
 
@@ -288,8 +291,10 @@ class Sequencer:
         for key in keys:
             if key not in self._groups:
                 self._groups[key] = kernel.new_state(self.policy, 1)
-        outcome = judge(self.policy, State.join([self._groups[key] for key in keys]), arrivals)
-        return self._settle(keys, outcome, (ref, moment))
+        state = State.join([self._groups[key] for key in keys])
+        # A group's time never goes back, so a message may count as later than it says.
+        moment = np.maximum(moment, state.groups.clock[group])
+        return self._settle(keys, judge(self.policy, state, arrivals), (ref, moment))
 
     def _advance(self, now: int) -> Outcome:
         keys = [key for key, due in self._due.items() if due <= now]
@@ -300,7 +305,7 @@ class Sequencer:
 
     def _act(self, action: Callable[..., kernel.Outcome], group: Key, now: float | None, *arguments: Any) -> Outcome:
         state = self._known(group)
-        return self._settle([group], action(self.policy, state, self._move(now), str(group), *arguments))
+        return self._settle([_raw(group)], action(self.policy, state, self._move(now), str(group), *arguments))
 
     def _settle(
         self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None
@@ -314,7 +319,7 @@ class Sequencer:
             else:
                 self._due.pop(key, None)
         told = self._tell(_in_time(outcome.decided, arrived))
-        return replace(told, events=_events(keys, outcome.events))
+        return replace(told, events=_events([self._names[key] for key in keys], outcome.events))
 
     def _tell(self, decided: Decided) -> Outcome:
         outcome = Outcome()
@@ -369,6 +374,16 @@ def _property(what: Any, value: Any) -> Any:
     if callable(what):
         return what(value)
     return value.get(what) if isinstance(value, Mapping) else None
+
+
+def _raw(key: Key) -> Key:
+    """Keys are compared as bytes: a text is the same key as its UTF-8."""
+    return key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
+
+
+def _as_given(policy: Policy, position_: int) -> float | int:
+    """A sequence as users give it."""
+    return seconds(position_) if isinstance(policy, BestEffort) and policy.by == "time" else position_
 
 
 def _events(keys: list[Key], events: Events) -> list[Event]:

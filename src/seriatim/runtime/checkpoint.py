@@ -83,6 +83,12 @@ class Checkpoint:
         """Spark's standard error."""
         return self.root / "spark.log"
 
+    def last_begun(self) -> int:
+        """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
+        offsets = self.query / "offsets"
+        found = [int(file.name) for file in offsets.iterdir() if file.name.isdecimal()] if offsets.exists() else []
+        return max(found, default=-1)
+
     @contextmanager
     def held(self) -> Iterator[int]:
         """Keep everyone else off while the block runs; yields the open lock file.

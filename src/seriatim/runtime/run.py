@@ -61,7 +61,7 @@ def run(
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         tally = Tally(checkpoint.tally)
         sink = Sink(pipeline, identity.id, pipeline.set_aside or checkpoint.set_aside, tally.add)
-        watch = _Watch(pipeline, tally, stop, progress)
+        watch = _Watch(pipeline, tally, stop, progress, checkpoint.last_begun())
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with _session(settings, checkpoint, lock, verbose=verbose) as session, stop.listening():
@@ -120,11 +120,15 @@ class _Watch:
     stood after just its batch. A batch that was cancelled has no event: the next run does it again.
     """
 
-    def __init__(self, pipeline: Pipeline, tally: Tally, stop: Stop, report: Report | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, tally: Tally, stop: Stop, report: Report | None, last_begun: int
+    ) -> None:
         self._pipeline = pipeline
         self._tally = tally
         self._stop = stop
         self._report = report
+        # A batch that was begun before and runs again doesn't look for new messages.
+        self._last_begun = last_begun
         self._began = time.monotonic()
         self._batches = 0
         self._seen = ""
@@ -151,7 +155,7 @@ class _Watch:
                 self._seen = event["timestamp"]
                 self._note(event)
                 commanded = commanded and not was_commanded(event)
-                if ends and not commanded and is_idle(event):
+                if ends and not commanded and event["batchId"] > self._last_begun and is_idle(event):
                     return True
                 if self._stop.requested:
                     return False

@@ -26,15 +26,13 @@ from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.index import Index, QueueState
-from seriatim.spark.packets import slices
+from seriatim.spark.packets import contiguous, slices
 
-__all__ = ["OUR_COLUMNS", "Bucket", "Plan"]
+__all__ = ["Bucket", "Plan"]
 
+# Columns that travel with a message through the operator where they are needed; those of arrival are numbered.
 QUEUE, KEY, SEQUENCE, PROBLEM = "__sq_queue", "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE, INVALID, ARRIVAL = "__sq_time", "__sq_size", "__sq_tie", "__sq_invalid", "__sq_arrival"
-#: What travels with a message through the operator and isn't the user's; arrival columns are numbered.
-OUR_COLUMNS = (QUEUE, KEY, SEQUENCE, PROBLEM, TIME, SIZE, TIE, INVALID)
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -66,7 +64,7 @@ class Bucket:
         self._plan = plan
         self._index = index
         self._bodies = bodies
-        self._arrived = pa.concat_tables(packets).combine_chunks() if packets else None
+        self._arrived = contiguous(pa.concat_tables(packets)) if packets else None
         self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
@@ -138,18 +136,23 @@ class Bucket:
         return np.flatnonzero(self._numbers(QUEUE) == number)
 
     def _numbers(self, column: str) -> Ints:
-        """One of our columns; a null is 0."""
-        assert self._arrived is not None
-        values = self._arrived.column(column)
+        """One of our columns; a null, or a column that isn't needed, is 0."""
+        values = self._column(column)
+        if values is None:
+            return empty_ints(0 if self._arrived is None else self._arrived.num_rows)
         return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
+
+    def _column(self, name: str) -> pa.ChunkedArray | None:
+        has = self._arrived is not None and name in self._arrived.column_names
+        return self._arrived.column(name) if has else None
 
     def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
         """Sets rows aside that can't be a message of the queue; gives their reasons and the rows that can."""
         assert self._arrived is not None or not len(rows)
         if self._arrived is None:
             return empty_ints(), rows
-        told = self._arrived.column(INVALID)
-        if told.null_count < len(told):
+        told = self._column(INVALID)
+        if told is not None and told.null_count < len(told):
             bad = pc.is_valid(told).to_numpy()[rows]
             reasons = told.take(pa.array(rows[bad])).combine_chunks()
             self._emit(rows[bad], Disposition.INVALID, reasons)
@@ -159,8 +162,8 @@ class Bucket:
             return reason, rows
         if not isinstance(queue.policy, Fifo):
             missing = self._arrived.column(SEQUENCE)
-            problem = self._numbers(PROBLEM)[rows]
             if missing.null_count:
+                problem = self._numbers(PROBLEM)[rows]
                 null = pc.is_null(missing).to_numpy()[rows]
                 reason = np.where(null, np.where(problem > 0, problem, Reason.SEQUENCE_MISSING), reason)
         if self._plan.clock == "event" and self._arrived.column(TIME).null_count:
@@ -202,7 +205,8 @@ class Bucket:
         refs = self._refs + np.arange(len(rows))
         self._refs += len(rows)
         self._rows.append(rows)
-        size = pc.fill_null(self._arrived.column(SIZE), NOT_SAID).to_numpy()[rows] if _told(policy) else refs
+        told = self._column(SIZE)
+        size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
         return group, Arrivals(group, sequence, refs, time[order], size)
 
@@ -379,10 +383,6 @@ _REASONS = pa.array([None if code == 0 else REASONS.get(code) for code in range(
 def _words(reason: Ints) -> pa.Array:
     """The reasons as people read them; null where there is none."""
     return _REASONS.take(pa.array(reason))
-
-
-def _told(policy: Policy) -> bool:
-    return policy.name == "unit_of_work"
 
 
 def _key_faults(words: pa.BinaryArray) -> Ints:

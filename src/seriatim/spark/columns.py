@@ -61,9 +61,9 @@ def _quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _key(df: DataFrame, queue: Queue) -> Column:
-    if queue.group is None:
-        return F.lit(None).cast("binary")
+def _key(df: DataFrame, queue: Queue) -> Column | None:
+    if queue.group is None or isinstance(queue.policy, Unordered):
+        return None
     kind = _type_of(df, queue.group, "group")
     if isinstance(kind, _NESTED):
         raise ColumnError(
@@ -80,10 +80,10 @@ def _key(df: DataFrame, queue: Queue) -> Column:
     return F.when(F.coalesce(fits, F.lit(False)), key).otherwise(F.lit(queue.default_group).cast("binary"))
 
 
-def _sequence(df: DataFrame, queue: Queue) -> tuple[Column, Column | None]:
+def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None]:
     """The number that a sequence stands for, and the `Reason` where it is none (null: it is missing)."""
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
-        return F.lit(None).cast("long"), None
+        return None, None
     kind, column = _type_of(df, queue.sequence, "sequence"), _quoted(queue.sequence)
     if isinstance(queue.policy, BestEffort) and queue.policy.by == "time":
         if isinstance(kind, T.StringType):
@@ -137,8 +137,8 @@ def microseconds(kind: T.DataType, column: Column, name: str, role: str) -> Colu
     )
 
 
-def _size(df: DataFrame, queue: Queue) -> Column:
-    """The size of its set that a message tells; null where it doesn't."""
+def _size(df: DataFrame, queue: Queue) -> Column | None:
+    """The size of its set that a message tells, null where it doesn't; None where no message does."""
     if isinstance(queue.policy, UnitOfWork):
         policy = queue.policy
         if isinstance(policy.last, str):
@@ -149,7 +149,7 @@ def _size(df: DataFrame, queue: Queue) -> Column:
             return _quoted(policy.size).cast("long")
         if not isinstance(policy.size, int):
             raise ColumnError("on Spark size and last are names of columns and filters, not functions")
-    return F.lit(None).cast("long")
+    return None
 
 
 def _tie(df: DataFrame) -> Column:
@@ -197,50 +197,58 @@ def prepared(
     buckets: int,
     bucket_column: str,
 ) -> tuple[DataFrame, int]:
-    """The frame with our columns, and how many of them settle ties."""
-    number = F.lit(0)
+    """The frame with our columns as far as they are needed, and how many of them settle ties."""
+    number: Column | None = None
     keys, sequences, problems, sizes = [], [], [], []
     for queue in queues:
         keys.append(_key(df, queue))
         sequence, problem = _sequence(df, queue)
         sequences.append(sequence)
-        problems.append(F.lit(None).cast("int") if problem is None else problem.cast("int"))
+        problems.append(problem)
         sizes.append(_size(df, queue))
-    why = F.lit(None).cast("string") if invalid is None else _quoted(invalid)
+    why = None if invalid is None else _quoted(invalid)
+    chosen = {
+        names.KEY: (keys, "binary"),
+        names.SEQUENCE: (sequences, "long"),
+        names.PROBLEM: (problems, "int"),
+        names.SIZE: (sizes, "long"),
+    }
     if destination is not None:
-        where = _quoted(destination)
         _type_of(df, destination, "destination")
-
-        def by_queue(each: Sequence[Column]) -> Column:
-            chosen = F.when(where == queues[0].name, each[0])
-            for queue, column in zip(queues[1:], each[1:], strict=True):
-                chosen = chosen.when(where == queue.name, column)
-            return chosen
-
-        number = F.coalesce(by_queue([F.lit(n) for n in range(len(queues))]), F.lit(0))
+        where = _quoted(destination)
+        number = F.coalesce(_by_queue(where, queues, [F.lit(n) for n in range(len(queues))]), F.lit(0))
         known = F.coalesce(where.isin([queue.name for queue in queues]), F.lit(False))
         stray = F.concat(F.lit("no queue is named "), F.coalesce(F.concat(F.lit("'"), where, F.lit("'")), F.lit("null")))
-        why = F.coalesce(why, F.when(~known, stray))
-        key, sequence, problem, size = (by_queue(each) for each in (keys, sequences, problems, sizes))
-    else:
-        key, sequence, problem, size = keys[0], sequences[0], problems[0], sizes[0]
-    moment = F.lit(None).cast("long")
-    if time is not None:
-        moment = microseconds(_type_of(df, time, "event time"), _quoted(time), time, "event time")
-    ties = _arrival(df, arrival)
-    spread = F.xxhash64(number, key)
-    if all(isinstance(queue.policy, Unordered) for queue in queues):
-        spread = _tie(df)
-    ours = {
-        names.QUEUE: number,
-        names.KEY: key,
-        names.SEQUENCE: sequence,
-        names.PROBLEM: problem,
-        names.TIME: moment,
-        names.SIZE: size,
-        names.TIE: F.lit(0).cast("long") if ties else _tie(df),
-        names.INVALID: why,
-        **{f"{names.ARRIVAL}{n}": column for n, column in enumerate(ties)},
-        bucket_column: F.pmod(spread, F.lit(buckets)).cast("int"),
+        why = F.when(~known, stray) if why is None else F.coalesce(why, F.when(~known, stray))
+    ours: dict[str, Column | None] = {
+        name: _of_any(where if destination is not None else None, queues, each, kind)
+        for name, (each, kind) in chosen.items()
     }
-    return df.select(*[_quoted(c) for c in df.columns], *[column.alias(name) for name, column in ours.items()]), len(ties)
+    ours |= {names.QUEUE: number, names.INVALID: why, names.TIME: None}
+    if time is not None:
+        ours[names.TIME] = microseconds(_type_of(df, time, "event time"), _quoted(time), time, "event time")
+    ties = _arrival(df, arrival)
+    ours |= {f"{names.ARRIVAL}{n}": column for n, column in enumerate(ties)}
+    if not ties:
+        ours[names.TIE] = _tie(df)
+    key = ours[names.KEY]
+    spread = _tie(df) if key is None else F.xxhash64(F.lit(0) if number is None else number, key)
+    ours[bucket_column] = F.pmod(spread, F.lit(buckets)).cast("int")
+    added = [column.alias(name) for name, column in ours.items() if column is not None]
+    return df.select(*[_quoted(c) for c in df.columns], *added), len(ties)
+
+
+def _by_queue(where: Column, queues: Sequence[Queue], each: Sequence[Column]) -> Column:
+    chosen = F.when(where == queues[0].name, each[0])
+    for queue, column in zip(queues[1:], each[1:], strict=True):
+        chosen = chosen.when(where == queue.name, column)
+    return chosen
+
+
+def _of_any(where: Column | None, queues: Sequence[Queue], each: Sequence[Column | None], kind: str) -> Column | None:
+    """A column that differs by queue; None if no queue has it, so that it needn't travel."""
+    if all(column is None for column in each):
+        return None
+    if where is None:
+        return each[0]
+    return _by_queue(where, queues, [F.lit(None) if column is None else column for column in each]).cast(kind)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["PACKET_SCHEMA", "from_bytes", "pack_by", "slices", "to_bytes", "unpack", "unpack_reports"]
+__all__ = ["PACKET_SCHEMA", "contiguous", "from_bytes", "pack_by", "slices", "to_bytes", "unpack", "unpack_reports"]
 
 #: What travels between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
@@ -20,6 +20,8 @@ PACKET_SCHEMA = "bucket int, packet binary"
 _GATHER_BYTES = 16 * 2**20
 #: How large a batch of output may be: enough to be cheap, little enough to be streamed.
 _SLICE_BYTES = 8 * 2**20
+#: Text and binary arrays address less than 2 GiB; above this, chunks are left as they are.
+_ONE_ARRAY = 2**30
 
 
 def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
@@ -62,18 +64,24 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
 
 def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
     number = table.column(column).to_numpy()
-    rows = table.drop_columns([column])
     order = np.argsort(number.astype(np.uint16), kind="stable")
     edges = np.searchsorted(number[order], np.arange(len(ids) + 1))
+    sorted_rows = contiguous(table.drop_columns([column])).take(pa.array(order))
     for nth, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
         if start < end:
-            yield _row(ids[nth], to_bytes(rows.take(pa.array(order[start:end]))))
+            yield _row(ids[nth], to_bytes(sorted_rows.slice(start, end - start)))
+
+
+def contiguous(table: pa.Table) -> pa.Table:
+    """The same rows in one piece, as long as they fit into one: gathering from many pieces is several times slower."""
+    return table.combine_chunks() if table.nbytes < _ONE_ARRAY else table
 
 
 def _row(bucket: int, packet: pa.Buffer) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([bucket], pa.int32()), pa.array([packet.to_pybytes()], pa.binary())], ["bucket", "packet"]
-    )
+    """A batch of one row around the packet's own memory."""
+    ends = pa.array([0, packet.size], pa.int32()).buffers()[1]
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, ends, packet])
+    return pa.RecordBatch.from_arrays([pa.array([bucket], pa.int32()), column], ["bucket", "packet"])
 
 
 def slices(table: pa.Table, rows: np.ndarray) -> Iterator[pa.Table]:
