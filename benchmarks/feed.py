@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,52 +10,90 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Feed", "make_feed"]
+__all__ = ["SCHEMA", "Feed", "Part", "make_feed"]
 
 SCHEMA = "customer string, version long, body binary"
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """A stream of `batches` × `size` messages over `groups` groups.
+class Part:
+    """A stretch of a feed: `batches` times `size` messages over `groups` groups whose names begin with `prefix`.
 
-    `displaced` is how far a message may be from its place, as a share of the stream; `body` bytes of random body;
-    `files` files a batch; `behind_hole`: all messages of one group, whose number 1 never comes, `first` in the stream.
+    `displaced`: how far a message may be from its place, as a share of the part. `first`: the first number of a group;
+    above 1 its groups wait behind a hole that nobody fills.
     """
 
-    name: str
     batches: int
     size: int
     groups: int
-    displaced: float = 0.02
-    body: int = 400
-    files: int = 4
-    seed: int = 1
     prefix: str = "c"
+    displaced: float = 0.02
+    first: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A stream of parts; `files` files a batch, bodies of `body` random bytes."""
+
+    name: str
+    parts: tuple[Part, ...]
+    files: int = 4
+    body: int = 400
+    seed: int = 1
+
+    @property
+    def batches(self) -> int:
+        """How many micro-batches it makes."""
+        return sum(part.batches for part in self.parts)
 
 
 def make_feed(feed: Feed, root: Path) -> Path:
-    """The folder with the feed's files, in the order of their names; made if it isn't there."""
+    """The folder with the feed's files, in order of their times; made if it isn't there."""
     folder = root / feed.name
     if (folder / "complete").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(feed.seed)
-    total = feed.batches * feed.size
-    group = random.integers(0, feed.groups, total)
-    by_group = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[by_group], np.arange(feed.groups))
-    version = np.empty(total, np.int64)
-    version[by_group] = np.arange(total) - starts[group[by_group]] + 1
-    order = np.argsort(np.arange(total) + random.uniform(0, feed.displaced * total, total), kind="stable")
-    each = feed.size // feed.files
-    for number, start in enumerate(range(0, total, each)):
-        rows = order[start : start + each]
-        names = pa.array([f"{feed.prefix}{g:09d}" for g in group[rows]])
-        bodies = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(feed.body), len(rows), [None, pa.py_buffer(random.bytes(feed.body * len(rows)))]
-        ).cast(pa.binary())
-        table = pa.table({"customer": names, "version": pa.array(version[rows]), "body": bodies})
-        pq.write_table(table, folder / f"part-{number:05d}.parquet", compression="none", use_dictionary=False)
+    number = 0
+    for part in feed.parts:
+        group, version = _messages(part, random)
+        each = part.size // feed.files
+        for start in range(0, part.batches * part.size, each):
+            _write(
+                folder, number, part.prefix, group[start : start + each], version[start : start + each], feed, random
+            )
+            number += 1
     (folder / "complete").touch()
     return folder
+
+
+def _messages(part: Part, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Group and number of each message, in the order in which they come."""
+    total = part.batches * part.size
+    group = np.arange(total) % part.groups if total <= part.groups else random.integers(0, part.groups, total)
+    by_group = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[by_group], np.arange(part.groups))
+    version = np.empty(total, np.int64)
+    version[by_group] = np.arange(total) - starts[group[by_group]] + part.first
+    order = np.argsort(np.arange(total) + random.uniform(0, part.displaced * total, total), kind="stable")
+    return group[order], version[order]
+
+
+def _write(
+    folder: Path,
+    number: int,
+    prefix: str,
+    group: np.ndarray,
+    version: np.ndarray,
+    feed: Feed,
+    random: np.random.Generator,
+) -> None:
+    rows = len(group)
+    bodies = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(feed.body), rows, [None, pa.py_buffer(random.bytes(feed.body * rows))]
+    ).cast(pa.binary())
+    names = pa.array([f"{prefix}{g:09d}" for g in group.tolist()])
+    table = pa.table({"customer": names, "version": version, "body": bodies})
+    path = folder / f"part-{number:05d}.parquet"
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark takes files in order of their times

@@ -111,7 +111,10 @@ def wait_for_watermark(query: Any, moment: datetime, deadline_s: float = 240.0) 
     while time.monotonic() < until:
         if query.exception() is not None:
             raise query.exception()
-        if any(p["eventTime"].get("watermark", "") >= wanted and "addBatch" in p["durationMs"] for p in query.recentProgress):
+        if any(
+            p["eventTime"].get("watermark", "") >= wanted and "addBatch" in p["durationMs"]
+            for p in query.recentProgress
+        ):
             return
         query.awaitTermination(0.1)
     raise AssertionError(f"no batch had the watermark {wanted}: {query.lastProgress}")

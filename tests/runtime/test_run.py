@@ -58,7 +58,9 @@ def put(folder, name, rows):
 def delivered(folder, destination="ordered", kind="json"):
     """Per customer the versions and ordinals, as pyarrow finds them."""
     found = {}
-    for row in dataset.dataset(folder / "out" / destination, format=kind).to_table().to_pylist():
+    # With threads pyarrow's reader of many JSON files can wait for itself for ever.
+    table = dataset.dataset(folder / "out" / destination, format=kind).to_table(use_threads=False)
+    for row in table.to_pylist():
         found.setdefault(row["group"], []).append((row["version"], row["ordinal"]))
     return found
 

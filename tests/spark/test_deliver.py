@@ -278,7 +278,7 @@ def test_a_task_that_fails_delivers_nothing(spark, tmp_path):
 
 
 def _raise():
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return F.raise_error(F.lit("out of order")).cast("bigint")
 

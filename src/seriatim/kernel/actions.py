@@ -34,9 +34,7 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     require(Action.SUSPEND, state_of(policy, state), group)
     groups = state.groups
     flags = (groups.flags | Flag.SUSPENDED) & ~int(Flag.FIXED)
-    calm = state.with_groups(
-        flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now)
-    )
+    calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
     waits = np.zeros(len(state.held), np.bool_)
     return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())
 
@@ -83,7 +81,8 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
     """Records the missing numbers up to `through` (default: the whole hole) as skipped; what waits behind them leaves."""
     require(Action.SKIP_HOLE, state_of(policy, state), group)
-    assert isinstance(policy, Standard)
+    if not isinstance(policy, Standard):
+        raise ActionRefused("only a standard queue has holes", where=f"group {group!r}")
     _, firsts, lasts = standard.holes(policy, state)
     first, last = int(firsts[0]), int(lasts[0])
     end = last if through is None else through
@@ -127,9 +126,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     else:
         skipped = skipped.below(0, following)
     changed = State(
-        groups.with_columns(
-            next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN
-        ),
+        groups.with_columns(next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN),
         state.held.take(~passed),
         skipped,
     )

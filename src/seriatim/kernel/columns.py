@@ -51,6 +51,13 @@ class Columns:
         """The rows picked by a mask or by positions."""
         return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
+    def put(self, rows: NDArray[Any], other: Self) -> Self:
+        """The same table with some rows exchanged for those of another."""
+        columns = {f.name: getattr(self, f.name).copy() for f in fields(self)}
+        for name, column in columns.items():
+            column[rows] = getattr(other, name)
+        return type(self)(**columns)
+
     def with_columns(self, **columns: NDArray[Any]) -> Self:
         """The same table with some columns exchanged."""
         kept = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -172,9 +172,7 @@ class UnitOfWork:
 
 Policy = Unordered | Fifo | Standard | BestEffort | UnitOfWork
 
-_BY_NAME: dict[str, type[Policy]] = {
-    kind.name: kind for kind in (Unordered, Fifo, Standard, BestEffort, UnitOfWork)
-}
+_BY_NAME: dict[str, type[Policy]] = {kind.name: kind for kind in (Unordered, Fifo, Standard, BestEffort, UnitOfWork)}
 
 
 def policy_from(name: str, **parameters: Any) -> Policy:
@@ -189,7 +187,5 @@ def policy_from(name: str, **parameters: Any) -> Policy:
     known = [field.name for field in fields(kind)]
     for parameter in parameters:
         if parameter not in known:
-            raise PolicyError(
-                f"{name}: unknown option {parameter!r}", remedy=f"it takes {', '.join(known) or 'none'}"
-            )
+            raise PolicyError(f"{name}: unknown option {parameter!r}", remedy=f"it takes {', '.join(known) or 'none'}")
     return kind(**parameters)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -169,7 +169,7 @@ def _before_first(state: State, arrivals: Arrivals) -> Ints:
     return until
 
 
-def _rounds_are_calls(policy: Policy) -> bool:
+def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:
     return isinstance(policy, BestEffort) and policy.window is None
 
 

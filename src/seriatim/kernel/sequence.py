@@ -43,6 +43,7 @@ def position(policy: Policy, sequence: object) -> int | Reason:
     """The int64 that a sequence stands for, or why it is none.
 
     Args:
+        policy: says whether it goes by time.
         sequence: an integer; a ticket as ``(epoch, number)``; where the policy goes by time, seconds
             or a datetime (a naive one counts as UTC).
     """

@@ -250,7 +250,9 @@ class Sequencer:
         self, items: Iterable[tuple[Key, Any, Any, int]], judge: Callable[[Policy, State, Arrivals], kernel.Outcome]
     ) -> Outcome:
         # A call that fails takes nothing in: what can fail comes first.
-        prepared = [(key, sequence, value, moment, *self._read(key, sequence, value)) for key, sequence, value, moment in items]
+        prepared = [
+            (key, sequence, value, moment, *self._read(key, sequence, value)) for key, sequence, value, moment in items
+        ]
         rows: dict[Key, int] = {}
         columns: list[tuple[int, int, int, int, int]] = []
         outcome = Outcome()
@@ -277,7 +279,9 @@ class Sequencer:
         number = 0 if isinstance(self.policy, Fifo) else position(self.policy, sequence)
         if reason is Reason.NONE and isinstance(number, Reason):
             reason = number
-        return (reason, int(number), _size(self.policy, int(number), value)) if reason is Reason.NONE else (reason, 0, 0)
+        return (
+            (reason, int(number), _size(self.policy, int(number), value)) if reason is Reason.NONE else (reason, 0, 0)
+        )
 
     def _apply(
         self,
@@ -307,9 +311,7 @@ class Sequencer:
         state = self._known(group)
         return self._settle([_raw(group)], action(self.policy, state, self._move(now), str(group), *arguments))
 
-    def _settle(
-        self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None
-    ) -> Outcome:
+    def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:
         """Keeps the new states and says in the user's words what was decided; `arrived`: refs and times, ascending."""
         due = kernel.due(self.policy, outcome.state).tolist()
         for key, state, moment in zip(keys, outcome.state.split(), due, strict=True):
@@ -390,7 +392,9 @@ def _events(keys: list[Key], events: Events) -> list[Event]:
     events = events.take(np.argsort(events.at, kind="stable"))
     ranged = {EventKind.CLOSED: False}
     return [
-        Event(EventKind(kind).word, keys[group], *((first, last) if ranged.get(EventKind(kind), True) else (None, None)))
+        Event(
+            EventKind(kind).word, keys[group], *((first, last) if ranged.get(EventKind(kind), True) else (None, None))
+        )
         for kind, group, first, last in zip(
             events.kind.tolist(), events.group.tolist(), events.first.tolist(), events.last.tolist(), strict=True
         )

@@ -1,7 +1,7 @@
 """`Standard`: contiguous numbers per group. The rules 1 to 6 of the design, on arrays.
 
 After sorting what is held together with what arrives by (group, number), a message leaves exactly if its
-number equals ``next + increment × rank`` in its group: no loop over groups or messages. What depends on the
+number equals ``next + increment * rank`` in its group: no loop over groups or messages. What depends on the
 order of arrival (which of two equal numbers is first, which arrival set a run free, when a hole opened)
 follows from the positions of the arrivals, which are carried along.
 """
@@ -105,9 +105,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     state, released = release(policy, state, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     others = arrivals.take(aside)
-    decided = Decided.of(
-        others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref
-    )
+    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
     return state, Decided.concat([released, decided]), no_events()
 
 
@@ -232,9 +230,12 @@ def release(
     """Lets go what may leave, and sets the clocks of the holes that are left.
 
     Args:
+        policy: the rules.
+        state: with what arrived among what is held.
         position: for each held row the arrival it is, -1 for those held before.
         arrivals: what the positions point into.
-        delivered: positions of late arrivals that leave at once, and `why` they are late.
+        delivered: positions of late arrivals that leave at once.
+        why: the reasons why they are late.
         cut: for each group the arrival from which on nothing leaves: a late one that suspends it.
         now: for each group the moment that counts for rows held before (timers, actions).
     """
@@ -258,9 +259,7 @@ def release(
     )
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
-        flagged = Decided.of(
-            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True
-        )
+        flagged = Decided.of(late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True)
         leaving = Decided.concat([leaving, flagged])
         leaving = leaving.take(np.lexsort((leaving.sequence, leaving.cause, leaving.group)))
     ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
@@ -386,7 +385,9 @@ def _skip(
     owner = held.group[heads]
     nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
     tails = np.append(heads[1:], len(held)) - 1
-    before = np.where(nth == 0, groups.next[owner], held.sequence[tails[np.maximum(np.arange(len(heads)) - 1, 0)]] + step)
+    before = np.where(
+        nth == 0, groups.next[owner], held.sequence[tails[np.maximum(np.arange(len(heads)) - 1, 0)]] + step
+    )
     end = held.sequence[heads] - step
 
     runs = np.bincount(owner, minlength=len(state))
@@ -439,7 +440,11 @@ def _skip(
     skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
     opened = (nth > 0) & (nth <= skips[owner])
     opening = Events.of(
-        EventKind.HOLE_OPENED, owner[opened], before[opened], end[opened], groups.since[owner[opened]] + nth[opened] * period
+        EventKind.HOLE_OPENED,
+        owner[opened],
+        before[opened],
+        end[opened],
+        groups.since[owner[opened]] + nth[opened] * period,
     )
     return after, released, Events.concat([overdue, skipped, opening])
 

@@ -186,14 +186,8 @@ class State:
         """With the state of some groups exchanged: what `select` of the same `rows` gave, worked on."""
         gone = np.zeros(len(self.groups), np.bool_)
         gone[rows] = True
-        columns = {}
-        for name, old, new in zip(
-            Groups.__slots__, _columns(self.groups), _columns(part.groups), strict=True
-        ):
-            columns[name] = column = old.copy()
-            column[rows] = new
         return State(
-            Groups(**columns),
+            self.groups.put(rows, part.groups),
             _merge(self.held, gone, part.held, rows),
             _merge(self.skipped, gone, part.skipped, rows),
         )
@@ -226,10 +220,6 @@ class State:
             )
             for row in range(count)
         ]
-
-
-def _columns(table: Columns) -> list[Ints]:
-    return [getattr(table, name) for name in table.__slots__]
 
 
 def _alone(table: Rows, start: int, end: int) -> Rows:

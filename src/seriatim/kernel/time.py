@@ -31,9 +31,7 @@ def micros(value: float | str) -> int:
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
         if match is None:
-            raise UsageError(
-                f"{value!r} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"'
-            )
+            raise UsageError(f"{value!r} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"')
         return round(float(match[1]) * _UNITS[match[2]])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UsageError(f"{value!r} is not a time", remedy="give seconds as a finite number")

@@ -173,7 +173,11 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         ordinal=np.where(full, groups.ordinal + groups.mark, groups.ordinal),
         since=np.where(full, NEVER, groups.since),
     )
-    return State(after, held.take(~out), state.skipped), released, Events.of(EventKind.CLOSED, rows, None, None, at[rows])
+    return (
+        State(after, held.take(~out), state.skipped),
+        released,
+        Events.of(EventKind.CLOSED, rows, None, None, at[rows]),
+    )
 
 
 def due(policy: UnitOfWork, state: State) -> Ints:

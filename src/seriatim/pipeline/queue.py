@@ -38,7 +38,9 @@ class Queue:
         if isinstance(self.policy, Unordered):
             return
         if self.group is None:
-            raise UsageError(f"queue {self.name!r}: {self.policy.name} needs a group", remedy="name the column of the key")
+            raise UsageError(
+                f"queue {self.name!r}: {self.policy.name} needs a group", remedy="name the column of the key"
+            )
         if self.sequence is None and not isinstance(self.policy, Fifo):
             raise UsageError(
                 f"queue {self.name!r}: {self.policy.name} needs a sequence", remedy="name the column of the number"

@@ -120,9 +120,7 @@ class _Watch:
     stood after just its batch. A batch that was cancelled has no event: the next run does it again.
     """
 
-    def __init__(
-        self, pipeline: Pipeline, tally: Tally, stop: Stop, report: Report | None, last_begun: int
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, tally: Tally, stop: Stop, report: Report | None, last_begun: int) -> None:
         self._pipeline = pipeline
         self._tally = tally
         self._stop = stop

@@ -19,9 +19,9 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Reason, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
 from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.state import Flag, State
+from seriatim.kernel.state import State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.bodies import Bodies, chunk_of, first_ref, row_of
@@ -33,6 +33,7 @@ __all__ = ["Bucket", "Plan"]
 # Columns that travel with a message through the operator where they are needed; those of arrival are numbered.
 QUEUE, KEY, SEQUENCE, PROBLEM = "__sq_queue", "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE, INVALID, ARRIVAL = "__sq_time", "__sq_size", "__sq_tie", "__sq_invalid", "__sq_arrival"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -64,7 +65,7 @@ class Bucket:
         self._plan = plan
         self._index = index
         self._bodies = bodies
-        self._arrived = contiguous(pa.concat_tables(packets)) if packets else None
+        self._arrived = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
@@ -97,16 +98,17 @@ class Bucket:
         ]
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
-    def report(self) -> str:
-        """What the bucket holds, as JSON, for whoever watches."""
-        held = sum(len(queue.state.held) for queue in self._index.queues.values())
-        groups = sum(len(queue.state) for queue in self._index.queues.values())
-        holes = 0
-        for queue in self._plan.queues:
-            if isinstance(queue.policy, Standard) and queue.name in self._index.queues:
-                groups_of = self._index.queues[queue.name].state.groups
-                holes += int((groups_of.since != NEVER).sum())
-        return json.dumps({"held": held, "holes": holes, "groups": groups})
+    def report(self, bucket: int) -> str:
+        """What the bucket of that id holds, by queue, as JSON, for whoever watches."""
+        known = self._index.queues
+        held = {name: len(queue.state.held) for name, queue in known.items()}
+        groups = {name: len(queue.state) for name, queue in known.items()}
+        holes = {
+            queue.name: int((known[queue.name].state.groups.since != NEVER).sum())
+            for queue in self._plan.queues
+            if isinstance(queue.policy, Standard) and queue.name in known
+        }
+        return json.dumps({"bucket": bucket, "held": held, "holes": holes, "groups": groups})
 
     # ---- one queue
 
@@ -129,8 +131,6 @@ class Bucket:
         self._decide(decided)
 
     def _rows_of(self, number: int) -> Ints:
-        if self._arrived is None:
-            return empty_ints()
         if len(self._plan.queues) == 1:
             return np.arange(self._arrived.num_rows)
         return np.flatnonzero(self._numbers(QUEUE) == number)
@@ -139,17 +139,15 @@ class Bucket:
         """One of our columns; a null, or a column that isn't needed, is 0."""
         values = self._column(column)
         if values is None:
-            return empty_ints(0 if self._arrived is None else self._arrived.num_rows)
+            return empty_ints(self._arrived.num_rows)
         return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
 
     def _column(self, name: str) -> pa.ChunkedArray | None:
-        has = self._arrived is not None and name in self._arrived.column_names
-        return self._arrived.column(name) if has else None
+        return self._arrived.column(name) if name in self._arrived.column_names else None
 
     def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
         """Sets rows aside that can't be a message of the queue; gives their reasons and the rows that can."""
-        assert self._arrived is not None or not len(rows)
-        if self._arrived is None:
+        if not len(rows):
             return empty_ints(), rows
         told = self._column(INVALID)
         if told is not None and told.null_count < len(told):
@@ -175,7 +173,7 @@ class Bucket:
         """The valid rows, for each the number of its key, and the keys."""
         none = pa.array([], pa.binary())
         reason, rows = self._problems(rows, queue)
-        if self._arrived is None or not len(rows):
+        if not len(rows):
             return rows, empty_ints(), none
         column = self._arrived.column(KEY)
         whole = len(rows) == self._arrived.num_rows
@@ -212,7 +210,6 @@ class Bucket:
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
-        assert self._arrived is not None
         if self._plan.arrivals:
             names = [f"{ARRIVAL}{n}" for n in range(self._plan.arrivals)]
             wanted = self._arrived.select(names).take(pa.array(rows))
@@ -300,7 +297,6 @@ class Bucket:
 
     def _messages(self, rows: Ints) -> pa.Table:
         """Messages that arrived in this call, by their rows in its chunk."""
-        assert self._arrived is not None
         where = np.concatenate(self._rows)
         return self._arrived.select(list(self._plan.user)).take(pa.array(where[rows]))
 
@@ -377,7 +373,8 @@ class _Decision:
 
 
 _DISPOSITIONS = pa.array([disposition.word for disposition in Disposition])
-_REASONS = pa.array([None if code == 0 else REASONS.get(code) for code in range(max(Reason) + 1)], pa.string())
+_TEXTS = {int(reason): text or None for reason, text in REASONS.items()}
+_REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.string())
 
 
 def _words(reason: Ints) -> pa.Array:
@@ -388,7 +385,7 @@ def _words(reason: Ints) -> pa.Array:
 def _key_faults(words: pa.BinaryArray) -> Ints:
     """What is wrong with each key. Looked at one by one only if something is wrong with any."""
     sizes = pc.binary_length(words)
-    bad = words.null_count or len(words) and (pc.min(sizes).as_py() == 0 or pc.max(sizes).as_py() > 1024)
+    bad = words.null_count or (len(words) and (pc.min(sizes).as_py() == 0 or pc.max(sizes).as_py() > 1024))
     if not bad:
         try:
             text = words.cast(pa.string())

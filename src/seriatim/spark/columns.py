@@ -67,20 +67,20 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
     kind = _type_of(df, queue.group, "group")
     if isinstance(kind, _NESTED):
         raise ColumnError(
-            f"a group key can't be a {kind.simpleString()}", where=f"column {queue.group!r}", remedy="name a field of it"
+            f"a group key can't be a {kind.simpleString()}",
+            where=f"column {queue.group!r}",
+            remedy="name a field of it",
         )
     column = _quoted(queue.group)
     key = column if isinstance(kind, T.BinaryType) else column.cast("string").cast("binary")
     if queue.default_group is None:
         return key
     text = key.cast("string")
-    fits = (
-        F.octet_length(key).between(1, MAX_KEY_BYTES) & F.is_valid_utf8(text) & (F.locate("\0", text) == 0)
-    )
+    fits = F.octet_length(key).between(1, MAX_KEY_BYTES) & F.is_valid_utf8(text) & (F.locate("\0", text) == 0)
     return F.when(F.coalesce(fits, F.lit(False)), key).otherwise(F.lit(queue.default_group).cast("binary"))
 
 
-def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None]:
+def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None]:  # noqa: PLR0911 - one return a type
     """The number that a sequence stands for, and the `Reason` where it is none (null: it is missing)."""
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
         return None, None
@@ -218,7 +218,9 @@ def prepared(
         where = _quoted(destination)
         number = F.coalesce(_by_queue(where, queues, [F.lit(n) for n in range(len(queues))]), F.lit(0))
         known = F.coalesce(where.isin([queue.name for queue in queues]), F.lit(False))
-        stray = F.concat(F.lit("no queue is named "), F.coalesce(F.concat(F.lit("'"), where, F.lit("'")), F.lit("null")))
+        stray = F.concat(
+            F.lit("no queue is named "), F.coalesce(F.concat(F.lit("'"), where, F.lit("'")), F.lit("null"))
+        )
         why = F.when(~known, stray) if why is None else F.coalesce(why, F.when(~known, stray))
     ours: dict[str, Column | None] = {
         name: _of_any(where if destination is not None else None, queues, each, kind)

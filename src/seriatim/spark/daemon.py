@@ -10,6 +10,8 @@ import signal
 
 from pyspark import daemon
 
+__all__: list[str] = []  # run, not imported
+
 # PySpark's daemon gives its workers this handler after each fork.
 signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]
 

@@ -26,7 +26,7 @@ __all__ = ["LAYOUT", "Index", "QueueState"]
 #: Raise it whenever the layout changes.
 LAYOUT = 1
 
-_GROUPS = [name for name in Groups.__slots__]
+_GROUPS = list(Groups.__slots__)
 _HELD = ["group", "sequence", "ref", "late", "waits"]
 _RANGES = ["group", "first", "last"]
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")

@@ -19,7 +19,7 @@ from seriatim.spark.bucket import Bucket, Plan
 from seriatim.spark.index import Index, QueueState
 from seriatim.spark.packets import from_bytes, to_bytes
 
-__all__ = ["FINISH", "Resequencer", "START_QUEUE", "resequence_to_the_end"]
+__all__ = ["FINISH", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
 
 #: A packet that is no packet: lets time run out in its bucket.
 FINISH = b"finish"
@@ -63,7 +63,7 @@ class Resequencer(StatefulProcessor):
         self._index = handle.getValueState("index", "value binary")
         self._bodies = handle.getMapState("bodies", "chunk long", "packet binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """What arrived, and then what is due: a micro-batch is an offer followed by an advance."""
         packets = [bytes(packet) for frame in rows for packet in frame["packet"]]
         finish = FINISH in packets
@@ -77,7 +77,7 @@ class Resequencer(StatefulProcessor):
             index.timer = None  # Spark deletes it after this call
             yield from self._call(key, [], timerValues, index=index)
 
-    def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:  # noqa: N802, N803
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Groups that don't begin at the policy's start."""
         index = self._load()
         for packet in initialState["packet"]:

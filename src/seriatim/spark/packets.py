@@ -7,6 +7,7 @@ and every Arrow type goes through unharmed. Owns the format; knows nothing of or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatc
     order = np.argsort(number.astype(np.uint16), kind="stable")
     edges = np.searchsorted(number[order], np.arange(len(ids) + 1))
     sorted_rows = contiguous(table.drop_columns([column])).take(pa.array(order))
-    for nth, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for nth, (start, end) in enumerate(pairwise(edges)):
         if start < end:
             yield _row(ids[nth], to_bytes(sorted_rows.slice(start, end - start)))
 
@@ -112,7 +113,9 @@ def unpack_reports(schema: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterat
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = pa.ipc.read_schema(pa.py_buffer(schema))
         for batch in batches:
-            yield from unpack([batch])
+            # One stream has one schema: the packets' columns may be marked as never null, the reports' can't.
+            for part in unpack([batch]):
+                yield pa.RecordBatch.from_arrays(part.columns, schema=fields)
             reports = batch.column("report").drop_null()
             if len(reports):
                 columns = [reports if f.name == "reason" else pa.nulls(len(reports), f.type) for f in fields]

@@ -5,18 +5,17 @@ Owns the plan of the query: rows → packets by bucket → the stateful operator
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard
 from seriatim.kernel.time import micros
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.bucket import Plan
@@ -102,7 +101,7 @@ def resequence(
     check_columns(df, ["ordinal", "late", *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, arrival)
     _check_order(chosen, order)
-    df = _watermarked(df, time, watermark) if clock == "event" and df.isStreaming else df
+    df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
     frame, ties = prepared(df, chosen, None if queues is None else destination, order, time, invalid, buckets, _BUCKET)
     plan = Plan(
         queues=tuple(chosen),
@@ -114,7 +113,7 @@ def resequence(
         fingerprint=fingerprint(chosen, buckets, clock),
     )
     shown = _output_schema(df.schema, output)
-    use_this_python(df)
+    _use_this_python(df)
     if df.isStreaming:
         return _streaming(df, frame, plan, shown, start_from, buckets, control, queues is not None)
     if time is not None:
@@ -122,11 +121,10 @@ def resequence(
     return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
 
 
-def use_this_python(df: DataFrame) -> None:
-    """Makes Spark's workers run the Python that runs this, not the first ``python3`` in PATH."""
-    session = df.sparkSession
-    context = getattr(session, "_sc", None)
-    if context is not None and not os.environ.get("PYSPARK_PYTHON") and context.master.startswith("local"):
+def _use_this_python(df: DataFrame) -> None:
+    """Makes the workers of a local session run this Python, also where Spark started before we were imported."""
+    context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
+    if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
         context.pythonExec = sys.executable
 
 
@@ -179,8 +177,7 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
             )
 
 
-def _watermarked(df: DataFrame, time: str | None, watermark: float | str | None) -> DataFrame:
-    assert time is not None
+def _watermarked(df: DataFrame, time: str, watermark: float | str | None) -> DataFrame:
     field = next((field for field in df.schema if field.name == time), None)
     if field is None:
         return df  # refused later, with the columns that there are
@@ -197,7 +194,7 @@ def _watermarked(df: DataFrame, time: str | None, watermark: float | str | None)
     return df.withWatermark(time, f"{micros(watermark or 0)} microseconds")
 
 
-def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> F.Column:
+def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> Column:
     kind = next(field.dataType for field in df.schema if field.name == time)
     latest = df.agg(F.max(microseconds(kind, F.col(f"`{time}`"), time, "event time"))).scalar()
     return latest - F.lit(micros(watermark or 0))

@@ -1,0 +1,118 @@
+"""``seriatim run`` as a process group of its own, to be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import seriatim
+
+DEADLINE_S = 120.0
+_LOOK_S = 0.002
+
+
+class Run:
+    """A running ``seriatim run``: the driver and Spark in one process group, the workers in the same session."""
+
+    def __init__(self, process: subprocess.Popen[bytes], told: Path) -> None:
+        self._process = process
+        self._told = told
+
+    def progress(self) -> list[dict[str, object]]:
+        """What it has told so far; a line that is not complete yet doesn't count."""
+        return [json.loads(line) for line in self._told.read_bytes().split(b"\n")[:-1]]
+
+    def kill_when(self, moment: Callable[[Run], bool]) -> None:
+        """SIGKILL the process group at a moment.
+
+        The group is frozen first, and killed only if the moment is still there; else it goes on to the next one.
+        """
+        while True:
+            self._until(lambda: moment(self))
+            os.killpg(self._process.pid, signal.SIGSTOP)
+            self._until(self._is_frozen)
+            if moment(self):
+                break
+            os.killpg(self._process.pid, signal.SIGCONT)
+        os.killpg(self._process.pid, signal.SIGKILL)
+        assert self._process.wait(DEADLINE_S) == -signal.SIGKILL
+        until = time.monotonic() + DEADLINE_S
+        while self.alive():  # workers end when Spark is gone
+            assert time.monotonic() < until, f"still alive: {self.alive()}"
+            os.sched_yield()
+
+    def wait(self) -> int:
+        """The exit code, when it has ended by itself."""
+        return self._process.wait(DEADLINE_S)
+
+    def alive(self) -> dict[int, str]:
+        """The processes of its session that are not gone, and their names."""
+        return {one: name for one, (name, state, session) in _processes() if session == self._process.pid and state != "Z"}
+
+    def _is_frozen(self) -> bool:
+        group = [one for one in self.alive() if _group(one) == self._process.pid]
+        return all(state == "T" for one in group for state in _states(one))
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < until, "the moment didn't come"
+            try:
+                code = self._process.wait(_LOOK_S)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"it ended before the moment came, with {code}")
+
+
+@contextmanager
+def running(file: Path, told: Path) -> Iterator[Run]:
+    """Start the command on a pipeline file; its JSON lines go to `told`, its errors beside it."""
+    command = [sys.executable, "-m", "seriatim", "run", str(file), "--once", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(seriatim.__file__).parents[1])}
+    with told.open("wb") as out, told.with_suffix(".err").open("wb") as errors:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=errors, cwd=file.parent, env=environment, start_new_session=True
+        )
+    run = Run(process, told)
+    try:
+        yield run
+    finally:
+        for one in run.alive():
+            os.kill(one, signal.SIGKILL)
+        process.wait(DEADLINE_S)
+
+
+def _processes() -> Iterator[tuple[int, tuple[str, str, int]]]:
+    """(process id, (name, state, session)) of all."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                stat = (folder / "stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
+            yield int(folder.name), (name, rest[0], int(rest[3]))
+
+
+def _group(process: int) -> int | None:
+    try:
+        return os.getpgid(process)
+    except ProcessLookupError:
+        return None
+
+
+def _states(process: int) -> Iterator[str]:
+    """The states of its threads."""
+    for stat in Path("/proc", str(process), "task").glob("*/stat"):
+        try:
+            text = stat.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        yield text[text.rindex(")") + 2]
