@@ -2,6 +2,7 @@
 
     .seriatim/pipelines/orders/
     ├── pipeline.json     whose checkpoint this is, and what must not change
+    ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
     ├── tally.json        what became of the messages so far (`tally.py`)
     ├── control/          commands to the operator, read as a stream
@@ -27,6 +28,7 @@ from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.file import load
 from seriatim.spark.buckets import DEFAULT_BUCKETS
 from seriatim.spark.manifest import identity
 from seriatim.spark.port import write_synced
@@ -88,6 +90,28 @@ class Checkpoint:
         offsets = self.query / "offsets"
         found = [int(file.name) for file in offsets.iterdir() if file.name.isdecimal()] if offsets.exists() else []
         return max(found, default=-1)
+
+    def in_flight(self) -> bool:
+        """Whether a batch was begun and not committed."""
+        last = self.last_begun()
+        return last >= 0 and not (self.query / "commits" / str(last)).exists()
+
+    def former(self, pipeline: Pipeline) -> Pipeline | None:
+        """The pipeline under which the batch in flight was begun, where it was declared otherwise than today.
+
+        That batch has to be finished as it was begun: a message may have been delivered already.
+        """
+        file = self.root / "declaration.yaml"
+        if not self.in_flight() or not file.exists() or pipeline.source_file is None:
+            return None
+        if file.read_bytes() == pipeline.source_file.read_bytes():
+            return None
+        return load(file)
+
+    def remember(self, pipeline: Pipeline) -> None:
+        """Note under which declaration batches are begun from now on. A pipeline without a file can't be noted."""
+        if pipeline.source_file is not None:
+            write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
 
     @contextmanager
     def held(self) -> Iterator[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from seriatim.errors import SeriatimError
@@ -60,12 +61,16 @@ def run(
     with stop.listening(), checkpoint.held() as lock:
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         tally = Tally(checkpoint.tally)
-        sink = Sink(pipeline, identity.id, pipeline.set_aside or checkpoint.set_aside, tally.add)
         watch = _Watch(pipeline, tally, stop, progress, checkpoint.last_begun())
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with _session(settings, checkpoint, lock, verbose=verbose) as session, stop.listening():
-            query = _start(session, pipeline, sink, checkpoint, identity, hurried=once or finish)
+            start_query = partial(_start, session, checkpoint, identity, tally)
+            former = checkpoint.former(pipeline)
+            if former is not None:
+                _finish_batch(start_query(former, trigger_s=None), watch)
+            checkpoint.remember(pipeline)
+            query = start_query(pipeline, trigger_s=0.0 if once or finish else pipeline.trigger_s)
             try:
                 ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
                 if finish and ending == "once":
@@ -101,16 +106,30 @@ def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, 
 
 
 def _start(
-    session: Any, pipeline: Pipeline, sink: Sink, checkpoint: Checkpoint, identity: Identity, *, hurried: bool
+    session: Any,
+    checkpoint: Checkpoint,
+    identity: Identity,
+    tally: Tally,
+    pipeline: Pipeline,
+    *,
+    trigger_s: float | None,
 ) -> StreamingQuery:
+    sink = Sink(pipeline, identity.id, pipeline.set_aside or checkpoint.set_aside, tally.add)
     try:
         frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control)
-        trigger_s = 0.0 if hurried else pipeline.trigger_s
         return start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s)
     except SeriatimError:
         raise
     except Exception as error:  # py4j raises whatever the JVM did
         raise cause_of(error) from error
+
+
+def _finish_batch(query: StreamingQuery, watch: _Watch) -> None:
+    """Finishes the one batch of a query that was begun under a former declaration."""
+    try:
+        watch.follow(query, ends=True)
+    finally:
+        query.stop()
 
 
 class _Watch:
@@ -157,6 +176,8 @@ class _Watch:
                     return True
                 if self._stop.requested:
                     return False
+            if not query.isActive and not _events_after(query, self._seen):
+                return True
             if self._stop.at_once or (self._stop.requested and not query.status["isTriggerActive"]):
                 return False
             self._stop.wait(_LOOK_S)

@@ -10,7 +10,7 @@ import signal
 
 from pyspark import daemon
 
-__all__: list[str] = []  # run, not imported
+__all__ = ["daemon"]
 
 # PySpark's daemon gives its workers this handler after each fork.
 signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]

@@ -200,7 +200,7 @@ def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
     return Delivered(batch, dict(counts), tuple(row.text for row in answers if row.kind == "report"))
 
 
-def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_s: float) -> StreamingQuery:
+def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_s: float | None) -> StreamingQuery:
     """Start the query that feeds `sink`.
 
     Args:
@@ -208,7 +208,12 @@ def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_
         sink: where they go.
         name: the query's name.
         checkpoint: Spark's folder of it.
-        trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes.
+        trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes; None: one
+            micro-batch only, which is the one in flight if there is one.
     """
     writer = frame.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
-    return writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds").foreachBatch(sink).start()
+    if trigger_s is None:
+        writer = writer.trigger(once=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
+    return writer.foreachBatch(sink).start()

@@ -16,7 +16,8 @@ _file          string     the file, relative to the location's folder
 _position      long       increasing within a file
 =============  =========  ================================================================================
 
-`ARRIVAL` orders all rows of a micro-batch: files by time of writing and then by name, rows by place.
+`ARRIVAL` orders all rows of a micro-batch: files by time of writing and then by name, rows by place. Between
+micro-batches Spark takes files by time of writing, and those of the same millisecond in any order.
 
 *Naming.* Spark cuts large text files into blocks, and only a block knows its rows. A row's line counts
 from the start of its block, whose first byte is named where it isn't 0: ``crm/big.json@33554432:7``. Blocks
