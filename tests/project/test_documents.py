@@ -30,14 +30,8 @@ def commands() -> list[tuple[str, click.Command]]:
 
 
 def test_every_command_and_option_is_documented():
-    text = reference("cli.md")
-    sections = dict(
-        zip(
-            re.findall(r"^## `seriatim ([a-z-]+)", text, re.MULTILINE),
-            re.split(r"^## ", text, flags=re.MULTILINE)[1:],
-            strict=False,
-        )
-    )
+    found = (re.match(r"`seriatim ([a-z-]+)", part) for part in reference("cli.md").split("\n## "))
+    sections = {part[1]: part.string for part in found if part is not None}
     assert sorted(sections) == sorted(name for name, _ in commands())
     for name, command in commands():
         for parameter in command.params:
