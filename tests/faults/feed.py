@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-GROUPS, NUMBERS, FILES = 150, 40, 60
+GROUPS, NUMBERS, FILES = 150, 40, 32
 LOCATION = "crm"
 
 

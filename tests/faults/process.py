@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import seriatim
+from tests.command import command, environment
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 _LOOK_S = 0.002
 
 
@@ -43,10 +43,8 @@ class Run:
             os.killpg(self._process.pid, signal.SIGCONT)
         os.killpg(self._process.pid, signal.SIGKILL)
         assert self._process.wait(DEADLINE_S) == -signal.SIGKILL
-        until = time.monotonic() + DEADLINE_S
-        while self.alive():  # workers end when Spark is gone
-            assert time.monotonic() < until, f"still alive: {self.alive()}"
-            os.sched_yield()
+        for one in self.alive():  # workers end when Spark is gone
+            _wait_for_end(one)
 
     def wait(self) -> int:
         """The exit code, when it has ended by itself."""
@@ -54,7 +52,9 @@ class Run:
 
     def alive(self) -> dict[int, str]:
         """The processes of its session that are not gone, and their names."""
-        return {one: name for one, (name, state, session) in _processes() if session == self._process.pid and state != "Z"}
+        return {
+            one: name for one, (name, state, session) in _processes() if session == self._process.pid and state != "Z"
+        }
 
     def _is_frozen(self) -> bool:
         group = [one for one in self.alive() if _group(one) == self._process.pid]
@@ -74,18 +74,18 @@ class Run:
 @contextmanager
 def running(file: Path, told: Path) -> Iterator[Run]:
     """Start the command on a pipeline file; its JSON lines go to `told`, its errors beside it."""
-    command = [sys.executable, "-m", "seriatim", "run", str(file), "--once", "--json"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(seriatim.__file__).parents[1])}
+    words = command("run", file, "--once", "--json")
     with told.open("wb") as out, told.with_suffix(".err").open("wb") as errors:
         process = subprocess.Popen(
-            command, stdout=out, stderr=errors, cwd=file.parent, env=environment, start_new_session=True
+            words, stdout=out, stderr=errors, cwd=file.parent, env=environment(), start_new_session=True
         )
     run = Run(process, told)
     try:
         yield run
     finally:
         for one in run.alive():
-            os.kill(one, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
         process.wait(DEADLINE_S)
 
 
@@ -99,6 +99,18 @@ def _processes() -> Iterator[tuple[int, tuple[str, str, int]]]:
                 continue
             name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
             yield int(folder.name), (name, rest[0], int(rest[3]))
+
+
+def _wait_for_end(process: int) -> None:
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([handle], [], [], DEADLINE_S)
+    finally:
+        os.close(handle)
+    assert ended, f"process {process} is still alive"
 
 
 def _group(process: int) -> int | None:

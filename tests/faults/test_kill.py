@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import dataset
 
 from seriatim.runtime.checkpoint import Checkpoint
 from seriatim.runtime.tally import Tally
+from tests.delivered import table_of
 from tests.faults.feed import LOCATION, Truth, write_feed
 from tests.faults.process import Run, running
 
@@ -96,7 +96,9 @@ def computing(disk: Disk, after: int) -> Moment:
 
     def moment(run: Run) -> bool:
         batch = disk.begun()
-        return batch > before + 1 + after and disk.committed() < batch and not disk.writes() and not disk.in_place(batch)
+        return (
+            batch > before + 1 + after and disk.committed() < batch and not disk.writes() and not disk.in_place(batch)
+        )
 
     return moment
 
@@ -132,10 +134,7 @@ def moments(seed: int) -> Iterator[tuple[Callable[[Disk, int], Moment], int]]:
 
 def delivered(folder: Path, kind: str) -> list[dict[str, Any]]:
     """The rows of a port: batches in order of name, in each of them its files, in each of them its rows."""
-    found = dataset.dataset(folder, format=kind)
-    rows = [row for file in sorted(found.files) for row in dataset.dataset(file, format=kind).to_table().to_pylist()]
-    assert len(rows) == found.count_rows()
-    return rows
+    return table_of(folder, kind).to_pylist()
 
 
 def by_group(rows: list[dict[str, Any]]) -> dict[str, list[tuple[str, int]]]:

@@ -8,13 +8,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from pyarrow import dataset
 
 from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
 from seriatim.pipeline.file import load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 from seriatim.runtime.stop import Stop
+from tests.delivered import table_of
 
 FILE = """
 name: orders
@@ -53,8 +53,6 @@ def put(folder, name, rows):
     lines = [row if isinstance(row, str) else json.dumps({"customer": row[0], "version": row[1]}) for row in rows]
     hidden = folder / "in" / f".{name}"
     hidden.write_text("\n".join(lines) + "\n")
-    # Spark takes files in order of their times, and equal ones in any order.
-    os.utime(hidden, (1_700_000_000 + ord(name),) * 2)
     # Files are taken in order of their times; two of one moment would be taken in either order.
     moment = 1_700_000_000 + len(list((folder / "in").glob("*.json")))
     os.utime(hidden, (moment, moment))
@@ -64,8 +62,7 @@ def put(folder, name, rows):
 def delivered(folder, destination="ordered", kind="json"):
     """Per customer the versions and ordinals, as pyarrow finds them."""
     found = {}
-    # With threads pyarrow's reader of many JSON files can wait for itself for ever.
-    table = dataset.dataset(folder / "out" / destination, format=kind).to_table(use_threads=False)
+    table = table_of(folder / "out" / destination, kind)
     for row in table.to_pylist():
         found.setdefault(row["group"], []).append((row["version"], row["ordinal"]))
     return found
@@ -186,7 +183,7 @@ def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
     assert (ordered.held, ordered.rejected) == (1, 2)
     # As a crash between the delivery and Spark's own commit leaves it.
     commits = folder / "checkpoint" / "query" / "commits"
-    last = max((int(file.name) for file in commits.iterdir() if file.name.isdecimal()))
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
     put(folder, "2", [("a", 6), ("a", 7)])

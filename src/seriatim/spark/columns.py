@@ -99,14 +99,15 @@ def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None
             return number, _problem(column, number, whole)
         case T.DecimalType() | T.FloatType() | T.DoubleType():
             wide = column.cast("double") if isinstance(kind, T.FloatType) else column
-            whole = F.coalesce((wide == F.floor(wide)) & ~wide.isin(float("inf"), float("-inf")), F.lit(False))
-            if not isinstance(kind, T.DecimalType):
-                whole = F.coalesce((F.rint(wide) == wide) & (F.abs(wide) < F.lit(float("inf"))), F.lit(False))
+            # Not by comparison with a rounded decimal: their common type may have fewer places, and 10.01 become 10.
+            finite = (F.rint(wide) == wide) & (F.abs(wide) < F.lit(float("inf")))
+            whole = F.coalesce(wide % 1 == 0 if isinstance(kind, T.DecimalType) else finite, F.lit(False))
             number = F.when(whole, wide.try_cast("long"))
             return number, _problem(column, number, whole)
         case T.StructType() if {"epoch", "number"} <= set(kind.fieldNames()):
             number = F.try_add(F.try_multiply(column["epoch"].cast("long"), F.lit(LAST_NUMBER)), column["number"])
-            return number, _problem(column, number, F.lit(True))
+            whole_ticket = F.when(column["epoch"].isNotNull() & column["number"].isNotNull(), column)
+            return number, _problem(whole_ticket, number, F.lit(True))
     raise ColumnError(
         f"a sequence can't be a {kind.simpleString()}",
         where=f"column {queue.sequence!r}",
@@ -206,6 +207,8 @@ def prepared(
         sequences.append(sequence)
         problems.append(problem)
         sizes.append(_size(df, queue))
+    if invalid is not None:
+        _type_of(df, invalid, "reason")
     why = None if invalid is None else _quoted(invalid)
     chosen = {
         names.KEY: (keys, "binary"),

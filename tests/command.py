@@ -1,0 +1,37 @@
+"""``seriatim`` as a command, the way a user starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import seriatim
+
+#: A process that lives for seconds gains nothing from code that is optimised well.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The words of a call."""
+    return [sys.executable, "-m", "seriatim", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    """Where the call finds this seriatim."""
+    java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICK_JAVA}".strip()
+    return {**os.environ, "PYTHONPATH": str(Path(seriatim.__file__).parents[1]), "JAVA_TOOL_OPTIONS": java}
+
+
+def called(folder: Path, *arguments: str | Path, deadline_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+    """Call it in a folder and wait for its end."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=deadline_s,
+    )
