@@ -9,7 +9,10 @@ from typing import Literal
 
 from seriatim.pipeline.queue import Queue
 
-__all__ = ["Deliver", "Destination", "Pipeline", "Promotion", "Receive", "Source", "StartFrom"]
+__all__ = ["MOST_BUCKETS", "Deliver", "Destination", "Pipeline", "Promotion", "Receive", "Source", "StartFrom"]
+
+#: Into how many parts a state may be cut.
+MOST_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seriatim.errors import DeclarationError
-from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.declaration import MOST_BUCKETS, Pipeline
 from seriatim.pipeline.document import Problems, read
 from seriatim.pipeline.paths import Paths
 from seriatim.pipeline.receive import LATER, Properties, receive
@@ -20,7 +20,6 @@ from seriatim.pipeline.section import Section
 __all__ = ["check", "load"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
-_MOST_BUCKETS = 10_000
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
@@ -73,7 +72,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     set_aside = paths.written(section, "set_aside")
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
-    buckets = section.whole("buckets", 1, _MOST_BUCKETS)
+    buckets = section.whole("buckets", 1, MOST_BUCKETS)
     spark = _spark(section)
     section.finish(LATER)
     if name is None or checkpoint is None:

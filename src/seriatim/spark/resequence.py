@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.policy import Fifo, Policy, Standard
 from seriatim.kernel.time import micros
+from seriatim.pipeline.declaration import MOST_BUCKETS
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.bucket import Plan
 from seriatim.spark.buckets import DEFAULT_BUCKETS, bucket_ids
@@ -93,8 +94,8 @@ def resequence(
         CheckpointMismatch: while the query runs: the checkpoint's state is of another declaration.
     """
     chosen = _queues(group, sequence, policy, queues)
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= 4096:
-        raise UsageError(f"buckets must be a whole number from 1 to 4096, not {buckets!r}")
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+        raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
         raise UsageError(f'output must be "released" or "all", not {output!r}')
     _check_clock(clock, time)
