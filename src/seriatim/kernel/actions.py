@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.errors import ActionRefused
-from seriatim.kernel import standard
+from seriatim.kernel import holes
 from seriatim.kernel.columns import Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard
@@ -24,7 +24,7 @@ def state_of(policy: Policy, state: State) -> GroupState:
     """What the group shows."""
     hole = overdue = False
     if isinstance(policy, Standard):
-        hole = bool(standard.holes(policy, state)[0][0])
+        hole = bool(holes.holes(policy, state)[0][0])
         overdue = hole and policy.hole_timeout is not None and int(due(policy, state)[0]) == FOREVER
     return shown_state(int(state.groups.flags[0]), hole=hole, overdue=overdue)
 
@@ -54,7 +54,7 @@ def _settled(policy: Policy, before: State, changed: State, now: int, decided: D
     moment = np.maximum(changed.groups.clock, now)
     after, released, events = settle(policy, changed, moment)
     if isinstance(policy, Standard):
-        events = Events.concat([events, standard.events_between(policy, before, after)])
+        events = Events.concat([events, holes.events_between(policy, before, after)])
     return Outcome(after, Decided.concat([decided, released]), events)
 
 
@@ -83,7 +83,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     require(Action.SKIP_HOLE, state_of(policy, state), group)
     if not isinstance(policy, Standard):
         raise ActionRefused("only a standard queue has holes", where=f"group {group!r}")
-    _, firsts, lasts = standard.holes(policy, state)
+    _, firsts, lasts = holes.holes(policy, state)
     first, last = int(firsts[0]), int(lasts[0])
     end = last if through is None else through
     if not first <= end <= last or (end - first) % policy.increment:
@@ -99,7 +99,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     )
     outcome = _settled(policy, changed, changed, now, no_messages())
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
-    opened = standard.events_between(policy, state, outcome.state)
+    opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
     return Outcome(outcome.state, outcome.decided, Events.concat([skipped, opened]))
 
@@ -131,7 +131,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         skipped,
     )
     outcome = _settled(policy, changed, changed, now, late)
-    opened = standard.events_between(policy, state, outcome.state)
+    opened = holes.events_between(policy, state, outcome.state)
     return Outcome(outcome.state, outcome.decided, opened.take(opened.kind == EventKind.HOLE_OPENED))
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from seriatim.kernel import best_effort, fifo, standard, unit_of_work
+from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
@@ -174,7 +174,7 @@ def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:
 
 
 def _changes(policy: Policy, before: State, after: State) -> Events:
-    return standard.events_between(policy, before, after) if isinstance(policy, Standard) else no_events()
+    return holes.events_between(policy, before, after) if isinstance(policy, Standard) else no_events()
 
 
 def _renumber(decided: Decided, rows: Ints) -> Decided:

@@ -15,7 +15,6 @@ from seriatim.kernel.columns import (
     Bools,
     Ints,
     empty_ints,
-    expand,
     first_per_group,
     last_per_group,
     order_by,
@@ -24,13 +23,14 @@ from seriatim.kernel.columns import (
     search_within,
     spans,
 )
+from seriatim.kernel.holes import due, fire
 from seriatim.kernel.late import free_late
-from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
 from seriatim.kernel.policy import Standard
-from seriatim.kernel.state import Flag, Held, Ranges, State
+from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
-__all__ = ["due", "events_between", "fire", "holes", "quiet", "settle", "take"]
+__all__ = ["due", "fire", "quiet", "settle", "take"]
 
 _MAX = 2**63 - 1
 
@@ -328,150 +328,3 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     before = np.full(len(state.held), -1, np.int64)
     state, released = release(policy, state, before, Arrivals.empty(), now=now)
     return state, Decided.concat([late, released]), no_events()
-
-
-def due(policy: Standard, state: State) -> Ints:
-    """When each group's next report is due; `FOREVER` where no clock runs."""
-    groups = state.groups
-    if policy.hole_timeout is None:
-        return np.full(len(state), FOREVER, np.int64)
-    running = (groups.since != NEVER) & (groups.reports <= policy.hole_retries)
-    return np.where(running, groups.since + (groups.reports + 1) * micros(policy.hole_timeout), FOREVER)
-
-
-def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fires what is due at or before `until` (a moment for each group).
-
-    One call does what any number of smaller ones would: the k-th hole of a group that skips is due k full
-    periods after the first, so how many fire is a division.
-    """
-    groups = state.groups
-    late = due(policy, state) <= until
-    if not late.any():
-        return state, no_messages(), no_events()
-    timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 1
-    elapsed = np.where(late, until - np.where(late, groups.since, 0), 0)
-    if policy.on_hole == "wait":
-        return _report(policy, state, np.where(late, np.minimum(elapsed // timeout, total), groups.reports), timeout)
-    return _skip(policy, state, late, elapsed, timeout, total)
-
-
-def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tuple[State, Decided, Events]:
-    """Reports overdue holes that nobody skips; with the last report the group is timed out."""
-    groups = state.groups
-    rows, nth = expand(np.maximum(reports - groups.reports, 0))
-    _, first, last = holes(policy, state)
-    at = groups.since[rows] + (groups.reports[rows] + nth + 1) * timeout
-    overdue = Events.of(EventKind.HOLE_OVERDUE, rows, first[rows], last[rows], at)
-    done = (reports > policy.hole_retries) & (reports > groups.reports)
-    ended = np.flatnonzero(done)
-    timed_out = Events.of(
-        EventKind.TIMED_OUT, ended, first[ended], last[ended], groups.since[ended] + reports[ended] * timeout
-    )
-    clock = np.where(reports > groups.reports, np.maximum(groups.clock, groups.since + reports * timeout), groups.clock)
-    return state.with_groups(reports=reports, clock=clock), no_messages(), Events.concat([overdue, timed_out])
-
-
-def _skip(
-    policy: Standard, state: State, late: Bools, elapsed: Ints, timeout: int, total: int
-) -> tuple[State, Decided, Events]:
-    """Skips holes whose last report is due, as many of each group as fit into the time that has passed."""
-    groups, held, step = state.groups, state.held, policy.increment
-    period = timeout * total
-    starts = first_per_group(held.group)
-    starts[1:] |= held.sequence[1:] != held.sequence[:-1] + step
-    run = np.cumsum(starts) - 1
-    heads = np.flatnonzero(starts)
-    owner = held.group[heads]
-    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
-    tails = np.append(heads[1:], len(held)) - 1
-    before = np.where(
-        nth == 0, groups.next[owner], held.sequence[tails[np.maximum(np.arange(len(heads)) - 1, 0)]] + step
-    )
-    end = held.sequence[heads] - step
-
-    runs = np.bincount(owner, minlength=len(state))
-    skips = np.where(late, np.minimum(elapsed // period, runs), 0)
-    gone = nth < skips[owner]
-    when = groups.since[owner] + (nth + 1) * period
-
-    out = gone[run] if len(held) else np.zeros(0, np.bool_)
-    leaving = held.take(out)
-    released = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        Reason.NONE,
-        when[run[out]],
-        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
-        timed=True,
-    )
-    moved, remain = skips > 0, runs > skips
-    since = np.where(moved, np.where(remain, groups.since + skips * period, NEVER), groups.since)
-    reports = np.where(late & remain, (elapsed - skips * period) // timeout, np.where(moved, 0, groups.reports))
-    last = groups.last.copy()
-    last[leaving.group] = leaving.sequence
-    following = np.where(moved, last + step, groups.next)
-    fired = np.where(remain, since + reports * timeout, groups.since + skips * period)
-    after = State(
-        groups.with_columns(
-            next=following,
-            last=last,
-            ordinal=groups.ordinal + np.bincount(leaving.group, minlength=len(state)),
-            since=since,
-            reports=reports,
-            clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
-        ),
-        held.take(~out),
-        state.skipped.add(Ranges(owner[gone], before[gone], end[gone])),
-    )
-    already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where(nth == skips[owner], reports[owner], 0)) - already
-    told = np.where(late[owner], np.maximum(told, 0), 0)
-    rows, k = expand(told)
-    overdue = Events.of(
-        EventKind.HOLE_OVERDUE,
-        owner[rows],
-        before[rows],
-        end[rows],
-        groups.since[owner[rows]] + nth[rows] * period + (already[rows] + k + 1) * timeout,
-    )
-    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
-    opened = (nth > 0) & (nth <= skips[owner])
-    opening = Events.of(
-        EventKind.HOLE_OPENED,
-        owner[opened],
-        before[opened],
-        end[opened],
-        groups.since[owner[opened]] + nth[opened] * period,
-    )
-    return after, released, Events.concat([overdue, skipped, opening])
-
-
-def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
-    """Which groups have a hole, and its first and last number."""
-    held = state.held.take(~state.held.late)
-    rows = np.flatnonzero(first_per_group(held.group)) if len(held) else empty_ints()
-    last = empty_ints(len(state))
-    has = np.zeros(len(state), np.bool_)
-    last[held.group[rows]] = held.sequence[rows] - policy.increment
-    has[held.group[rows]] = True
-    first = state.groups.next
-    return has & (last >= first) & (state.groups.since != NEVER), first, last
-
-
-def events_between(policy: Standard, before: State, after: State) -> Events:
-    """What a call did to holes: filled those whose `next` has moved, opened those that are new."""
-    was, was_first, was_last = holes(policy, before)
-    is_, is_first, is_last = holes(policy, after)
-    same = was & is_ & (was_first == is_first)
-    filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
-    opened = np.flatnonzero(is_ & ~same)
-    clock = after.groups.clock
-    return Events.concat(
-        [
-            Events.of(EventKind.HOLE_FILLED, filled, was_first[filled], was_last[filled], clock[filled]),
-            Events.of(EventKind.HOLE_OPENED, opened, is_first[opened], is_last[opened], after.groups.since[opened]),
-        ]
-    )
