@@ -1,0 +1,238 @@
+"""Filters: boolean expressions over a message's properties, as typed values. Owns their meaning.
+
+A filter is TRUE, FALSE or unknown, and a message passes if it is TRUE. The trees here are what a filter *is*; its text
+is parsed in ``pipeline``, `filter_eval` computes it over arrays, and Spark over columns, to the same last bit.
+
+*Null.* A property that a message doesn't have is unknown. What is computed from an unknown value is unknown, with
+these exceptions: ``FALSE AND unknown`` is FALSE, ``TRUE OR unknown`` is TRUE, and ``IS NULL`` is never unknown.
+``x IN (…)`` is ``x = … OR x = …``.
+
+*Long* is int64. What overflows is unknown. ``-x`` is ``0 - x``, also for decimals, so that of the lowest long is too.
+
+*Decimal* is exact, at most 38 digits. ``+ - *`` have as many digits as the result can have. Where these would be more
+than 38, the operands are held to what fits (for ``*`` the one with more digits), and one that doesn't is unknown; so
+nothing is ever rounded. A number with a point, ``0.1``, is a decimal. A whole number that is no long is one too.
+
+*Double* is IEEE 754. NaN equals itself and is greater than all other doubles; -0.0 equals 0.0.
+
+*Mixed.* Long with decimal: compared and computed as decimals. With a double: the other one becomes the nearest double.
+``/`` is always computed with doubles. ``%`` has the sign of the dividend. Both are unknown where the divisor is zero.
+``&`` is for longs. Nothing else is converted: text is never compared with a number.
+
+*String* is Unicode without lone surrogates, compared as its bytes in UTF-8, which is the order of code points: case and
+accents count, and nothing is normalised. In ``LIKE``, ``_`` is one code point and ``%`` any number of them.
+
+*Timestamp* is int64 microseconds since 1970 in UTC. *Boolean*: FALSE is less than TRUE.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from seriatim.errors import FilterError
+
+__all__ = [
+    "BOOLEAN",
+    "DOUBLE",
+    "LONG",
+    "MOST_DIGITS",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "And",
+    "Arithmetic",
+    "Compare",
+    "Constant",
+    "Convert",
+    "Expression",
+    "In",
+    "IsNull",
+    "Kind",
+    "Like",
+    "Not",
+    "Or",
+    "Parameter",
+    "Property",
+    "Type",
+    "decimal",
+    "type_from",
+]
+
+#: Decimal digits that a decimal has at most.
+MOST_DIGITS = 38
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+
+
+class Kind(StrEnum):
+    """What a value is, apart from a decimal's digits."""
+
+    STRING = "string"
+    LONG = "long"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of a property or an expression; `precision` and `scale` are a decimal's digits, in all and after the point."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+
+    @property
+    def whole(self) -> int:
+        """A decimal's digits before the point."""
+        return self.precision - self.scale
+
+
+STRING = Type(Kind.STRING)
+LONG = Type(Kind.LONG)
+DOUBLE = Type(Kind.DOUBLE)
+BOOLEAN = Type(Kind.BOOLEAN)
+TIMESTAMP = Type(Kind.TIMESTAMP)
+#: Of ``NULL`` where nothing says what it would be.
+NULL = Type(Kind.NULL)
+
+_BY_NAME = {str(kind): kind for kind in (STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP)}
+
+
+def decimal(precision: int, scale: int) -> Type:
+    """The type of decimals with so many digits in all, and after the point."""
+    return Type(Kind.DECIMAL, precision, scale)
+
+
+def type_from(written: str) -> Type:
+    """The type that a declaration calls so, e.g. ``decimal(12,2)``.
+
+    Raises:
+        FilterError: it is none.
+    """
+    if (found := _BY_NAME.get(written)) is not None:
+        return found
+    digits = _DECIMAL.fullmatch(written)
+    if digits and 1 <= int(digits[1]) <= MOST_DIGITS and int(digits[2]) <= int(digits[1]):
+        return decimal(int(digits[1]), int(digits[2]))
+    raise FilterError(f"{written!r} is not a property's type", remedy=f"one of {', '.join(_BY_NAME)}, decimal(p,s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """The message's property of that name."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value: str, int, float, bool or None (unknown).
+
+    A decimal is the whole number of its last digits (1.50 with scale 2 is 150), a timestamp its microseconds.
+    """
+
+    value: str | int | float | bool | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The place of a constant that was taken out, so that filters that differ in constants only have one shape."""
+
+    number: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A long as decimal or double, a decimal as double, or a decimal held to fewer digits before the point.
+
+    What doesn't fit is unknown. The scale of a decimal stays, that of a long is 0.
+    """
+
+    operand: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``left operator right``: two longs, two doubles, or two decimals, whose result has the digits of `type`."""
+
+    operator: Literal["+", "-", "*", "/", "%", "&"]
+    left: Expression
+    right: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``left operator right``, both of one kind; decimals may differ in digits."""
+
+    operator: Literal["=", "<", "<="]
+    left: Expression
+    right: Expression
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Whether `operand` equals one of `values`, which are `Constant` values of its own type; `null`: NULL is among them."""
+
+    operand: Expression
+    values: tuple[str | int | float | bool, ...]
+    null: bool = False
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Whether `operand` consists of the segments with anything between them; in a segment None is any one code point."""
+
+    operand: Expression
+    segments: tuple[tuple[str | None, ...], ...]
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """Whether `operand` is unknown."""
+
+    operand: Expression
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """TRUE for FALSE, FALSE for TRUE."""
+
+    term: Expression
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """TRUE if all terms are, FALSE if one is."""
+
+    terms: tuple[Expression, ...]
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """TRUE if one term is, FALSE if all are."""
+
+    terms: tuple[Expression, ...]
+    type: Type = field(default=BOOLEAN, init=False)
+
+
+Expression = Property | Constant | Parameter | Convert | Arithmetic | Compare | In | Like | IsNull | Not | And | Or

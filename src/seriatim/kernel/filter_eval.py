@@ -1,0 +1,327 @@
+"""Filters over arrays: what `filter` means, computed for all messages at once.
+
+A column is an array of values and an array that says which of them are known; what stands where nothing is known is
+never looked at. Arrays of length 1 stand for any number of messages, as NumPy broadcasts them.
+
+==========  =====================================================================================
+string      objects, Python's ``str``
+long        int64
+double      float64
+decimal     the whole number of the last digits: int64 up to 18 digits, else objects, Python's ``int``
+boolean     bool
+timestamp   int64, microseconds since 1970 in UTC
+==========  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seriatim.errors import InvariantBroken
+from seriatim.kernel.columns import Bools
+from seriatim.kernel.filter import (
+    LONG,
+    And,
+    Arithmetic,
+    Compare,
+    Constant,
+    Convert,
+    Expression,
+    In,
+    IsNull,
+    Kind,
+    Like,
+    Not,
+    Or,
+    Parameter,
+    Property,
+    Type,
+)
+
+__all__ = ["Filters", "Values", "column", "evaluate", "like_regex"]
+
+_LOWEST = np.iinfo(np.int64).min
+# Decimals of so many digits are whole numbers in int64, and so is every power of ten that they are scaled with.
+_SHORT = 18
+# Up to so many digits a decimal's whole number, and the power of ten that divides it, are doubles without rounding.
+_EXACT = 15
+# How many results are remembered because several filters need them; each is two bytes a message.
+_MOST_COMMON = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A column: `values`, and which of them are `known`; two arrays of one length, or of length 1."""
+
+    values: NDArray[Any]
+    known: Bools
+
+
+def column(values: Sequence[Any], kind: Type) -> Values:
+    """A column from Python's values: None is unknown, a decimal is its whole number, a timestamp its microseconds."""
+    known = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    filled = np.empty(len(values), _stored(kind))
+    blank = _blank(kind)
+    filled[:] = [blank if value is None else value for value in values]
+    return Values(filled, known)
+
+
+def evaluate(expression: Expression, columns: Mapping[str, Values], n: int) -> tuple[Bools, Bools]:
+    """A filter for `n` messages.
+
+    Args:
+        expression: the filter, a condition.
+        columns: each property that the filter names, as the module's description says.
+        n: how many messages.
+
+    Returns:
+        For which messages it is TRUE, and for which it is known (TRUE or FALSE).
+    """
+    with np.errstate(all="ignore"):
+        found = _evaluated(expression, _Given(columns, {}))
+    known = np.broadcast_to(found.known, n)
+    return np.broadcast_to(found.values, n) & known, known.copy()
+
+
+class Filters:
+    """Many filters over the same messages: what several of them have in common is computed once.
+
+    Args:
+        expressions: the filters.
+    """
+
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        self._expressions = expressions
+        terms = Counter(term for one in expressions for term in (one.terms if isinstance(one, And) else (one,)))
+        self._common = [term for term, count in terms.most_common(_MOST_COMMON) if count > 1]
+
+    def true(self, columns: Mapping[str, Values], n: int) -> Iterator[Bools]:
+        """For each filter, for which of `n` messages it is TRUE; `columns` as for `evaluate`."""
+        given = _Given(columns, dict.fromkeys(self._common))
+        with np.errstate(all="ignore"):
+            for expression in self._expressions:
+                found = _evaluated(expression, given)
+                yield np.broadcast_to(found.values & found.known, n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What an expression is computed from; `common` are those to be remembered, None until they are computed."""
+
+    columns: Mapping[str, Values]
+    common: dict[Expression, Values | None]
+
+
+def _evaluated(expression: Expression, given: _Given) -> Values:
+    if not given.common or expression not in given.common:
+        return _computed(expression, given)
+    found = given.common[expression]
+    if found is None:
+        found = given.common[expression] = _computed(expression, given)
+    return found
+
+
+def _computed(expression: Expression, given: _Given) -> Values:  # noqa: C901, PLR0911, PLR0912 - a case a node
+    match expression:
+        case Property(name, kind):
+            return _filled(given.columns[name], kind)
+        case Constant(value, kind):
+            return column([value], kind)
+        case Convert(operand, kind):
+            return _converted(_evaluated(operand, given), operand.type, kind)
+        case Arithmetic(operator, left, right, kind):
+            a, b = _evaluated(left, given), _evaluated(right, given)
+            if kind.kind is Kind.DECIMAL:
+                return _decimals(operator, a, b, left.type, right.type, kind)
+            return (_longs if kind == LONG else _doubles)(operator, a, b)
+        case Compare(operator, left, right):
+            return _compared(operator, _evaluated(left, given), _evaluated(right, given), left.type, right.type)
+        case In(operand, values, null):
+            return _among(_evaluated(operand, given), operand.type, values, null=null)
+        case Like(operand, segments):
+            a = _evaluated(operand, given)
+            matched = re.compile(like_regex(segments), re.DOTALL).fullmatch
+            return Values(
+                np.fromiter((matched(text) is not None for text in a.values), np.bool_, len(a.values)), a.known
+            )
+        case IsNull(operand):
+            known = _evaluated(operand, given).known
+            return Values(~known, np.ones_like(known))
+        case Not(term):
+            a = _evaluated(term, given)
+            return Values(~a.values, a.known)
+        case And(terms):
+            return _joined([_evaluated(term, given) for term in terms], decisive=False)
+        case Or(terms):
+            return _joined([_evaluated(term, given) for term in terms], decisive=True)
+        case Parameter():
+            raise InvariantBroken("a shape has no value without its parameters")
+        case _:
+            assert_never(expression)
+
+
+def _stored(kind: Type) -> type[Any]:
+    match kind.kind:
+        case Kind.LONG | Kind.TIMESTAMP:
+            return np.int64
+        case Kind.DOUBLE:
+            return np.float64
+        case Kind.BOOLEAN:
+            return np.bool_
+        case Kind.DECIMAL if kind.precision <= _SHORT:
+            return np.int64
+    return np.object_
+
+
+def _blank(kind: Type) -> Any:
+    """What stands where nothing is known."""
+    return "" if kind.kind is Kind.STRING else 0
+
+
+def _filled(given: Values, kind: Type) -> Values:
+    """A column whose unknown values can be computed with all the same."""
+    stored = _stored(kind)
+    values = given.values
+    if values.dtype == np.object_ and not given.known.all():
+        values = np.where(given.known, values, _blank(kind))
+    return Values(values.astype(stored, copy=False), given.known)
+
+
+def _converted(given: Values, before: Type, after: Type) -> Values:
+    if after.kind is Kind.DOUBLE:
+        return Values(_nearest(given.values, before), given.known)
+    values, known = given.values, given.known
+    if before.kind is Kind.DECIMAL or after.precision <= _SHORT:
+        limit = 10**after.precision
+        known = known & (values < limit) & (values > -limit)
+    return Values(np.where(known, values, 0).astype(_stored(after)), known)
+
+
+def _nearest(values: NDArray[Any], kind: Type) -> NDArray[Any]:
+    if kind.kind is Kind.LONG:
+        return values.astype(np.float64)
+    divisor = 10**kind.scale
+    if kind.precision <= _EXACT:
+        return values.astype(np.float64) / divisor
+    # Python's division of whole numbers is rounded once, to the nearest double.
+    return np.fromiter((value / divisor for value in values.tolist()), np.float64, len(values))
+
+
+def _longs(operator: str, one: Values, other: Values) -> Values:
+    a, b, known = one.values, other.values, one.known & other.known
+    match operator:
+        case "+":
+            result = a + b
+            return Values(result, known & (((a ^ result) & (b ^ result)) >= 0))
+        case "-":
+            result = a - b
+            return Values(result, known & (((a ^ b) & (a ^ result)) >= 0))
+        case "*":
+            result = a * b
+            divisor = np.where((a == 0) | (a == -1), 1, a)
+            fits = np.where(a == -1, b != _LOWEST, (a == 0) | (result // divisor == b))
+            return Values(result, known & fits)
+        case "&":
+            return Values(a & b, known)
+    # The remainder by -1 is 0, and NumPy's would overflow for the lowest long.
+    return Values(np.fmod(a, np.where((b == 0) | (b == -1), 1, b)), known & (b != 0))
+
+
+def _doubles(operator: str, one: Values, other: Values) -> Values:
+    a, b, known = one.values, other.values, one.known & other.known
+    match operator:
+        case "+":
+            return Values(a + b, known)
+        case "-":
+            return Values(a - b, known)
+        case "*":
+            return Values(a * b, known)
+        case "/":
+            return Values(a / b, known & (b != 0))
+    return Values(np.fmod(a, b), known & (b != 0))
+
+
+def _decimals(operator: str, one: Values, other: Values, left: Type, right: Type, kind: Type) -> Values:
+    known = one.known & other.known
+    if operator == "*":
+        stored = _stored(kind)
+        return Values(one.values.astype(stored) * other.values.astype(stored), known)
+    a, b = _scaled(one.values, other.values, left, right)
+    match operator:
+        case "+":
+            return Values((a + b).astype(_stored(kind)), known)
+        case "-":
+            return Values((a - b).astype(_stored(kind)), known)
+    # Python's remainder of whole numbers has the sign of the divisor.
+    rest = abs(a) % np.where(b == 0, 1, abs(b))
+    return Values(np.where(a < 0, -rest, rest).astype(_stored(kind)), known & (b != 0))
+
+
+def _scaled(a: NDArray[Any], b: NDArray[Any], left: Type, right: Type) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The whole numbers of two decimals with the same number of places."""
+    scale = max(left.scale, right.scale)
+    digits = max(left.whole, right.whole) + scale
+    stored = np.int64 if digits < _SHORT else np.object_
+    return a.astype(stored) * 10 ** (scale - left.scale), b.astype(stored) * 10 ** (scale - right.scale)
+
+
+def _compared(operator: str, one: Values, other: Values, left: Type, right: Type) -> Values:
+    a, b, known = one.values, other.values, one.known & other.known
+    if left.kind is Kind.DECIMAL:
+        a, b = _scaled(a, b, left, right)
+    equal, less = a == b, a < b
+    if left.kind is Kind.DOUBLE:
+        equal |= np.isnan(a) & np.isnan(b)
+        less |= ~np.isnan(a) & np.isnan(b)
+    match operator:
+        case "=":
+            result = equal
+        case "<":
+            result = less
+        case _:
+            result = less | equal
+    return Values(np.asarray(result, np.bool_), known)
+
+
+def _among(given: Values, kind: Type, values: Sequence[Any], *, null: bool) -> Values:
+    if given.values.dtype == np.object_:
+        wanted = frozenset(values)
+        found = np.fromiter((value in wanted for value in given.values), np.bool_, len(given.values))
+    else:
+        found = np.isin(given.values, np.array(values, _stored(kind)))
+    return Values(found, given.known & found if null else given.known)
+
+
+def _joined(terms: Sequence[Values], *, decisive: bool) -> Values:
+    """AND (`decisive` is False) or OR (True): one decisive term decides, else all have to be known."""
+    decided, known = np.zeros(1, np.bool_), np.ones(1, np.bool_)
+    for term in terms:
+        decided = decided | (term.known & (term.values == decisive))
+        known = known & term.known
+    return Values(decided if decisive else ~decided, decided | known)
+
+
+def like_regex(segments: Sequence[Sequence[str | None]]) -> str:
+    """The regular expression, of Python's and of Java's, for all of a text, with ``.`` standing for any code point.
+
+    The segments between the first and the last are each taken where they come first and not looked for again, which
+    is right for them and keeps a match from taking time without end.
+    """
+    first, *middle = ["".join(map(_regex_of, segment)) for segment in segments]
+    if not middle:
+        return first
+    last = middle.pop()
+    return first + "".join(f"(?>.*?{segment})" for segment in middle if segment) + ".*" + last
+
+
+def _regex_of(character: str | None) -> str:
+    if character is None:
+        return "."
+    return f"\\{character}" if character.isascii() and not character.isalnum() else character

@@ -1,0 +1,165 @@
+"""Finding the filters that a message passes without trying them all. Owns how a filter is taken apart for that.
+
+A filter such as ``type = 'order' AND amount >= 100`` is TRUE only for messages of one type: with all such equalities in
+a table, a message's own values lead to the few filters that are worth trying. What is left to try, ``amount >= 100``,
+is the same for thousands of filters but for its constants: with these taken out they have one *shape*.
+
+This is sound because a message passes only where a filter is TRUE: an OR is TRUE if one of its terms is, an AND if all
+are, and ``=`` is TRUE exactly where the two values are equal, for every type whose equal values are the same value.
+That excludes doubles (-0.0 equals 0.0); and booleans are left out because they lead nowhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from seriatim.kernel.filter import (
+    BOOLEAN,
+    And,
+    Arithmetic,
+    Compare,
+    Constant,
+    Convert,
+    Expression,
+    In,
+    IsNull,
+    Kind,
+    Like,
+    Not,
+    Or,
+    Parameter,
+    Property,
+    decimal,
+)
+from seriatim.kernel.filter_typing import all_of
+
+__all__ = ["ALWAYS", "Equality", "Rule", "properties", "rules", "shape"]
+
+#: A filter that every message passes.
+ALWAYS = Constant(True, BOOLEAN)
+
+_KEYS = (Kind.STRING, Kind.LONG, Kind.DECIMAL, Kind.TIMESTAMP)
+# An IN of more values stays as it is instead of becoming parameters, one comparison each.
+_MOST_COMPARISONS = 8
+# Decimal constants of so many digits count as one type, so that 9.50 and 12.50 are of one shape.
+_SHORT = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """``property IN (values)``, with one value or more."""
+
+    property: Property
+    values: tuple[str | int | float | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A part of filter number `filter`: TRUE where `key` holds (None: always) and `rest` is TRUE."""
+
+    filter: int
+    key: Equality | None
+    rest: Expression
+
+
+def rules(filters: Sequence[Expression]) -> list[Rule]:
+    """Rules for all filters; a filter is TRUE where one of its rules is."""
+    terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _parts(whole)]
+    choices = [[(key, place) for place, term in enumerate(parts) if (key := _equality(term))] for _, parts in terms]
+    # Of several equalities the one that the fewest filters share leads to the fewest that have to be tried.
+    popular = Counter((key.property, value) for found in choices for key, _ in found for value in key.values)
+    made: list[Rule] = []
+    for (number, parts), found in zip(terms, choices, strict=True):
+        if not found:
+            made.append(Rule(number, None, _rest(parts)))
+            continue
+        key, place = min(found, key=lambda choice: max(popular[choice[0].property, v] for v in choice[0].values))
+        made.append(Rule(number, key, _rest([*parts[:place], *parts[place + 1 :]])))
+    return made
+
+
+def _parts(whole: Expression) -> tuple[Expression, ...]:
+    """The terms of an OR, if each of them has an equality; else the whole."""
+    if not isinstance(whole, Or) or _equality(whole) is not None:
+        return (whole,)
+    return whole.terms if all(any(map(_equality, _terms(part))) for part in whole.terms) else (whole,)
+
+
+def _terms(part: Expression) -> tuple[Expression, ...]:
+    return part.terms if isinstance(part, And) else (part,)
+
+
+def _rest(terms: Sequence[Expression]) -> Expression:
+    return all_of(terms) if terms else ALWAYS
+
+
+def _equality(term: Expression) -> Equality | None:
+    match term:
+        case In(Property() as left, values) if values and left.type.kind in _KEYS:
+            return Equality(left, values)
+        case Or(parts):
+            each = [_equality(part) for part in parts]
+            first = each[0]
+            if first is not None and all(one is not None and one.property == first.property for one in each):
+                every = (value for one in each if one is not None for value in one.values)
+                return Equality(first.property, tuple(dict.fromkeys(every)))
+    return None
+
+
+def properties(expression: Expression) -> Iterator[Property]:
+    """Every property that an expression names, as often as it does."""
+    if isinstance(expression, Property):
+        yield expression
+    for inner in _operands(expression):
+        yield from properties(inner)
+
+
+def _operands(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case And(terms) | Or(terms):
+            return terms
+        case Not(term):
+            return (term,)
+        case Compare(_, left, right) | Arithmetic(_, left, right):
+            return left, right
+        case Convert(operand) | In(operand) | Like(operand) | IsNull(operand):
+            return (operand,)
+        case Property() | Constant() | Parameter():
+            return ()
+
+
+def shape(expression: Expression) -> tuple[Expression, tuple[Constant, ...]]:
+    """An expression with parameters in place of its constants, numbered from 0, and the constants."""
+    taken: list[Constant] = []
+    return _shape(expression, taken), tuple(taken)
+
+
+def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa: PLR0911 - a case a node
+    match expression:
+        case Constant(value) if value is not None:
+            taken.append(expression)
+            return Parameter(len(taken) - 1, expression.type)
+        case In(operand, values, null) if values and not null and len(values) <= _MOST_COMPARISONS:
+            inner = _shape(operand, taken)
+            each = tuple(Compare("=", inner, _shape(Constant(v, operand.type), taken)) for v in values)
+            return each[0] if len(each) == 1 else Or(each)
+        case Compare(_, left, right):
+            return replace(expression, left=_shape(_roomy(left), taken), right=_shape(_roomy(right), taken))
+        case Arithmetic(_, left, right):
+            return replace(expression, left=_shape(left, taken), right=_shape(right, taken))
+        case And(terms) | Or(terms):
+            return replace(expression, terms=tuple(_shape(term, taken) for term in terms))
+        case Not(term):
+            return Not(_shape(term, taken))
+        case Convert(operand) | In(operand) | Like(operand) | IsNull(operand):
+            return replace(expression, operand=_shape(operand, taken))
+    return expression
+
+
+def _roomy(side: Expression) -> Expression:
+    """A constant beside a comparison, whose digits don't matter there, with room for others."""
+    if isinstance(side, Constant) and side.type.kind is Kind.DECIMAL and side.type.precision <= _SHORT:
+        return Constant(side.value, decimal(_SHORT, side.type.scale))
+    return side

@@ -1,0 +1,66 @@
+"""Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from seriatim.kernel.filter import Expression, Kind, Type
+from seriatim.kernel.filter_eval import Filters, Values
+
+__all__ = ["TRIED", "Trial"]
+
+#: The column of destinations that a `Trial` adds.
+TRIED = "__sq_tried"
+
+_SHORT = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Tries filters on messages, for ``mapInArrow``.
+
+    Args:
+        filters: each filter with its destination; at least one.
+        properties: the column with each property, and its type.
+        names: what the first columns, which are the message's own, are to be called; the others are for the filters only.
+    """
+
+    filters: Sequence[tuple[Expression, str]]
+    properties: Mapping[str, tuple[str, Type]]
+    names: Sequence[str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The message's own columns, and `TRIED`: a list of destinations for each message."""
+        filters = Filters([expression for expression, _ in self.filters])
+        to = pa.array([destination for _, destination in self.filters], pa.string())
+        for batch in batches:
+            columns = {name: _values(batch.column(at), kind) for name, (at, kind) in self.properties.items()}
+            passed = [np.flatnonzero(true) for true in filters.true(columns, batch.num_rows)]
+            rows = np.concatenate(passed)
+            which = np.repeat(np.arange(len(passed)), [len(some) for some in passed])[np.argsort(rows, kind="stable")]
+            ends = np.cumsum(np.bincount(rows, minlength=batch.num_rows))
+            offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+            found = pa.ListArray.from_arrays(offsets, to.take(pa.array(which)))
+            own = batch.columns[: len(self.names)]
+            yield pa.RecordBatch.from_arrays([*own, found], names=[*self.names, TRIED])
+
+
+def _values(column: pa.Array, kind: Type) -> Values:
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    match kind.kind:
+        case Kind.STRING:
+            return Values(column.to_numpy(zero_copy_only=False), known)
+        case Kind.DECIMAL:
+            halves = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+            halves = halves[column.offset : column.offset + len(column)]
+            if kind.precision <= _SHORT:
+                return Values(halves[:, 0], known)
+            low = np.ascontiguousarray(halves[:, 0]).view(np.uint64).astype(object)
+            return Values(halves[:, 1].astype(object) * 2**64 + low, known)
+        case Kind.BOOLEAN:
+            return Values(column.fill_null(pa.scalar(False)).to_numpy(zero_copy_only=False), known)
+    return Values(column.fill_null(0).to_numpy(zero_copy_only=False), known)
