@@ -1,0 +1,109 @@
+"""Measuring one query over one feed, and what is claimed of two measurements."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from benchmarks.feed import SCHEMA, Feed, make_feed
+
+__all__ = ["Claim", "Timing", "identity", "measure", "timed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The seconds of the steady micro-batches, and the messages in each."""
+
+    name: str
+    seconds: list[float]
+    messages: int
+
+    @property
+    def median(self) -> float:
+        """Seconds of a typical batch."""
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.messages / self.median
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ratio, and what it has to be; without a limit it is only told."""
+
+    what: str
+    ratio: float
+    limit: float | None = None
+    least: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is."""
+        if self.limit is None:
+            return True
+        return self.ratio >= self.limit if self.least else self.ratio <= self.limit
+
+    @property
+    def demand(self) -> str:
+        """What it has to be, for people."""
+        return "" if self.limit is None else f"{'≥' if self.least else '≤'} {self.limit:g}"
+
+
+def identity(source: DataFrame) -> DataFrame:
+    """The ceiling: the same shuffle, and Python that does nothing."""
+    partitions = int(source.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+    def same(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+
+    return source.repartition(partitions, "customer").mapInArrow(same, source.schema)
+
+
+def measure(
+    spark: SparkSession, root: Path, feed: Feed, build: Callable[[DataFrame], DataFrame], name: str, skip: int = 1
+) -> Timing:
+    """Runs a query over a feed, a micro-batch at a time; leaves the first `skip` batches out."""
+    folder = make_feed(feed, root)
+    work = Path(tempfile.mkdtemp(dir=root))
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", feed.files)
+    frame = build(reader.parquet(f"{folder}/*.parquet"))
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(work / "out"))
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    try:
+        return timed(query, feed.batches, name, skip)
+    finally:
+        query.stop()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def timed(query: StreamingQuery, batches: int, name: str, skip: int = 1) -> Timing:
+    """Waits until a query has done so many micro-batches with messages; leaves the first `skip` out."""
+    seen: dict[int, Any] = {}
+    while sum(bool(p["numInputRows"]) for p in seen.values()) < batches:
+        if query.exception() is not None:
+            raise query.exception()  # type: ignore[misc]
+        seen |= {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
+        query.awaitTermination(0.1)
+    steady = [seen[batch] for batch in sorted(seen)][skip:]
+    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
+    timing = Timing(name, seconds, steady[-1]["numInputRows"])
+    click.echo(
+        f"{name}: {timing.rate:,.0f} messages/s, batches of {', '.join(f'{s:.2f}' for s in seconds)} s", err=True
+    )
+    return timing

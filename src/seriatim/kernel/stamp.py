@@ -1,0 +1,101 @@
+"""Stamping: which ticket each message of a batch gets.
+
+A location's tickets are one run of *positions* 1, 2, 3 …, cut into epochs of `last_number` numbers each::
+
+    position = epoch * last_number + number        epoch = 0, 1, 2 …        1 <= number <= last_number
+
+So nothing but the next position of a location has to be remembered, and a turn-over is no event: it lies in how a
+position is written. `sequence.ticket_position` is the way back. Which of two messages arrived first is told by
+keys that say it for any two messages of a location; where they don't, there is no order and the caller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, rank_in_group
+
+__all__ = ["Tickets", "by_arrival", "stamp", "tickets"]
+
+#: Keys are combined into numbers below this.
+_ROOM = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Tickets(Columns):
+    """The epoch and the number of each ticket."""
+
+    epoch: Ints
+    number: Ints
+
+
+def tickets(position: Ints, last_number: int | Ints) -> Tickets:
+    """The tickets at some positions (from 1); `last_number` is one for all or one a row."""
+    epoch, number = np.divmod(position - 1, last_number)
+    return Tickets(epoch, number + 1)
+
+
+def stamp(following: Ints, location: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Gives the messages of a batch their positions.
+
+    Args:
+        following: of each location the position that its next message gets.
+        location: the location of each message, a row of `following`.
+        order: the rows of the messages, sorted by location, within one in order of arrival.
+
+    Returns:
+        The position of each message, in the order of `location`; and `following` after the batch.
+    """
+    sorted_locations = location[order]
+    position = empty_ints(len(location))
+    position[order] = following[sorted_locations] + rank_in_group(sorted_locations)
+    return position, following + np.bincount(location, minlength=len(following))
+
+
+def by_arrival(location: Ints, keys: Sequence[Ints]) -> tuple[Ints, tuple[int, int] | None]:
+    """Puts messages in order of arrival.
+
+    Args:
+        location: the location of each message, from 0.
+        keys: what the order goes by, the first one first; ascending.
+
+    Returns:
+        The rows sorted by location and then by the keys; and two rows that are equal in all of these, if there are
+        any: then the order is not total.
+    """
+    if not len(location):
+        return empty_ints(), None
+    combined = _combined([location, *keys])
+    order = np.argsort(combined, kind="stable")
+    sorted_keys = combined[order]
+    same: Bools = sorted_keys[1:] == sorted_keys[:-1]
+    if not same.any():
+        return order, None
+    first = int(np.argmax(same))
+    return order, (int(order[first]), int(order[first + 1]))
+
+
+def _combined(columns: Sequence[Ints]) -> Ints:
+    """One number a row that sorts as the columns do, one after another."""
+    combined, room = empty_ints(len(columns[0])), 1
+    for column in columns:
+        lifted, span = _from_zero(column)
+        if room * span >= _ROOM:
+            # Ranks are below the number of rows, and two of these multiplied fit always.
+            (combined, room), (lifted, span) = _ranked(combined), _ranked(column)
+        combined = combined * span + lifted
+        room *= span
+    return combined
+
+
+def _from_zero(column: Ints) -> tuple[Ints, int]:
+    low, high = int(column.min()), int(column.max())
+    return (column - low, high - low + 1) if high - low < _ROOM else _ranked(column)
+
+
+def _ranked(column: Ints) -> tuple[Ints, int]:
+    distinct, rank = np.unique(column, return_inverse=True)
+    return rank.astype(np.int64, copy=False), len(distinct)

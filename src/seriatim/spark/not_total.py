@@ -1,0 +1,56 @@
+"""The error that is raised where the order of arrival is not total. Owns how two messages are shown to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from seriatim.errors import ColumnError
+
+__all__ = ["not_total"]
+
+_MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
+
+
+def not_total(messages: pa.Table, order_by: Sequence[str], location: str) -> ColumnError:
+    """The error for two messages of one location that are equal in all that the order goes by.
+
+    Args:
+        messages: the two.
+        order_by: the columns of the order.
+        location: the column with their location.
+    """
+    first, second = (_name(messages, row, order_by) for row in range(2))
+    alike = ", ".join(f"{name} {_shown(messages, name, 0)}" for name in order_by)
+    return ColumnError(
+        f"the order of arrival is not total: {first} and {second} both have {alike}",
+        where=f"location {_shown(messages, location, 0)}",
+        remedy="order_by needs columns in which no two messages of a location and batch are alike",
+    )
+
+
+def _name(messages: pa.Table, row: int, order_by: Sequence[str]) -> str:
+    if "message_id" in messages.column_names and messages.column("message_id")[row].is_valid:
+        return f"message {_shown(messages, 'message_id', row)}"
+    others = [
+        f"{field.name} {_shown(messages, field.name, row)}"
+        for field in messages.schema
+        if not pa.types.is_nested(field.type) and field.name not in order_by and not field.name.startswith("__sq_")
+    ]
+    return f"a message with {', '.join(others[:_MOST_COLUMNS])}" if others else "a message"
+
+
+def _shown(messages: pa.Table, column: str, row: int) -> str:
+    """A value in one line, as Python writes text and as Arrow writes the rest."""
+    scalar = messages.column(column)[row]
+    kind = scalar.type
+    if not scalar.is_valid:
+        return "null"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        text = repr(scalar.as_buffer().to_pybytes().decode(errors="backslashreplace"))
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        text = repr(scalar.as_buffer().to_pybytes())
+    else:
+        text = str(scalar)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

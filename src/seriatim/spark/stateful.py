@@ -1,0 +1,29 @@
+"""What a session has to have before a stateful operator in Python runs in it, also one that we didn't open."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+__all__ = ["arrow_schema", "make_ready"]
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def make_ready(df: DataFrame) -> None:
+    """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it."""
+    context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
+    if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
+        context.pythonExec = sys.executable  # Spark was started before we were imported
+    if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
+        df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+
+
+def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
+    """The schema that Spark gives to a worker, as an IPC message."""
+    zone = session.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()
