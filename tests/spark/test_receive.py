@@ -272,7 +272,10 @@ def test_a_stream_names_rows_as_a_static_frame_does(spark, inbox, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "orc"}, "location crm: the format 'orc' can't be received"),
+        ({"kind": "orc"}, "location crm: the format 'orc' can't be received without the columns that name a row"),
+        ({"kind": "text"}, "location crm: text has no paths"),
+        ({"kind": "xml"}, r"'\$.customer.id' is not XPath"),
+        ({"kind": "xml", "promote": (), "multiLine": "maybe"}, "multiline is true or false"),
         ({"badOption": "1"}, "unknown option 'badOption' of json"),
         ({"kind": "csv", "sep": ";;"}, "sep is one character"),
         ({"kind": "csv", "header": "maybe"}, "header is true or false"),

@@ -1,203 +1,165 @@
-"""The ``receive`` part of a pipeline file: locations, their sources and the properties promoted there."""
+"""The ``receive`` part of a pipeline file: locations, and what is done to their messages on arrival."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from seriatim.pipeline.declaration import Promotion, Receive, Source
-from seriatim.pipeline.document import Table
-from seriatim.pipeline.paths import FILE_FORMATS, Paths, file_format
+from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declaration import Promotion, Receive, Source, Split, Stamp
+from seriatim.pipeline.document import Scalar, Table
+from seriatim.pipeline.paths import Paths
+from seriatim.pipeline.promote import is_json_path, promote, usable_function, usable_xpath
+from seriatim.pipeline.properties import PARTS, Properties
 from seriatim.pipeline.section import Section, likely
+from seriatim.pipeline.source import source
+from seriatim.pipeline.xpath import is_prefix
 
-__all__ = ["LATER", "RESERVED", "Properties", "receive"]
+__all__ = ["LATER", "receive"]
 
 #: Keys of the file's language that later versions understand, wherever they stand.
 LATER = {
     "dialogs": "dialogs between services",
-    "process": "a function of yours",
     "service": "services and dialogs",
-    "split": "taking messages apart",
-    "stamp": "tickets",
 }
 
-#: Columns that seriatim adds or may add: no property is called so, in any mixture of capitals.
-#: ``type`` may be promoted: it then says the message's type.
-RESERVED = frozenset(
-    {
-        *(
-            "body",
-            "content_type",
-            "context",
-            "correlation_id",
-            "message_id",
-            "parent_id",
-            "part",
-            "parts",
-            "received_at",
-        ),
-        *("epoch", "location", "ticket"),
-        *("destination", "disposition", "group", "late", "ordinal", "reason", "sequence", "to"),
-    }
-)
-
-_TYPES = ("string", "long", "double", "boolean", "timestamp")
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
-_MEANT = {
-    "bigint": "long",
-    "bool": "boolean",
-    "date": "timestamp",
-    "datetime": "timestamp",
-    "float": "double",
-    "int": "long",
-    "integer": "long",
-    "number": "long or decimal(p,s)",
-    "str": "string",
-    "text": "string",
-}
-_JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d+\]|\['[^'?]+'\])+")
+_ORDERED = ("string", "long", "timestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class Properties:
-    """What the locations promote: per location the type of each property; `whole`: none was left out for a fault."""
-
-    by_location: Mapping[str, Mapping[str, str]]
-    whole: bool
-
-    def type_of(self, name: str) -> str | None:
-        """The property's type, None where no location promotes it."""
-        return next((types[name] for types in self.by_location.values() if name in types), None)
-
-    def names(self) -> set[str]:
-        """Every property that any location promotes."""
-        return {name for types in self.by_location.values() for name in types}
-
-    def without(self, name: str) -> list[str]:
-        """The locations that don't promote it."""
-        return [location for location, types in self.by_location.items() if name not in types]
-
-
-def receive(pipeline: Section, paths: Paths) -> tuple[tuple[Receive, ...], Properties]:
-    """Read all locations."""
+def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> tuple[tuple[Receive, ...], Properties]:
+    """Read all locations; `functions` are the folders in which the user's are looked for."""
     received: list[Receive] = []
     titles: set[str] = set()
     types: dict[str, str] = {}
-    whole = True
+    whole, splits = True, False
     for section in pipeline.sections("receive"):
-        location = section.text("location", required=True)
-        if location is not None and (location in titles or len(location) > 128):
-            what = (
-                f"location {location!r} is given twice"
-                if location in titles
-                else "a location has at most 128 characters"
-            )
-            section.fault("location", what)
-        titles.add(location or "")
-        source = _source(section, paths)
-        promote = _promote(section, source.format if source else None, types)
+        name = _name(section, titles)
+        entry = _location(section, name or "", paths, functions, types)
         section.finish(LATER)
-        if location is not None and source is not None and promote is not None:
-            received.append(Receive(location, source, promote))
+        splits = splits or section.has("split")
+        if name is not None and entry is not None:
+            received.append(entry)
         else:
             whole = False
     by_location = {entry.location: {one.name: one.type for one in entry.promote} for entry in received}
-    return tuple(received), Properties(by_location, whole and bool(received))
+    unstamped = tuple(entry.location for entry in received if entry.stamp is None)
+    return tuple(received), Properties(by_location, whole and bool(received), splits, unstamped)
 
 
-def _source(location: Section, paths: Paths) -> Source | None:
-    section = location.section("source", required=True)
+def _name(section: Section, titles: set[str]) -> str | None:
+    name = section.text("location", required=True)
+    if name is not None and name in titles:
+        section.fault("location", f"location {name!r} is given twice")
+    elif name is not None and len(name) > 128:
+        section.fault("location", "a location has at most 128 characters")
+    titles.add(name or "")
+    return name
+
+
+def _location(
+    section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
+) -> Receive | None:
+    origin = source(section, paths)
+    namespaces = _namespaces(section, origin)
+    split = _split(section, origin, namespaces, functions)
+    # What is wrong with the split is told; paths are read as if it were there.
+    promoted = promote(
+        section, origin, split or (Split() if section.has("split") else None), namespaces, functions, types
+    )
+    stamp = _stamp(section, promoted[0] if promoted else None, split)
+    if origin is None or promoted is None or (section.has("split") and split is None):
+        return None
+    return Receive(name, origin, promoted[0], promoted[1], namespaces, split, stamp)
+
+
+def _namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
+    section = location.section("namespaces")
     if section is None:
+        return {}
+    if origin is not None and origin.format in ("json", "csv", "text", "parquet"):
+        what = f"{location.full('namespaces')}: {origin.format} has none"
+        location.problems.add(location.key_place("namespaces"), what, "they are for XML")
+    found: dict[str, str] = {}
+    for prefix in section.names():
+        uri = section.text(prefix, required=True)
+        if not is_prefix(prefix):
+            section.problems.add(section.key_place(prefix), f"{prefix!r} can't be a prefix of names in XML")
+        elif uri is not None:
+            found[prefix] = uri
+    return found
+
+
+def _split(
+    location: Section, origin: Source | None, namespaces: Mapping[str, str], functions: Sequence[Path]
+) -> Split | None:
+    value = location.tree("split")
+    if value is None:
         return None
-    kind = file_format(section)
-    path = paths.source(section, "path")
-    schema = section.text("schema")
-    if schema is not None and kind == "json":
-        section.fault("schema", "JSON is read line by line and takes no schema", "promote what you need, with its type")
-    options = section.options("options")
-    section.finish()
-    return Source(kind, path, options, schema) if kind and path else None
-
-
-def _promote(location: Section, kind: str | None, types: dict[str, str]) -> tuple[Promotion, ...] | None:
-    section = location.section("promote")
+    section = location.section("split") if isinstance(value, Table) else None
     if section is None:
-        return None if location.has("promote") else ()
-    promotions = [_promotion(section, name, kind) for name in section.names()]
-    seen: dict[str, str] = {}
-    for promotion in filter(None, promotions):
-        name, folded = promotion.name, promotion.name.casefold()
-        if folded in seen:
-            what = (
-                f"the properties {seen[folded]!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
-            )
-            section.fault(name, what)
-        seen.setdefault(folded, name)
-        before = types.setdefault(folded, promotion.type)
-        if before != promotion.type:
-            section.fault(name, f"property {name!r} is {promotion.type} here and {before} at another location")
-    good = tuple(promotion for promotion in promotions if promotion is not None)
-    return good if len(good) == len(promotions) else None
-
-
-def _promotion(section: Section, name: str, kind: str | None) -> Promotion | None:
-    usable = _usable_name(section, name)
-    inner, path_key = section, name
-    fitting: str | None = "string"
-    nested = section.section(name) if isinstance(section.tree(name), Table) else None
-    if nested is not None:
-        inner, path_key = nested, "path"
-        fitting = _type(inner, inner.text("type") or "string")
-    path = inner.text(path_key, required=True)
-    if nested is not None:
-        nested.finish()
-    if name == "type" and fitting not in (None, "string"):
-        inner.fault("type", "the message's type is a string", "leave its type out")
-        return None
-    if path is None or fitting is None or not usable:
-        return None
-    return Promotion(name, path, fitting) if _path_fits(inner, path_key, path, kind) else None
-
-
-def _usable_name(section: Section, name: str) -> bool:
-    place = section.key_place(name)
-    if name.casefold() in RESERVED or (name.casefold() == "type" and name != "type"):
-        section.problems.add(place, f"{name!r} is a column of seriatim's own", "give the property another name")
-    elif not name.isidentifier() or name.startswith("_") or len(name) > 128:
-        rule = "letters, digits and underscores, beginning with a letter, at most 128"
-        section.problems.add(place, f"{name!r} can't be a property's name", rule)
+        inner, key = location, "split"
     else:
+        inner, key = section, "path"
+        section.known("path")
+        section.known("function")
+        section.finish()
+        if section.has("path") == section.has("function"):
+            location.fault("split", f"{location.full('split')} has a path or a function, and one of them")
+            return None
+        if section.has("function"):
+            function = usable_function(section, "function", functions)
+            return Split(function=function) if function else None
+    path = inner.text(key)
+    return Split(path) if path and _splits(inner, key, path, origin, namespaces) else None
+
+
+def _splits(section: Section, key: str, path: str, origin: Source | None, namespaces: Mapping[str, str]) -> bool:
+    """Whether the messages of a source can be taken apart by a path."""
+    if origin is None:
         return True
+    kind = origin.format
+    if kind in ("csv", "text"):
+        what = f"{path!r}: {kind} has no lists to split by a path"
+        section.fault(key, what, "write split: {function: module:name}")
+        return False
+    if kind == "xml" or (kind not in ("json", "parquet") and not path.startswith("$")):
+        return usable_xpath(section, key, path, namespaces)
+    if is_json_path(path):
+        return True
+    section.fault(key, f"{path!r} is not a path into JSON", "write the path to a list, such as $.lines")
     return False
 
 
-def _type(section: Section, written: str) -> str | None:
-    if written in _TYPES:
-        return written
-    decimal = _DECIMAL.fullmatch(written)
-    if decimal:
-        precision, scale = int(decimal[1]), int(decimal[2])
-        if 1 <= precision <= 38 and scale <= precision:
-            return f"decimal({precision},{scale})"
-        section.fault("type", f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
-    elif written.startswith("decimal"):
-        section.fault("type", f"{written!r} is not a type", "write decimal(precision,scale), e.g. decimal(12,2)")
-    else:
-        meant = _MEANT.get(written.casefold())
-        known = (*_TYPES, "decimal(p,s)")
-        section.fault(
-            "type", f"{written!r} is not a type", f"did you mean {meant}?" if meant else likely(written, known)
+def _stamp(location: Section, promoted: Sequence[Promotion] | None, split: Split | None) -> Stamp | None:
+    value = location.tree("stamp")
+    if value is None or (isinstance(value, Scalar) and value.value is True):
+        return Stamp()
+    if isinstance(value, Scalar) and value.value is False:
+        return None
+    if not isinstance(value, Table):
+        location.fault(
+            "stamp", f"{location.full('stamp')} must be false or a mapping", "{last_number: …, order_by: […]}"
         )
-    return None
+        return None
+    section = location.section("stamp")
+    if section is None:
+        return None
+    last_number = section.whole("last_number", 1, LAST_NUMBER)
+    order_by = section.texts("order_by") or ()
+    section.finish()
+    known = {"message_id": "string", "received_at": "timestamp", **(PARTS if split else {})}
+    if promoted is not None:
+        known |= {one.name: one.type for one in promoted}
+        for name in order_by:
+            _check_order(section, name, known)
+    return Stamp(last_number or LAST_NUMBER, order_by)
 
 
-def _path_fits(section: Section, key: str, path: str, kind: str | None) -> bool:
-    if kind == "json" and not _JSON_PATH.fullmatch(path):
-        remedy = "write $.name, $.outer.inner, $.list[0] or $['a name']"
-        section.fault(key, f"{path!r} is not a path into JSON", remedy)
-        return False
-    if kind in FILE_FORMATS and kind != "json" and path.startswith("$"):
-        section.fault(key, f"{path!r}: {kind} has columns, not paths", "write the column's name")
-        return False
-    return True
+def _check_order(section: Section, name: str, known: Mapping[str, str]) -> None:
+    kind = known.get(name)
+    if kind is None:
+        what = f"{section.full('order_by')}: the location doesn't promote {name!r}"
+        section.fault("order_by", what, likely(name, known))
+    elif kind not in _ORDERED and not kind.startswith("decimal"):
+        what = f"{section.full('order_by')}: {name!r} is {kind}, which says no order of arrival"
+        section.fault("order_by", what, "take a string, long, decimal or timestamp")

@@ -1,48 +1,49 @@
 """Lifting properties out of bodies: one row of text in, the promoted values or a reason out.
 
-Pure Python without Spark. It is done here and not by Spark's own functions because those can't tell a
-missing value from a wrong one, cut 3.7 down to 3, and give up on JSON documents above 16 MiB.
+Pure Python without Spark, whose own functions give up on JSON documents above 16 MiB. What a value may be is
+`values.py`; XML is `xml.py`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Context, Decimal
-from typing import Any
+from datetime import date
+from decimal import Decimal
 
-import pyarrow as pa
+import numpy as np
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
+from seriatim.pipeline.function import Function
+from seriatim.spark.values import (
+    Converter,
+    Unreadable,
+    Value,
+    arrow_type,
+    converted,
+    converter,
+    ddl_of,
+    shortened,
+    text_of,
+)
 
-__all__ = ["CsvColumns", "CsvDialect", "JsonPaths", "Unreadable", "arrow_type", "ddl_of", "path_steps"]
+__all__ = [
+    "CsvColumns",
+    "CsvDialect",
+    "JsonPaths",
+    "Returned",
+    "arrow_type",
+    "ddl_of",
+    "failed",
+    "json_reader",
+    "path_steps",
+]
 
-Value = Any
-Converter = Callable[[Value], Value]
-
-_LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d+)\]|\['([^']+)'\]""")
-_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
-_PLAIN_TYPES = {
-    "string": "string",
-    "long": "bigint",
-    "double": "double",
-    "boolean": "boolean",
-    "timestamp": "timestamp",
-}
-_SHOWN = 60
-_EXACT = Context(prec=100)
-
-
-class Unreadable(Exception):
-    """A row that is not a message; the text is the reason."""
 
 
 def path_steps(path: str) -> tuple[str | int, ...]:
@@ -70,41 +71,6 @@ def path_steps(path: str) -> tuple[str | int, ...]:
     return tuple(steps)
 
 
-def ddl_of(kind: str) -> str:
-    """The Spark type of a property's type.
-
-    Raises:
-        UsageError: no such type.
-    """
-    decimal = _DECIMAL.fullmatch(kind)
-    if decimal is not None:
-        precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)
-        if 1 <= precision <= 38 and scale <= precision:
-            return f"decimal({precision},{scale})"
-    elif kind in _PLAIN_TYPES:
-        return _PLAIN_TYPES[kind]
-    raise UsageError(f"{kind!r} is not a property's type", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
-
-
-def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a property's type."""
-    ddl = ddl_of(kind)
-    if ddl.startswith("decimal"):
-        return pa.decimal128(*_precision(ddl))
-    return {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("us", "UTC"),
-    }[ddl]
-
-
-def _precision(ddl: str) -> tuple[int, int]:
-    precision, scale = ddl[len("decimal(") : -1].split(",")
-    return int(precision), int(scale)
-
-
 @dataclass(frozen=True, slots=True)
 class JsonPaths:
     """Reads a JSON document.
@@ -118,26 +84,35 @@ class JsonPaths:
 
     def reader(self) -> Callable[[bytes], list[Value]]:
         """A function from a body to the promoted values; it raises `Unreadable`."""
-        wanted = [(item.name, path_steps(item.path), _converter(item.type)) for item in self.promote]
-        decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
+        wanted = [(item.name, path_steps(item.path), converter(item.type)) for item in self.promote]
+        document_of = json_reader()
 
         def read(body: bytes) -> list[Value]:
-            text = _text(body)
-            try:
-                document = decode(text)
-            except (ValueError, ArithmeticError) as error:
-                raise Unreadable(f"not JSON: {_short(str(error))}") from error
-            except RecursionError as error:
-                raise Unreadable("not JSON that can be read: nested too deeply") from error
+            document = document_of(text_of(body))
             values = []
             for name, steps, convert in wanted:
                 value = document
                 for step in steps:
                     value = _at(value, step)
-                values.append(None if value is None else _converted(name, convert, value))
+                values.append(None if value is None else converted(name, convert, value))
             return values
 
         return read
+
+
+def json_reader() -> Callable[[str], Value]:
+    """What reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
+    decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
+
+    def read(text: str) -> Value:
+        try:
+            return decode(text)
+        except (ValueError, ArithmeticError) as error:
+            raise Unreadable(f"not JSON: {shortened(str(error))}") from error
+        except RecursionError as error:
+            raise Unreadable("not JSON that can be read: nested too deeply") from error
+
+    return read
 
 
 def _at(value: Value, step: str | int) -> Value:
@@ -192,139 +167,80 @@ class CsvColumns:
 
     def header(self, body: bytes) -> list[str]:
         """The names in a header line. Raises `Unreadable`."""
-        return [name.strip() for name in self.dialect.fields(_text(body))]
+        return [name.strip() for name in self.dialect.fields(text_of(body))]
 
     def reader(self, header: Sequence[str]) -> Callable[[bytes], list[Value]]:
         """A function from a line to the promoted values under that header; it raises `Unreadable`."""
         csv.field_size_limit(2**31 - 1)
         width = len(header)
         places = {name: place for place, name in reversed(list(enumerate(header)))}
-        wanted = [(item.name, places.get(item.path), _converter(item.type)) for item in self.promote]
+        wanted = [(item.name, places.get(item.path), converter(item.type)) for item in self.promote]
         absent = [item.path for item in self.promote if item.path not in places]
 
         def read(body: bytes) -> list[Value]:
-            fields = self.dialect.fields(_text(body))
+            fields = self.dialect.fields(text_of(body))
             if absent:
                 raise Unreadable(f"the header has no column {', '.join(absent)}")
             if len(fields) != width:
                 raise Unreadable(f"{len(fields)} fields where the header has {width}")
             return [
-                _converted(name, convert, fields[place]) if place is not None and fields[place] else None
+                converted(name, convert, fields[place]) if place is not None and fields[place] else None
                 for name, place, convert in wanted
             ]
 
         return read
 
 
-def _text(body: bytes) -> str:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 at byte {error.start}") from error
-    return text.removeprefix("\ufeff")
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Reads a body with a function of the user's, which returns the values by name.
+
+    A name that it doesn't return is null. A function that raises makes its message unreadable, with its own words.
+    """
+
+    function: Function
+    promote: tuple[Promotion, ...]
+
+    def reader(self) -> Callable[[bytes], list[Value]]:
+        """A function from a body to the values; it raises `Unreadable`. Raises `UsageError`: no such function."""
+        call, name = self.function.load(), self.function.name
+        wanted = [(item.name, item.path, _from_python(converter(item.type))) for item in self.promote]
+
+        def read(body: bytes) -> list[Value]:
+            try:
+                found = call(body)
+            except (Exception, SystemExit) as error:
+                raise failed(name, error) from error
+            if not isinstance(found, Mapping):
+                raise Unreadable(f"{name}: returned {type(found).__name__}, not a mapping from names to values")
+            values = []
+            for item, path, convert in wanted:
+                value = found.get(path)
+                values.append(None if value is None else converted(item, convert, value))
+            return values
+
+        return read
 
 
-def _converted(name: str, convert: Converter, value: Value) -> Value:
-    try:
-        return convert(value)
-    except (ValueError, ArithmeticError) as error:
-        raise Unreadable(f"{name}: {error}") from error
+def failed(function: str, error: BaseException) -> Unreadable:
+    """What is said of a body at which a function of the user's raises."""
+    told = " ".join(str(error).split())
+    return Unreadable(f"{function}: {type(error).__name__}: {shortened(told, 300)}".removesuffix(": "))
 
 
-def _converter(kind: str) -> Converter:
-    ddl = ddl_of(kind)
-    if ddl.startswith("decimal"):
-        precision, scale = _precision(ddl)
-        return lambda value: _decimal(value, precision, scale)
-    return {"string": _string, "bigint": _long, "double": _double, "boolean": _boolean, "timestamp": _timestamp}[ddl]
+def _from_python(convert: Converter) -> Converter:
+    """The conversion of a value that may be any of Python's and not only one that JSON has."""
+    return lambda value: convert(_as_in_json(value))
 
 
-def _string(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict | list):
-        raise _wrong(value, "a string")
-    text = value if isinstance(value, str) else str(value)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("half a surrogate pair is no text") from None
-    return text
-
-
-def _long(value: Value) -> int:
-    number = value
-    if isinstance(value, str):
-        number = int(value) if _LONG.fullmatch(value) else value
-    elif isinstance(value, Decimal):
-        # A large exponent is a number of that many digits: it is looked at before it is written out.
-        number = int(value) if value.adjusted() < 20 and value == value.to_integral_value() else value
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise _wrong(value, "a long")
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{_short(str(value))} is beyond the range of a long")
-    return number
-
-
-def _double(value: Value) -> float:
-    if isinstance(value, bool) or not _is_number(value):
-        raise _wrong(value, "a double")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{_short(str(value))} is beyond the range of a double")
-    return number
-
-
-def _decimal(value: Value, precision: int, scale: int) -> Decimal:
-    if isinstance(value, bool) or not _is_number(value):
-        raise _wrong(value, "a number")
-    number = Decimal(value)
-    if number and (number.adjusted() >= precision - scale or number.adjusted() < -scale):
-        raise ValueError(f"{_short(str(value))} doesn't fit decimal({precision},{scale})")
-    fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    if fitted != number:
-        raise ValueError(f"{_short(str(value))} doesn't fit decimal({precision},{scale})")
-    return fitted
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | Decimal) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
-
-
-def _boolean(value: Value) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in {"true", "false"}:
-        return value.lower() == "true"
-    raise _wrong(value, "a boolean")
-
-
-def _timestamp(value: Value) -> datetime:
-    """ISO 8601; without an offset it is UTC. Numbers don't say their unit, so they are none."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            raise _wrong(value, "a timestamp (ISO 8601)") from None
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    raise _wrong(value, "a timestamp (ISO 8601)")
-
-
-def _wrong(value: Value, what: str) -> ValueError:
+def _as_in_json(value: Value) -> Value:
+    if isinstance(value, np.generic):
+        value = value.item()
     match value:
-        case dict():
-            shown = "an object"
-        case list():
-            shown = "a list"
-        case bool():
-            shown = "true" if value else "false"
-        case str():
-            shown = repr(_short(value))
-        case _:
-            shown = _short(str(value))
-    return ValueError(f"{shown} is not {what}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        case float():
+            return Decimal(repr(value))
+        case date():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return value.decode()
+    return value

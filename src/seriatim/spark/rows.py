@@ -1,25 +1,24 @@
-"""The rows of text files in a worker: counted, named, and read by what `promote.py` knows.
+"""The formats of rows: which of them are messages, and what reads their properties.
 
-Spark's text source has no row numbers, and a stream refuses generated ones. But a task reads its blocks
-from front to back, so the rows are counted here, per file and block.
+A row is a line of a text file, a whole file, or the body that a table's row has. `promote.py` and `xml.py` know what
+is in it; here is what goes on between the rows of a file: blank ones, and the header of CSV.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
-import pyarrow as pa
 from pyarrow import fs
 
 from seriatim.pipeline.declaration import Promotion
-from seriatim.spark.promote import CsvColumns, JsonPaths, Unreadable, arrow_type
+from seriatim.spark.promote import CsvColumns, JsonPaths, Returned
+from seriatim.spark.values import Unreadable
+from seriatim.spark.xml import XmlPaths
 
-__all__ = ["Block", "CsvRows", "JsonRows", "Location", "RowFormat"]
+__all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
 
 #: From a body to the promoted values; None for a row that is no message (blank, a header). Raises `Unreadable`.
 ReadRow = Callable[[bytes], list[Any] | None]
@@ -34,44 +33,65 @@ class Block:
 
 
 class RowFormat(Protocol):
-    """A text format."""
+    """How the rows of a location are read."""
 
     def reader(self, block: Block) -> ReadRow:
         """What reads the rows of a block, one after another from its first."""
 
+    def only(self, promote: tuple[Promotion, ...]) -> RowFormat:
+        """The same rows, read for these properties."""
+
 
 @dataclass(frozen=True, slots=True)
-class JsonRows:
-    """A document a row."""
+class Documents:
+    """A document a row, read by `values`; None: not read at all. In files blank rows are none."""
 
-    paths: JsonPaths
+    values: JsonPaths | XmlPaths | Returned | None
+    in_files: bool = True
 
     def reader(self, block: Block) -> ReadRow:
         """See `RowFormat`."""
-        read = self.paths.reader()
-        return lambda body: read(body) if _is_filled(body) else None
+        read = self.values.reader() if self.values is not None else _nothing
+        return (lambda body: read(body) if _is_filled(body) else None) if self.in_files else read
+
+    def only(self, promote: tuple[Promotion, ...]) -> Documents:
+        """See `RowFormat`. Where nothing is looked for the rows are not read, so they may be anything."""
+        if self.values is None or not promote:
+            return replace(self, values=None)
+        return replace(self, values=replace(self.values, promote=promote))
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """Fields under the file's own header, or under `names` where the files have none."""
+    """Fields under the file's own header, or under `names` where the files have none; or lines for a function."""
 
-    columns: CsvColumns
+    columns: CsvColumns | Returned
     names: tuple[str, ...] | None = None
 
     def reader(self, block: Block) -> ReadRow:
         """See `RowFormat`."""
         if self.names is not None:
-            read = self.columns.reader(self.names)
+            read = self._under(self.names)
             return lambda body: read(body) if _is_filled(body) else None
-        return _UnderHeader(self.columns, _first_line(block.path) if block.start else None)
+        return _UnderHeader(self, _first_line(block.path) if block.start else None)
+
+    def only(self, promote: tuple[Promotion, ...]) -> CsvRows:
+        """See `RowFormat`."""
+        return replace(self, columns=replace(self.columns, promote=promote))
+
+    def under(self, header: bytes) -> Callable[[bytes], list[Any]]:
+        """What reads the lines below a header. Raises `Unreadable`."""
+        return self._under(self.columns.header(header) if isinstance(self.columns, CsvColumns) else ())
+
+    def _under(self, names: list[str] | tuple[str, ...]) -> Callable[[bytes], list[Any]]:
+        return self.columns.reader(names) if isinstance(self.columns, CsvColumns) else self.columns.reader()
 
 
 class _UnderHeader:
     """Reads the rows of a block, of which the first is the header unless it stands in an earlier block."""
 
-    def __init__(self, columns: CsvColumns, header: bytes | None) -> None:
-        self._columns = columns
+    def __init__(self, rows: CsvRows, header: bytes | None) -> None:
+        self._rows = rows
         self._read: Callable[[bytes], list[Any]] | None = None
         if header is not None:
             self._begin(header)
@@ -86,7 +106,7 @@ class _UnderHeader:
 
     def _begin(self, header: bytes) -> None:
         try:
-            self._read = self._columns.reader(self._columns.header(header))
+            self._read = self._rows.under(header)
         except Unreadable as error:
             reason = f"the header can't be read: {error}"
             self._read = lambda _: _refuse(reason)
@@ -94,6 +114,10 @@ class _UnderHeader:
 
 def _refuse(reason: str) -> list[Any]:
     raise Unreadable(reason)
+
+
+def _nothing(_: bytes) -> list[Any]:
+    return []
 
 
 def _is_filled(body: bytes) -> bool:
@@ -109,116 +133,3 @@ def _first_line(path: str) -> bytes:
     filesystem, inner = fs.FileSystem.from_uri(path)
     with filesystem.open_input_file(inner) as stream:
         return next((line.rstrip(b"\r\n") for line in stream if _is_filled(line)), b"")
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Reads a task's rows of one location.
-
-    Args:
-        name: the location.
-        root: its folder, absolute; files are named from there.
-        promote: the properties, in the order in which `rows` yields them.
-        rows: the format.
-    """
-
-    name: str
-    root: str
-    promote: tuple[Promotion, ...]
-    rows: RowFormat
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """From (body, path, block, received_at) to the columns of `receive`."""
-        counter = _Counter(self)
-        for batch in batches:
-            if batch.num_rows:
-                yield counter.read(batch)
-
-    def file(self, path: str) -> str:
-        """A file's name from the location's folder."""
-        whole = unquote(urlsplit(path).path)
-        return whole.removeprefix(self.root).lstrip("/") if whole.startswith(self.root) else whole
-
-
-class _Counter:
-    """Where a task is: in which block, at which row."""
-
-    def __init__(self, location: Location) -> None:
-        self._location = location
-        self._block: Block | None = None
-        self._read: ReadRow = _nothing
-        self._rows = 0
-        self._file = self._name = ""
-
-    def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = _Found([[] for _ in self._location.promote])
-        starts = batch.column(2).to_numpy()
-        for first, past in _runs(batch.column(1), starts):
-            self._enter(Block(batch.column(1)[first].as_py(), int(starts[first])))
-            for offset, body in enumerate(batch.column(0).slice(first, past - first)):
-                self._row(first + offset, body.as_py(), found)
-        kept = pa.array(found.kept, pa.int64())
-        values = zip(found.values, self._location.promote, strict=True)
-        columns = {
-            "message_id": pa.array(found.names, pa.string()),
-            "received_at": batch.column(3).take(kept),
-            "body": batch.column(0).take(kept),
-            "_invalid": pa.array(found.reasons, pa.string()),
-            "_file": pa.array(found.files, pa.string()),
-            "_position": pa.array(found.positions, pa.int64()),
-            **{item.name: pa.array(column, arrow_type(item.type)) for column, item in values},
-        }
-        return pa.RecordBatch.from_pydict(columns)
-
-    def _enter(self, block: Block) -> None:
-        if block == self._block:
-            return
-        self._block, self._rows = block, 0
-        self._read = self._location.rows.reader(block)
-        self._file = self._location.file(block.path)
-        self._name = f"{self._file}@{block.start}" if block.start else self._file
-
-    def _row(self, place: int, body: bytes, found: _Found) -> None:
-        start = self._block.start if self._block else 0
-        # The first block holds a row that begins at its very end; the others have none at their very start.
-        position = start + self._rows + (1 if start else 0)
-        self._rows += 1
-        reason = None
-        try:
-            values = self._read(body)
-            if values is None:
-                return
-        except Unreadable as error:
-            values = [None] * len(self._location.promote)
-            reason = f"{self._name}:{self._rows}: {error}"
-        for column, value in zip(found.values, values, strict=True):
-            column.append(value)
-        found.kept.append(place)
-        found.names.append(f"{self._location.name}/{self._name}:{self._rows}")
-        found.reasons.append(reason)
-        found.files.append(self._file)
-        found.positions.append(position)
-
-
-class _Found:
-    """What a batch's rows gave, column by column."""
-
-    def __init__(self, values: list[list[Any]]) -> None:
-        self.values = values
-        self.kept: list[int] = []
-        self.names: list[str] = []
-        self.reasons: list[str | None] = []
-        self.files: list[str] = []
-        self.positions: list[int] = []
-
-
-def _nothing(_: bytes) -> None:
-    return None
-
-
-def _runs(paths: pa.Array, starts: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
-    """The stretches of rows that are of one block, as (first, past the last)."""
-    files = paths.dictionary_encode().indices.to_numpy()
-    changes = np.flatnonzero((files[1:] != files[:-1]) | (starts[1:] != starts[:-1])) + 1
-    bounds = [0, *changes.tolist(), len(files)]
-    yield from pairwise(bounds)

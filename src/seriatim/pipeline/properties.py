@@ -1,0 +1,110 @@
+"""Properties of messages in a pipeline file: how they may be called, of which types they are, and who has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from seriatim.pipeline.section import Section, likely
+
+__all__ = ["PARTS", "RESERVED", "Properties", "property_type", "usable_name"]
+
+#: What the parts of messages that were split have besides, and its types.
+PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
+
+#: Columns that seriatim adds or may add: no property is called so, in any mixture of capitals.
+#: ``type`` may be promoted: it then says the message's type.
+RESERVED = frozenset(
+    {
+        *(
+            "body",
+            "content_type",
+            "context",
+            "correlation_id",
+            "message_id",
+            "parent_id",
+            "part",
+            "parts",
+            "received_at",
+        ),
+        *("epoch", "location", "ticket"),
+        *("destination", "disposition", "group", "late", "ordinal", "reason", "sequence", "to"),
+    }
+)
+
+_TYPES = ("string", "long", "double", "boolean", "timestamp")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_MEANT = {
+    "bigint": "long",
+    "bool": "boolean",
+    "date": "timestamp",
+    "datetime": "timestamp",
+    "float": "double",
+    "int": "long",
+    "integer": "long",
+    "number": "long or decimal(p,s)",
+    "str": "string",
+    "text": "string",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the locations promote: per location the type of each property; `whole`: none was left out for a fault.
+
+    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets.
+    """
+
+    by_location: Mapping[str, Mapping[str, str]]
+    whole: bool
+    splits: bool = False
+    unstamped: tuple[str, ...] = ()
+
+    def type_of(self, name: str) -> str | None:
+        """The property's type, None where no location promotes it."""
+        if self.splits and name in PARTS:
+            return PARTS[name]
+        return next((types[name] for types in self.by_location.values() if name in types), None)
+
+    def names(self) -> set[str]:
+        """Every property that any location promotes, and those of parts where there are any."""
+        return {*(PARTS if self.splits else ()), *(name for types in self.by_location.values() for name in types)}
+
+    def without(self, name: str) -> list[str]:
+        """The locations that don't promote it. Whole messages have no properties of parts, and that is no fault."""
+        if self.splits and name in PARTS:
+            return []
+        return [location for location, types in self.by_location.items() if name not in types]
+
+
+def usable_name(section: Section, name: str) -> bool:
+    """Whether a property may have the name that stands as a key; if not, that is reported."""
+    place = section.key_place(name)
+    if name.casefold() in RESERVED or (name.casefold() == "type" and name != "type"):
+        section.problems.add(place, f"{name!r} is a column of seriatim's own", "give the property another name")
+    elif not name.isidentifier() or name.startswith("_") or len(name) > 128:
+        rule = "letters, digits and underscores, beginning with a letter, at most 128"
+        section.problems.add(place, f"{name!r} can't be a property's name", rule)
+    else:
+        return True
+    return False
+
+
+def property_type(section: Section, key: str, written: str) -> str | None:
+    """The type of a property as it is `written` under `key`; None where it is none, which is reported."""
+    if written in _TYPES:
+        return written
+    decimal = _DECIMAL.fullmatch(written)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"decimal({precision},{scale})"
+        section.fault(key, f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
+    elif written.startswith("decimal"):
+        section.fault(key, f"{written!r} is not a type", "write decimal(precision,scale), e.g. decimal(12,2)")
+    else:
+        meant = _MEANT.get(written.casefold())
+        known = (*_TYPES, "decimal(p,s)")
+        section.fault(key, f"{written!r} is not a type", f"did you mean {meant}?" if meant else likely(written, known))
+    return None

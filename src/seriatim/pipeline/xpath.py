@@ -1,0 +1,55 @@
+"""XPath as a pipeline file may say it: version 1.0, without extensions, with the prefixes that the file declares.
+
+Owns which expressions are taken; what they find in a document is the business of whoever reads documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lxml import etree
+
+from seriatim.errors import UsageError
+
+__all__ = ["compiled", "is_prefix"]
+
+_PREFIX = re.compile(r"[^\W\d][\w.-]*")
+_TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
+_AXIS = re.compile(r"[\w-]+\s*::")
+_USED = re.compile(r"(?<![\w.-])([^\W\d][\w.-]*):(?=[^\W\d]|\*)")
+_EMPTY = etree.XML("<_/>")
+
+
+def is_prefix(text: str) -> bool:
+    """Whether a text can be a prefix of names."""
+    return _PREFIX.fullmatch(text) is not None
+
+
+def compiled(path: str, namespaces: Mapping[str, str]) -> etree.XPath:
+    """An expression, ready to be called with the root element of a document.
+
+    Args:
+        path: the expression; a relative one begins at the root element.
+        namespaces: what its prefixes stand for.
+
+    Raises:
+        UsageError: it isn't XPath, or has a prefix, function or variable that isn't known.
+    """
+    unknown = [prefix for prefix in _USED.findall(_AXIS.sub(" ", _TEXT.sub("''", path))) if prefix not in namespaces]
+    if unknown:
+        raise UsageError(f"{path!r}: the prefix {unknown[0]!r} is not in namespaces", remedy=_known(namespaces))
+    try:
+        found = etree.XPath(path, namespaces=dict(namespaces), regexp=False, smart_strings=False)
+        found(_EMPTY)
+    except etree.XPathError as error:
+        raise UsageError(
+            f"{path!r} is not XPath: {error}", remedy="such as /order/customer/@id, o:line/o:sku or count(//line)"
+        ) from error
+    return found
+
+
+def _known(namespaces: Mapping[str, str]) -> str:
+    return (
+        f"it has {', '.join(sorted(namespaces))}" if namespaces else "add namespaces: {prefix: urn:…} to the location"
+    )

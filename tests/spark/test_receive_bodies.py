@@ -1,0 +1,393 @@
+"""Reading bodies without Spark: XML, functions of the user's, and messages that are taken apart."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.declaration import Promotion
+from seriatim.pipeline.function import Function
+from seriatim.spark.lines import Lines
+from seriatim.spark.promote import CsvColumns, JsonPaths, Returned
+from seriatim.spark.reading import Reading
+from seriatim.spark.rows import CsvRows, Documents
+from seriatim.spark.split import JsonElements, ReturnedParts
+from seriatim.spark.values import Unreadable
+from seriatim.spark.xml import XmlElements, XmlPaths
+
+WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
+
+CODE = """
+import datetime, decimal
+import numpy
+def read(body):
+    kind, *fields = body.decode().split("|")
+    if kind == "ERR":
+        raise ValueError("the " + "\\n".join(fields))
+    if kind == "OUT":
+        raise SystemExit(3)
+    if kind == "LIST":
+        return fields
+    if kind == "ODD":
+        return {"key": b"\\xff", "number": 1}
+    if kind == "NAN":
+        return {"share": float("nan")}
+    if kind == "BIG":
+        return {"number": 2**63}
+    return {"key": fields[0].encode(), "number": numpy.int64(7), "share": 0.1, "paid": True, "more": object(),
+            "at": datetime.datetime(2024, 5, 1, 12), "amount": decimal.Decimal("1.50")}
+def parts(body):
+    if body == b"text":
+        return "text"
+    if body == b"none":
+        return []
+    if body == b"number":
+        return 7
+    if body == b"mixed":
+        return [b"a", "b"]
+    if body == b"late":
+        return (bytes([65 + n]) if n < 2 else 1 / 0 for n in range(3))
+    return body.split(b"+")
+not_a_function = 7
+"""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory):
+    """A module of the user's, under a name that no other test has."""
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "receive_bodies_code.py").write_text(CODE)
+    return lambda name: Function(f"receive_bodies_code:{name}", (str(folder),))
+
+
+def read(reading, *files):
+    """The messages of files, each a list of rows."""
+    rows = [(body, f"file:///in/{name}", 0, WRITTEN) for name, bodies in files for body in bodies]
+    types = [pa.binary(), pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)],
+        names=["body", "path", "block", "received_at"],
+    )
+    return [row for one in Lines(reading, "/in")([batch]) for row in one.to_pylist()]
+
+
+def xml(*promote, namespaces=None, split=None):
+    return Reading("crm", promote, Documents(XmlPaths(promote, namespaces or {})), split)
+
+
+def value(document, path, kind="string", namespaces=None):
+    (row,) = read(xml(Promotion("x", path, kind), namespaces=namespaces), ("a", [document]))
+    return row["x"] if row["_invalid"] is None else row["_invalid"].removeprefix("a:1: ")
+
+
+ORDER = b"""<?xml version="1.0"?>
+<order xmlns="urn:o" id="7" paid="true"><total> 12.50 </total><line n="1">a</line><line n="2"><b>b</b>c</line>
+<note/><at>2024-05-01T12:00:00Z</at><!-- no text --></order>"""
+NAMES = {"o": "urn:o"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "found"),
+    [
+        ("/o:order/@id", "long", 7),
+        ("@id", "string", "7"),
+        ("/o:order/@paid", "boolean", True),
+        ("o:total", "decimal(12,2)", Decimal("12.50")),
+        ("o:total", "string", " 12.50 "),
+        ("o:line[@n=2]", "string", "bc"),
+        ("o:line[1]/text()", "string", "a"),
+        ("count(o:line)", "long", 2),
+        ("o:total * 2", "double", 25.0),
+        ("sum(o:none/@n)", "long", 0),
+        ("number(o:note)", "long", None),
+        ("string(o:none)", "string", None),
+        ("boolean(o:none)", "boolean", False),
+        ("local-name()", "string", "order"),
+        ("o:at", "timestamp", dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)),
+        ("o:note", "string", None),
+        ("o:note", "long", None),
+        ("o:none", "long", None),
+        ("/order/@id", "long", None),
+        ("o:line", "string", "x: finds 2 values"),
+        ("o:line[1]", "long", "x: 'a' is not a long"),
+        ("o:total", "decimal(3,2)", "x: 12.50 doesn't fit decimal(3,2)"),
+    ],
+)
+def test_what_a_path_finds_in_xml(path, kind, found):
+    assert value(ORDER, path, kind, NAMES) == found
+
+
+def test_xml_says_its_own_encoding():
+    text = '<?xml version="1.0" encoding="{}"?><a>caf\u00e9</a>'
+    for encoding in ("ISO-8859-1", "UTF-8", "UTF-16"):
+        assert value(text.format(encoding).encode(encoding), "/a") == "caf\u00e9"
+    assert value(b"\xef\xbb\xbf<a>b</a>", "/a") == "b"
+    assert value("<a>caf\u00e9</a>".encode("latin-1"), "/a").startswith("not XML: ")
+
+
+@pytest.mark.parametrize("document", [b"nope", b"<a>", b"<a></b>", b"<a/><b/>", b"<a>&none;</a>", b"<a b=1/>", b"\x00"])
+def test_what_is_no_xml(document):
+    assert value(document, "/a").startswith("not XML: ")
+
+
+def test_xml_with_a_doctype_is_refused_whatever_is_in_it(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    documents = [
+        "<!DOCTYPE a><a/>",
+        f'<!DOCTYPE a [<!ENTITY e0 "{"x" * 100}">{entities}]><a>&e11;</a>',
+        f'<!DOCTYPE a [<!ENTITY e0 "{"x" * 100}">{entities}]><a b="&e11;"/>',
+        f'<!DOCTYPE a [<!ENTITY s SYSTEM "{secret.as_uri()}">]><a>&s;</a>',
+        f'<!DOCTYPE a [<!ENTITY % s SYSTEM "{secret.as_uri()}"> %s;]><a/>',
+        f'<!DOCTYPE a SYSTEM "{secret.as_uri()}"><a/>',
+        '<!DOCTYPE a SYSTEM "http://127.0.0.1:9/a.dtd"><a/>',
+        f'<!-- {"long " * 3000} --><!DOCTYPE a [<!ENTITY e "x">]><a>&e;&none;</a>',
+    ]
+    for document in documents:
+        for body in (document.encode(), f"\ufeff{document}".encode("utf-16-le")):
+            assert value(body, "/a").startswith("the document has a DOCTYPE")
+
+
+def test_xml_may_be_large_and_not_too_deep():
+    assert len(value(b"<a>" + b"x" * 20_000_000 + b"</a>", "/a")) == 20_000_000
+    assert value(b"<a>" * 1000 + b"x" + b"</a>" * 1000, "string()") == "x"
+    assert value(b"<a>" * 100_000, "/a").startswith("not XML: Excessive depth")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/a[", "is not XPath"),
+        ("/a/p:b", "the prefix 'p' is not in namespaces"),
+        ("/a[p:b='x']", "the prefix 'p' is not in namespaces"),
+        ("child::p:b", "the prefix 'p' is not in namespaces"),
+        ("$v", "is not XPath: Undefined variable"),
+        ("document('x')", "is not XPath: Unregistered function"),
+    ],
+)
+def test_a_wrong_path_is_told_at_once(path, told):
+    with pytest.raises(UsageError, match=told):
+        xml(Promotion("x", path)).check()
+
+
+def test_prefixes_in_texts_and_axes_are_none():
+    xml(Promotion("x", "ancestor-or-self::a[@b='p:q']/child::o:c"), namespaces=NAMES).check()
+
+
+RETURNED = (
+    Promotion("key", "key"),
+    Promotion("number", "number", "long"),
+    Promotion("share", "share", "double"),
+    Promotion("paid", "paid", "boolean"),
+    Promotion("at", "at", "timestamp"),
+    Promotion("amount", "amount", "decimal(5,2)"),
+    Promotion("absent", "absent"),
+)
+
+
+def test_a_function_reads_the_properties(code):
+    reading = Reading("lab", RETURNED, Documents(Returned(code("read"), RETURNED)))
+    good, *bad = read(reading, ("a", [b"OK|k", b"", b"ERR|x|y", b"OUT", b"LIST|1", b"ODD", b"NAN", b"BIG", b"OK"]))
+    assert good["message_id"] == "lab/a:1"
+    assert [good[one.name] for one in RETURNED] == [
+        *("k", 7, 0.1, True, dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC), Decimal("1.50"), None),
+    ]
+    name = "receive_bodies_code:read"
+    assert [row["_invalid"] for row in bad] == [
+        f"a:3: {name}: ValueError: the x y",
+        f"a:4: {name}: SystemExit: 3",
+        f"a:5: {name}: returned list, not a mapping from names to values",
+        "a:6: key: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        "a:7: share: NaN is beyond the range of a double",
+        "a:8: number: 9223372036854775808 is beyond the range of a long",
+        f"a:9: {name}: IndexError: list index out of range",
+    ]
+    assert {row[one.name] for row in bad for one in RETURNED} == {None}
+
+
+@pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "can't be called")])
+def test_a_function_that_is_none_is_told_at_once(code, name, told):
+    with pytest.raises(UsageError, match=told):
+        Reading("lab", RETURNED, Documents(Returned(code(name), RETURNED))).check()
+
+
+def json_lines(path, *promote):
+    return Reading("crm", promote, Documents(JsonPaths(promote)), JsonElements(path))
+
+
+def test_a_json_list_is_taken_apart():
+    promote = (
+        Promotion("order", "$.order", envelope=True),
+        Promotion("sku", "$.sku"),
+        Promotion("pieces", "$.pieces", "long"),
+    )
+    document = b'{"order": 7, "lines": [ {"sku": "a", "pieces": 1} ,{"sku":"b","pieces":"x"}, null,\n 5] }'
+    found = read(json_lines("$.lines", *promote), ("a.json", [b"", document, b'{"order": 8, "lines": [{"sku": "c"}]}']))
+    assert [(row["message_id"], row["parent_id"], row["part"], row["parts"], row["body"]) for row in found] == [
+        ("crm/a.json:2.1", "crm/a.json:2", 1, 4, b'{"sku": "a", "pieces": 1}'),
+        ("crm/a.json:2.2", "crm/a.json:2", 2, 4, b'{"sku":"b","pieces":"x"}'),
+        ("crm/a.json:2.3", "crm/a.json:2", 3, 4, b"null"),
+        ("crm/a.json:2.4", "crm/a.json:2", 4, 4, b"5"),
+        ("crm/a.json:3.1", "crm/a.json:3", 1, 1, b'{"sku": "c"}'),
+    ]
+    assert [(row["order"], row["sku"], row["pieces"]) for row in found] == [
+        *(("7", "a", 1), (None, None, None), ("7", None, None), ("7", None, None), ("8", "c", None)),
+    ]
+    assert [row["_invalid"] for row in found] == [None, "a.json:2.2: pieces: 'x' is not a long", None, None, None]
+    assert [row["_position"] for row in found] == [1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b"nope", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b'{"lines": [1', "not JSON: Expecting ',' delimiter: line 1 column 13 (char 12)"),
+        (b'{"lines": [1]} x', "not JSON: Extra data: line 1 column 16 (char 15)"),
+        (b'{"lines": []}', "split: the list at $.lines is empty"),
+        (b'{"lines": {}}', "split: there is no list at $.lines"),
+        (b'{"lines": null}', "split: there is no list at $.lines"),
+        (b"[]", "split: there is no list at $.lines"),
+        (b'{"lines": [1], "total": "x"}', "total: 'x' is not a long"),
+        (b'{"lines": ["\xff"]}', "not UTF-8 at byte 12"),
+        (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_one_invalid_message(document, reason):
+    promote = (Promotion("total", "$.total", "long", envelope=True), Promotion("n", "$", "long"))
+    found = read(json_lines("$.lines", *promote), ("a", [b'{"lines": [1]}', document, b'{"lines": [2]}']))
+    assert [row["n"] for row in found] == [1, None, 2]
+    bad = found[1]
+    assert (bad["message_id"], bad["_invalid"], bad["body"]) == ("crm/a:2", f"a:2: {reason}", document)
+    assert (bad["parent_id"], bad["part"], bad["parts"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("number", ["1e400", "0.10", "1.0E+2", "-0", "9" * 5000, "123456789012345678901234567890.1"])
+def test_numbers_of_parts_stay_as_they_are_written(number):
+    (row,) = read(json_lines("$.a"), ("a", [f'{{"a":[{number}]}}'.encode()]))
+    assert row["body"] == number.encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("$", b"\xef\xbb\xbf [1, 2] "),
+        ("$[1][0]", b"[0, [[1,2]]]"),
+        ("$['a b'].c", b'{"a b": {"x": "]}", "c": [1, 2]}}'),
+        ("$.a", b'{"a": 0, "a": [1, 2]}'),
+        ("$.a", b'{"b": "\\"a\\": [", "\\u0061": [1, 2]}'),
+    ],
+)
+def test_where_a_list_may_be(path, document):
+    assert [row["body"] for row in read(json_lines(path), ("a", [document]))] == [b"1", b"2"]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    before=st.dictionaries(st.text(max_size=3), _JSON, max_size=3),
+    parts=st.lists(_JSON, min_size=1, max_size=5),
+    indent=st.sampled_from([None, 1]),
+    plain=st.booleans(),
+)
+def test_parts_put_together_are_the_list(before, parts, indent, plain):
+    document = json.dumps({**before, "the list": parts}, indent=indent, ensure_ascii=plain)
+    try:
+        body = document.encode()
+    except UnicodeEncodeError:
+        body = json.dumps({**before, "the list": parts}, indent=indent).encode()
+    cut = JsonElements("$['the list']").splitter()(body)
+    assert [json.loads(part) for part in cut] == parts
+
+
+def test_xml_elements_are_taken_apart_with_their_namespaces():
+    promote = (
+        Promotion("n", "@n", "long"),
+        Promotion("text", "/o:line"),
+        Promotion("total", "o:total", envelope=True),
+    )
+    reading = xml(*promote, namespaces=NAMES, split=XmlElements("//o:line", NAMES))
+    one, two = read(reading, ("a.xml", [ORDER]))
+    assert (one["message_id"], one["n"], one["text"], one["total"]) == ("crm/a.xml:1.1", 1, "a", " 12.50 ")
+    assert (two["part"], two["parts"], two["text"]) == (2, 2, "bc")
+    assert two["body"] == b'<line xmlns="urn:o" n="2"><b>b</b>c</line>'
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "reason"),
+    [
+        ("/a/b", b"<a/>", "split: /a/b finds no element"),
+        ("/a/@b", b'<a b="1"/>', "split: /a/@b finds values, not elements"),
+        ("count(/a)", b"<a/>", "split: count(/a) finds values, not elements"),
+        ("/a/b", b"<a><b>", "not XML: "),
+        ("/a/b", b"<!DOCTYPE a><a><b/></a>", "the document has a DOCTYPE"),
+    ],
+)
+def test_xml_that_cannot_be_taken_apart(path, document, reason):
+    (row,) = read(xml(split=XmlElements(path)), ("a", [document]))
+    assert row["_invalid"].startswith(f"a:1: {reason}")
+    assert (row["body"], row["part"]) == (document, None)
+
+
+def test_a_function_takes_messages_apart(code):
+    promote = (Promotion("n", "$", "long"),)
+    reading = Reading("crm", promote, Documents(JsonPaths(promote)), ReturnedParts(code("parts")))
+    bodies = [b"1+2", b"1++x", b"text", b"none", b"number", b"mixed", b"late"]
+    found = read(reading, ("a", bodies))
+    name = "receive_bodies_code:parts"
+    assert [(row["message_id"], row["n"], row["_invalid"]) for row in found] == [
+        ("crm/a:1.1", 1, None),
+        ("crm/a:1.2", 2, None),
+        ("crm/a:2.1", 1, None),
+        ("crm/a:2.2", None, "a:2.2: the part is empty"),
+        ("crm/a:2.3", None, "a:2.3: not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("crm/a:3", None, f"a:3: {name}: returned str, not a list of bytes"),
+        ("crm/a:4", None, f"a:4: {name}: returned no part"),
+        ("crm/a:5", None, f"a:5: {name}: TypeError: 'int' object is not iterable"),
+        ("crm/a:6", None, f"a:6: {name}: part 2 is str, not bytes"),
+        ("crm/a:7", None, f"a:7: {name}: ZeroDivisionError: division by zero"),
+    ]
+
+
+def test_csv_lines_are_taken_apart_under_their_header(code):
+    promote = (Promotion("b", "b"), Promotion("whole", "a", envelope=True))
+    reading = Reading("crm", promote, CsvRows(CsvColumns(promote)), ReturnedParts(code("parts")))
+    found = read(reading, ("one", [b"a,b", b"x,1", b"x,1+y,2"]), ("two", [b"b,a", b"3,z"]))
+    assert [(row["message_id"], row["b"], row["whole"], row["_invalid"]) for row in found] == [
+        ("crm/one:2.1", "1", "x", None),
+        ("crm/one:3", None, None, "one:3: 3 fields where the header has 2"),
+        ("crm/two:2.1", "3", "z", None),
+    ]
+
+
+def test_parts_that_are_large_come_in_several_batches():
+    document = b'{"a": [' + b",".join([b'"' + b"x" * 2**20 + b'"'] * 40) + b"]}"
+    rows = [(document, "file:///in/a", 0, WRITTEN)] * 3
+    columns = zip(*rows, strict=True)
+    types = [pa.binary(), pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=["body", "path", "block", "received_at"])
+    sizes = [one.num_rows for one in Lines(json_lines("$.a"), "/in")([batch])]
+    assert sizes == [80, 40]
+
+
+def test_a_splitter_says_what_it_cannot_read():
+    with pytest.raises(Unreadable, match=r"there is no list at \$\.a"):
+        JsonElements("$.a").splitter()(b"{}")
+    with pytest.raises(UsageError, match="is not a path to one value"):
+        JsonElements("$.a[*]").splitter()
+    with pytest.raises(UsageError, match="there is no module 'receive_bodies_none'"):
+        ReturnedParts(Function("receive_bodies_none:parts", (str(Path.cwd()),))).splitter()
