@@ -1,0 +1,277 @@
+"""For tests of your own pipelines: a source that injects faults, and code that fails when it is told to.
+
+    feed = faulty_feed(orders, seed=7, displaced=0.2, repeated=0.02, delayed=0.01, dropped=0.01, broken=0.01)
+    feed.write("inbox", files=4)          # JSON lines for a pipeline's source
+    feed.truth.dropped                    # the places in `orders` of what never arrives
+
+Everything comes from the seed: the same messages and the same seed give the same feed, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import uuid
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import UsageError
+
+__all__ = ["Arrival", "FailOn", "Feed", "Truth", "fail_on", "faulty_feed"]
+
+#: When the first file of a feed was written, in seconds since 1970. Files are taken in order of that.
+_FIRST_FILE_S = 1_700_000_000
+
+Message = Mapping[str, Any] | str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One row of a feed, as it arrives.
+
+    Args:
+        place: the place of its message in what the feed was made of, from 0.
+        line: its bytes.
+        broken: whether it is no message any more.
+    """
+
+    place: int
+    line: bytes
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What was done to the messages, by their places, ascending.
+
+    Args:
+        dropped: never arrive.
+        broken: arrive as rows that are no messages.
+        repeated: arrive twice.
+        delayed: arrive much later than they should.
+        overtaken: arrive for the first time after a message that was behind them.
+    """
+
+    dropped: tuple[int, ...]
+    broken: tuple[int, ...]
+    repeated: tuple[int, ...]
+    delayed: tuple[int, ...]
+    overtaken: tuple[int, ...]
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """Messages that have to be sent again: dropped or broken."""
+        return tuple(sorted({*self.dropped, *self.broken}))
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Messages after what happened to them on their way.
+
+    Args:
+        arrivals: the rows, in order of arrival.
+        truth: what was done.
+    """
+
+    arrivals: tuple[Arrival, ...]
+    truth: Truth
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return iter(self.arrivals)
+
+    def __len__(self) -> int:
+        return len(self.arrivals)
+
+    def write(self, folder: str | Path, *, files: int = 1, begin: int = 0, suffix: str = ".json") -> list[Path]:
+        """Write the rows as lines of text files, in a folder that a pipeline reads; it is created where it isn't there.
+
+        A file appears when it is complete, and says that it was written a second after the one before, so that a
+        pipeline takes the rows in order of arrival.
+
+        Args:
+            folder: the folder.
+            files: into how many files; some may be left out where there are too few rows.
+            begin: the number of the first file; for a second feed into the same folder.
+            suffix: how the files' names end.
+
+        Raises:
+            UsageError: not a number of files.
+        """
+        if files < 1 or begin < 0:
+            raise UsageError(f"{files} files from number {begin} on can't be written", remedy="at least 1, from 0 on")
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        each = max(1, -(-len(self.arrivals) // files))
+        written = []
+        for number, start in enumerate(range(0, len(self.arrivals), each), start=begin):
+            lines = [one.line for one in self.arrivals[start : start + each]]
+            hidden = root / f".{uuid.uuid4().hex}"
+            hidden.write_bytes(b"\n".join(lines) + b"\n")
+            os.utime(hidden, (_FIRST_FILE_S + number,) * 2)
+            written.append(hidden.rename(root / f"feed-{number:05d}{suffix}"))
+        return written
+
+
+def faulty_feed(
+    messages: Iterable[Message],
+    *,
+    seed: int,
+    displaced: float = 0.0,
+    by: int = 10,
+    repeated: float = 0.0,
+    delayed: float = 0.0,
+    dropped: float = 0.0,
+    broken: float = 0.0,
+) -> Feed:
+    """A feed in which some of the messages meet with a fault.
+
+    Args:
+        messages: in the order in which they were sent. A mapping becomes a line of JSON; text and bytes are lines as
+            they are, without their ends.
+        seed: decides what happens to which; nothing else does.
+        displaced: the share that arrives up to `by` places too late.
+        by: see `displaced`.
+        repeated: the share that arrives a second time, at any time after the first.
+        delayed: the share that arrives at any time up to the end of the feed.
+        dropped: the share that doesn't arrive.
+        broken: the share of which only something unreadable arrives: cut off, or not UTF-8.
+
+    Raises:
+        UsageError: a share that is not between 0 and 1, shares of what is dropped, broken and delayed that together
+            are above 1, or a message that can't be a line.
+    """
+    _check({"displaced": displaced, "repeated": repeated, "delayed": delayed, "dropped": dropped, "broken": broken}, by)
+    chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
+    lines = [_line(message, place) for place, message in enumerate(messages)]
+    fates = _Fates()
+    placed: list[tuple[float, Arrival]] = []
+    for place, line in enumerate(lines):
+        lot, moment = chance.random(), float(place)
+        is_broken = dropped <= lot < dropped + broken
+        is_delayed = dropped + broken <= lot < dropped + broken + delayed
+        if lot < dropped:
+            fates.dropped.append(place)
+            continue
+        if is_delayed:
+            fates.delayed.append(place)
+            moment = chance.uniform(place, len(lines))
+        elif chance.random() < displaced:
+            moment += chance.uniform(0, by)
+        if is_broken:
+            fates.broken.append(place)
+            placed.append((moment, Arrival(place, _broken(line, chance), broken=True)))
+            continue
+        placed.append((moment, Arrival(place, line)))
+        if chance.random() < repeated:
+            fates.repeated.append(place)
+            placed.append((chance.uniform(moment, len(lines)), Arrival(place, line)))
+    placed.sort(key=lambda one: one[0])
+    arrivals = tuple(arrival for _, arrival in placed)
+    return Feed(arrivals, fates.truth(arrivals))
+
+
+def _check(shares: Mapping[str, float], by: int) -> None:
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise UsageError(f"{name} is a share from 0 to 1, not {share!r}")
+    if shares["dropped"] + shares["broken"] + shares["delayed"] > 1:
+        raise UsageError("a message is dropped, broken or delayed: these shares are at most 1 together")
+    if by < 1:
+        raise UsageError(f"by is a number of places from 1 on, not {by!r}")
+
+
+class _Fates:
+    """What was done, as it is decided."""
+
+    def __init__(self) -> None:
+        self.dropped: list[int] = []
+        self.broken: list[int] = []
+        self.repeated: list[int] = []
+        self.delayed: list[int] = []
+
+    def truth(self, arrivals: Iterable[Arrival]) -> Truth:
+        overtaken: list[int] = []
+        seen: set[int] = set()
+        furthest = -1
+        for one in arrivals:
+            if one.place not in seen and one.place < furthest:
+                overtaken.append(one.place)
+            seen.add(one.place)
+            furthest = max(furthest, one.place)
+        found = (self.dropped, self.broken, self.repeated, self.delayed, sorted(overtaken))
+        return Truth(*map(tuple, found))
+
+
+def _line(message: Message, place: int) -> bytes:
+    if isinstance(message, Mapping):
+        try:
+            return json.dumps(message).encode()
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"message {place} can't become JSON: {error}", remedy="give text or bytes") from error
+    line = message.encode() if isinstance(message, str) else message
+    if not isinstance(line, bytes) or not line.strip() or b"\n" in line or b"\r" in line:
+        raise UsageError(f"message {place} is not a line", remedy="give a mapping, or text or bytes of one line")
+    return line
+
+
+def _broken(line: bytes, chance: random.Random) -> bytes:
+    """The line so that no reader takes it for a message: a JSON object without its end, or a byte that no text has."""
+    if line.startswith(b"{") and len(line) > 1 and chance.random() < 0.5:
+        return line[: chance.randrange(1, len(line))]
+    cut = chance.randrange(0, len(line) + 1)
+    return line[:cut] + b"\xff" + line[cut:]
+
+
+@dataclass(frozen=True, slots=True)
+class FailOn:
+    """A function for ``process`` that fails at chosen messages, and else is `function`; made by `fail_on`."""
+
+    function: Callable[[Any], Any]
+    messages: frozenset[str] = frozenset()
+    share: float = 0.0
+    seed: int = 0
+    error: Callable[[str], BaseException] = RuntimeError
+
+    def chooses(self, message_id: str) -> bool:
+        """Whether it fails at that message, now and on every other machine."""
+        lot = zlib.crc32(f"{self.seed}:{message_id}".encode()) / 2**32
+        return message_id in self.messages or lot < self.share
+
+    def __call__(self, messages: Any) -> Any:
+        """Call the function, unless there is a chosen message among `messages`, a pyarrow.Table."""
+        for message_id in messages.column("message_id").to_pylist():
+            if self.chooses(message_id):
+                raise self.error(f"told to fail at {message_id}")
+        return self.function(messages)
+
+
+def fail_on(
+    function: Callable[[Any], Any],
+    messages: Collection[str] = (),
+    *,
+    share: float = 0.0,
+    seed: int = 0,
+    error: Callable[[str], BaseException] = RuntimeError,
+) -> FailOn:
+    """Make a function of a ``process`` step fail.
+
+    Give the result a name in a module, and name that in the pipeline file: ``function: my_tests:apply``.
+
+    Args:
+        function: the step's own.
+        messages: the ids of the messages at which it fails.
+        share: the share of all others at which it fails, chosen by their ids and `seed`: the same in every call, so
+            that a batch that runs again fails alike.
+        seed: see `share`.
+        error: what it raises; called with a text.
+
+    Raises:
+        UsageError: a share that is not between 0 and 1.
+    """
+    if not 0 <= share <= 1:
+        raise UsageError(f"share is from 0 to 1, not {share!r}")
+    return FailOn(function, frozenset(messages), share, seed, error)
