@@ -9,14 +9,18 @@ import shutil
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from seriatim import BestEffort, Queue, Standard, Unordered
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
+from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
-from seriatim.spark.deliver import Sink
+from seriatim.spark import parts
+from seriatim.spark.deliver import Folders, Sink
+from seriatim.spark.parts import Outlet
 from seriatim.spark.port import Port
 
 PROMOTE = (
@@ -32,6 +36,7 @@ SCHEMA = (
 )
 AT = dt.datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=dt.UTC)
 STANDARD = Queue("orders", Standard(), "customer", "version")
+LATEST = Queue("latest", Standard(), "customer", "version")
 
 
 def pipeline(folder, *destinations):
@@ -51,8 +56,17 @@ def row(number, customer="c", *, to="orders", disposition="released", reason=Non
 
 def sink(folder, *destinations, identity="id-1"):
     delivered = []
-    made = Sink(pipeline(folder, *destinations), identity, folder / "aside", delivered.append)
+    made = Sink(session(), pipeline(folder, *destinations), identity, folders(folder), delivered.append)
     return made, delivered
+
+
+def session():
+    """The running one; only sinks of Spark's need it."""
+    return SparkSession.getActiveSession()
+
+
+def folders(folder):
+    return Folders(folder / "aside", folder / "unrouted", folder / "checkpoint" / "waiting")
 
 
 def frame(spark, rows, partitions=1):
@@ -195,6 +209,125 @@ def test_a_replayed_batch_takes_its_own_place(spark, tmp_path):
     assert [one["ordinal"] for one in json_rows(tmp_path / "orders")] == [1]
 
 
+TICKET = "ticket struct<location: string, epoch: bigint, number: bigint>"
+
+
+def stamped(spark, rows, *more):
+    """Rows with a ticket, and whatever else the way adds before the sink."""
+    schema = ", ".join([SCHEMA, TICKET, "parent_id string, part bigint, parts bigint", *more])
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+def test_tickets_and_parts_are_delivered_where_the_frame_has_them(spark, tmp_path):
+    by_ticket = Queue("latest", Standard(), "customer", "ticket")
+    deliver, _ = sink(
+        tmp_path,
+        destination(tmp_path),
+        destination(tmp_path, "parquet", by_ticket),
+        destination(tmp_path, "csv", Queue("loose", Unordered())),
+    )
+    parted = ("crm/a.json:1", 1, 2)
+    rows = [(*row(1, to=to), ("crm", 0, 17), *parted) for to in ("orders", "latest", "loose")]
+    rows += [(*row(2), (None, None, None), None, None, None)]
+    deliver(stamped(spark, rows), 0)
+    first, second = json_rows(tmp_path / "orders")
+    ticket = {"location": "crm", "epoch": 0, "number": 17}
+    assert list(first)[:9] == [
+        "message_id", "type", "location", "ticket", "parent_id", "part", "parts", "group", "sequence",
+    ]  # fmt: skip
+    assert (first["ticket"], first["parent_id"], first["part"], first["parts"]) == (ticket, *parted)
+    assert (second["ticket"], second["part"]) == (None, None)
+    (latest,) = ds.dataset(tmp_path / "latest").to_table().to_pylist()
+    assert (latest["ticket"], latest["sequence"]) == (ticket, ticket)
+    (loose,) = ds.dataset(tmp_path / "loose", format="csv").to_table().to_pylist()
+    assert (loose["ticket"], loose["parts"]) == ("crm/0/17", 2)
+
+
+def test_what_no_destination_wanted_is_kept_in_a_port_of_its_own(spark, tmp_path):
+    deliver, delivered = sink(tmp_path, destination(tmp_path))
+    rows = [
+        row(1),
+        row(2, to=None, disposition="unrouted"),
+        row(3, to=None, disposition="invalid", reason="a.json:3: no JSON", body=b"\xff"),
+    ]
+    deliver(frame(spark, rows), 0)
+    (unrouted,) = json_rows(tmp_path / "unrouted")
+    assert (unrouted["destination"], unrouted["disposition"], unrouted["customer"]) == (None, "unrouted", "c")
+    assert (unrouted["group"], unrouted["sequence"], unrouted["body"]) == (None, None, '{"a": 1}')
+    (invalid,) = json_rows(tmp_path / "aside")
+    assert (invalid["destination"], invalid["disposition"], invalid["body_base64"]) == (None, "invalid", "/w==")
+    assert len(json_rows(tmp_path / "orders")) == 1
+    assert delivered[0].counts == {("orders", "released"): 1, ("", "unrouted"): 1, ("", "invalid"): 1}
+
+
+def test_a_message_with_several_outputs_is_counted_once_and_a_consumed_one_writes_nothing(spark, tmp_path):
+    deliver, delivered = sink(tmp_path, destination(tmp_path), destination(tmp_path, "parquet", LATEST))
+    schema = f"{SCHEMA}, _outputs array<struct<customer: string, body: binary>>"
+    several = [("x", b"one"), ("y", b"two")]
+    rows = [
+        (*row(1, to=to, disposition=disposition), outputs)
+        for to in ("orders", "latest")
+        for disposition, outputs in (("released", None), ("released", several), ("released", []), ("late", []))
+    ]
+    deliver(spark.createDataFrame(rows, schema).coalesce(1), 0)
+    found = [(one["message_id"], one["customer"], one["group"], one["body"]) for one in json_rows(tmp_path / "orders")]
+    mine = "crm/a.json:1"
+    assert found == [(mine, "c", "c", '{"a": 1}'), (f"{mine}.1", "x", "c", "one"), (f"{mine}.2", "y", "c", "two")]
+    latest = ds.dataset(tmp_path / "latest").to_table().to_pylist()
+    assert [(one["customer"], one["group"], one["body"]) for one in latest] == [
+        ("c", "c", b'{"a": 1}'), ("x", "c", b"one"), ("y", "c", b"two"),
+    ]  # fmt: skip
+    assert delivered[0].counts == {
+        (to, disposition): count for to in ("orders", "latest") for disposition, count in (("released", 3), ("late", 1))
+    }
+    assert len(json_rows(tmp_path / "aside")) == 2
+
+
+def test_a_body_that_is_no_text(spark, tmp_path):
+    deliver, _ = sink(tmp_path, destination(tmp_path), destination(tmp_path, "csv", LATEST))
+    deliver(frame(spark, [row(1, body=b"a\xff"), row(1, to="latest", body=b"a\xff"), row(2, to="latest")]), 0)
+    (line,) = json_rows(tmp_path / "orders")
+    assert (line["body"], line["body_base64"]) == (None, "Yf8=")
+    first, second = ds.dataset(tmp_path / "latest", format="csv").to_table().to_pylist()
+    assert (first["body"], second["body"]) == ("a\ufffd", '{"a": 1}')
+
+
+def test_many_destinations_of_several_shapes(spark, tmp_path):
+    queues = [
+        Queue(f"d{n}", Standard(), "customer", "version", default_group="none" if n % 2 else None) for n in range(150)
+    ]
+    made = [destination(tmp_path, ("json", "parquet", "csv")[number % 3], queue) for number, queue in enumerate(queues)]
+    deliver, delivered = sink(tmp_path, *made)
+    deliver(frame(spark, [row(n, None, to=queue.name) for queue in queues for n in (1, 2)]), 0)
+    assert delivered[0].tasks == (300,)
+    for number, queue in enumerate(queues):
+        (file,) = (tmp_path / queue.name).glob("batch=*/part-00000.*")
+        kind = file.suffix[1:]
+        found = json_rows(file.parents[1]) if kind == "json" else ds.dataset(file, format=kind).to_table().to_pylist()
+        assert [one["sequence"] for one in found] == [1, 2]
+        assert {one["group"] or None for one in found} == {"none" if number % 2 else None}
+
+
+def test_a_part_that_is_opened_again_goes_on_in_a_next_file(monkeypatch, tmp_path):
+    outlets = {n: Outlet(str(tmp_path / str(n)), "json") for n in range(5)}
+    for n in outlets:
+        (tmp_path / str(n)).mkdir()
+    monkeypatch.setattr(parts, "_MOST_OPEN", 2)
+    monkeypatch.setattr(parts, "_MOST_HELD_BYTES", 0)
+    desk = parts._Desk(outlets, 0, 7)
+    for number in range(4):
+        lines = pa.table({"_line": [str(10 * number + n) for n in range(10)]})
+        desk.take(lines, pa.chunked_array([pa.array([0, 1, 2, 3, 4, 0, 1, 2, 3, 4], pa.int32())]))
+        assert sum(part.is_open for part in desk.parts.values()) <= 2
+    desk.finish()
+    for n, part in desk.parts.items():
+        names = [name for _, name in part.files]
+        assert names == sorted(names)
+        assert names[:2] == ["part-00000.json", "part-00000_001.json"]
+        texts = [(tmp_path / str(n) / staged).read_text().split() for staged, _ in part.files]
+        assert [int(line) for text in texts for line in text] == list(range(n, 40, 5))
+
+
 class Killed(BaseException):
     """Stands for SIGKILL: no `except Exception` sees it, and nothing after it is run."""
 
@@ -300,16 +433,9 @@ def test_a_folder_belongs_to_one_checkpoint(spark, tmp_path):
         sink(tmp_path, destination(tmp_path))
 
 
-def test_a_port_that_is_a_file(tmp_path):
-    (tmp_path / "orders").write_text("")
-    with pytest.raises(EnvironmentProblem, match="orders: can't deliver: File exists"):
-        sink(tmp_path, destination(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("orc", {}, "the format 'orc' can't be delivered"),
         ("json", {"colour": "red"}, "unknown option 'colour' of json"),
         ("parquet", {"compression": "zip"}, "compression is none or snappy"),
         ("csv", {"sep": "||"}, "sep is one character"),

@@ -10,8 +10,12 @@ import click
 from seriatim.errors import DeclarationError
 from seriatim.pipeline import file
 from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.paths import PORT_FORMATS, obstacle
 
 __all__ = ["check"]
+
+_EXACTLY_ONCE = "exactly once"
+_AT_LEAST_ONCE = "at least once"
 
 
 @click.command()
@@ -23,15 +27,16 @@ def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
 
     Tells every fault of FILE at once, each with its line, and starts nothing. Exits with 2 if there is any.
     """
-    faults = file.check(file_)
+    pipeline, faults = file.examine(file_)
     if as_json:
-        click.echo(json.dumps(_as_json(file_, faults), indent=2))
+        ports = [] if faults or pipeline is None else _ports(pipeline)
+        click.echo(json.dumps({**_as_json(file_, faults), "ports": ports}, indent=2))
     elif faults:
         for fault in faults:
             click.echo(str(fault), err=True)
         click.echo(f"{file_}: {len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
-    else:
-        _describe(file_, file.load(file_))
+    elif pipeline is not None:
+        _describe(file_, pipeline)
     if faults:
         context.exit(2)
 
@@ -48,9 +53,32 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
     click.echo(f"{path}: ok")
     click.echo(f"  pipeline {pipeline.name}, checkpoint {pipeline.checkpoint}")
     for received in pipeline.receive:
-        click.echo(f"  receive  {received.location}: {received.source.format} files in {received.source.path}")
+        origin = received.source
+        place = f" files in {origin.path}" if origin.path is not None else ""
+        click.echo(f"  receive  {received.location}: {origin.format}{place}")
+    for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):
+        what = f"{port['format']} files in" if port["guarantee"] == _EXACTLY_ONCE else port["format"]
+        place = f" {port['path']}" if port["path"] else ""
+        policy = destination.queue.policy.name
+        click.echo(f"  deliver  {port['destination']}: {policy}, {what}{place}, {port['guarantee']}")
+        if port["obstacle"]:
+            click.echo(f"           {port['obstacle']}: until that is mended, its messages wait in the checkpoint")
+
+
+def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:
+    """Where each destination is delivered, how often at most, and what is in the way now."""
+    found = []
     for destination in pipeline.route:
-        port, policy = destination.deliver, destination.queue.policy
-        click.echo(
-            f"  deliver  {destination.queue.name}: {policy.name}, {port.format} files in {port.path}, exactly once"
+        port = destination.deliver
+        path = str(port.path) if port.path is not None else port.options.get("path")
+        ours = port.format in PORT_FORMATS
+        found.append(
+            {
+                "destination": destination.queue.name,
+                "format": port.format,
+                "path": path,
+                "guarantee": _EXACTLY_ONCE if ours else _AT_LEAST_ONCE,
+                "obstacle": obstacle(port.path) if ours and port.path is not None else None,
+            }
         )
+    return found

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.show import Display, accounts_table
+from seriatim.cli.show import Display, accounts_table, routing_line, waiting_line
 from seriatim.errors import UsageError
 from seriatim.pipeline import file
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import Progress, RunSummary
+    from seriatim.runtime.progress import News, Progress, RunSummary
 
 __all__ = ["run"]
+
+# How often a batch that takes long is told of in JSON.
+_RUNNING_S = 10.0
+# What an EnvironmentProblem ends with, too: a port is not as it has to be.
+_UNDELIVERED = 3
 
 
 @click.command()
@@ -46,6 +51,9 @@ def run(
     """Run the pipeline in FILE, going on where it stopped.
 
     Ctrl-C (or SIGTERM) ends it after the batch in hand; a second one at once. Nothing is lost either way.
+
+    A port that fails makes only its own destination wait. With --once and --finish, exits with 3 if messages still
+    wait for a port at the end; the next start goes on with them.
     """
     pipeline = file.load(file_)
     settings = dict(_setting(one) for one in conf)
@@ -54,9 +62,12 @@ def run(
     display = Display(pipeline.name, quiet=quiet) if not as_json else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
     report = _print_progress if as_json and not quiet else display.show if display is not None else None
+    tell = _PrintNews() if as_json and not quiet else display.tell if display is not None else None
     try:
         with showing:
-            summary = run_pipeline(pipeline, once=once, finish=finish, progress=report, conf=settings, verbose=verbose)
+            summary = run_pipeline(
+                pipeline, once=once, finish=finish, progress=report, tell=tell, conf=settings, verbose=verbose
+            )
     except Exception as error:
         if verbose and error.__cause__ is not None:
             click.echo(str(error.__cause__), err=True)
@@ -65,6 +76,8 @@ def run(
         click.echo(json.dumps({"event": "end", **asdict(summary)}))
     else:
         _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
+    if summary.undelivered and summary.ending != "stopped":
+        context.exit(_UNDELIVERED)
     if strict and summary.invalid:
         context.exit(1)
 
@@ -81,6 +94,26 @@ def _print_progress(progress: Progress) -> None:
     sys.stdout.flush()
 
 
+class _PrintNews:
+    """Prints what happens between batches: of a batch that takes long not every second."""
+
+    def __init__(self) -> None:
+        self._told: tuple[int, float] = (-1, 0.0)
+
+    def __call__(self, news: News) -> None:
+        from seriatim.runtime.progress import Running  # noqa: PLC0415 - imports Spark, which is slow
+
+        if not isinstance(news, Running):
+            click.echo(json.dumps({"event": "ports", **asdict(news)}))
+        else:
+            batch, seconds = self._told
+            if news.seconds < (seconds if news.batch == batch else 0.0) + _RUNNING_S:
+                return
+            self._told = news.batch, news.seconds
+            click.echo(json.dumps({"event": "running", **asdict(news)}))
+        sys.stdout.flush()
+
+
 def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     endings: dict[str, str] = {
         "stopped": "stopped; the next start goes on here",
@@ -89,7 +122,14 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     }
     click.echo(f"{summary.pipeline}: {endings[summary.ending]}, {summary.batches} batches in {summary.seconds:.1f} s")
     accounts_table(summary.accounts)
-    if any(account.set_aside for account in summary.accounts):
+    routing = routing_line(summary.routing)
+    if routing:
+        click.echo(routing)
+    if summary.routing.invalid or any(account.set_aside for account in summary.accounts):
         click.echo(f"What was not released lies in {set_aside}: seriatim set-aside {file_}")
+    if summary.routing.unrouted:
+        click.echo(f"What no destination wanted is kept: seriatim unrouted {file_}")
+    for one in summary.waiting:
+        click.echo(waiting_line(one), err=True)
     if summary.holes:
         click.echo(f"{summary.holes:,} holes are open: messages wait behind numbers that are missing")

@@ -46,4 +46,4 @@ def _line(message: SetAside) -> str:
     sequence = "" if message.sequence is None else f" {message.sequence}"
     # A row that can't be read says where it stands, and so does its id.
     reason = message.reason.removeprefix(f"{message.message_id.partition('/')[2]}: ")
-    return f"{message.disposition:<9} {message.destination}{group}{sequence}  {message.message_id}: {reason}"
+    return f"{message.disposition:<9} {message.destination or '(no destination)'}{group}{sequence}  {message.message_id}: {reason}"

@@ -13,10 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import Account, Progress
+    from seriatim.runtime.progress import Account, News, Progress, Routing, Waiting
 
-__all__ = ["Display", "accounts_table", "line_of"]
+__all__ = ["Display", "accounts_table", "line_of", "routing_line", "waiting_line"]
 
+# A batch that takes longer is told of where there is no live line; and then again every so often.
+_RUNNING_S = 10.0
+
+_MOST_ROWS = 50
 _DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
 
 
@@ -34,6 +38,8 @@ class Display:
         self._quiet = quiet
         self._console = console or Console(stderr=True, highlight=False)
         self._live: Live | None = None
+        self._line = "starting"
+        self._told_s = 0.0
 
     def __enter__(self) -> Self:
         if not self._quiet and self._console.is_terminal:
@@ -49,10 +55,33 @@ class Display:
 
     def show(self, progress: Progress) -> None:
         """Show a micro-batch."""
+        self._line, self._told_s = line_of(progress), 0.0
         if self._live is not None:
-            self._live.update(self._spinner(line_of(progress)))
+            self._live.update(self._spinner(self._line))
         elif not self._quiet:
-            self._console.print(f"{self._name}: batch {progress.batch}: {line_of(progress)}", soft_wrap=True)
+            self._console.print(f"{self._name}: batch {progress.batch}: {self._line}", soft_wrap=True)
+
+    def tell(self, news: News) -> None:
+        """Show what happens between micro-batches."""
+        from seriatim.runtime.progress import Ports  # noqa: PLC0415 - imports Spark, which is slow
+
+        if self._quiet:
+            return
+        if isinstance(news, Ports):
+            lines = [waiting_line(one) for one in news.waiting] or ["all ports work"]
+            for line in lines:
+                self._console.print(
+                    f"{self._name}: {line}", soft_wrap=True, style="yellow" if news.waiting else "green"
+                )
+            return
+        running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
+        if news.call is not None:
+            running += f", {news.call.messages:,} messages of it in {news.call.function}"
+        if self._live is not None:
+            self._live.update(self._spinner(f"{self._line} · {running}"))
+        elif news.seconds - self._told_s >= _RUNNING_S:
+            self._told_s = news.seconds
+            self._console.print(f"{self._name}: {running}", soft_wrap=True)
 
     def _spinner(self, text: str) -> Spinner:
         return Spinner("dots", Text.assemble((self._name, "bold"), "  ", text, overflow="ellipsis", no_wrap=True))
@@ -68,22 +97,47 @@ def line_of(progress: Progress) -> str:
         f"held {progress.held:,}",
         f"holes {progress.holes:,}",
         f"late {sum(account.late for account in accounts):,}",
-        f"invalid {sum(account.invalid for account in accounts):,}",
+        f"invalid {sum(account.invalid for account in accounts) + progress.routing.invalid:,}",
         f"batch {progress.seconds:.1f} s",
     ]
+    if progress.routing.unrouted:
+        facts.insert(3, f"unrouted {progress.routing.unrouted:,}")
+    waiting = sum(one.rows for one in progress.waiting if one.reason)
+    if waiting:
+        facts.insert(4, f"waiting {waiting:,}")
     return " · ".join(facts)
 
 
+def waiting_line(waiting: Waiting) -> str:
+    """A destination whose port fails, in a line."""
+    kept = f"{waiting.rows:,} rows of {waiting.batches:,} batches wait" if waiting.rows else "nothing waits yet"
+    return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
+
+
+def routing_line(routing: Routing) -> str:
+    """The law of conservation of the router; empty where every message went somewhere."""
+    if not routing.unrouted and not routing.invalid:
+        return ""
+    invalid = f" + invalid {routing.invalid:,}" if routing.invalid else ""
+    return f"received {routing.received:,} = routed {routing.routed:,} + unrouted {routing.unrouted:,}{invalid}"
+
+
 def accounts_table(accounts: Sequence[Account], console: Console | None = None) -> None:
-    """Print the law of conservation, a destination a line: held before + in = released + held + …"""
+    """Print the law of conservation, a destination a line: held before + in = released + held + …
+
+    Of very many destinations those that nothing happened to are only counted.
+    """
     console = console or Console(highlight=False)
+    shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]
     table = Table(box=None, pad_edge=False, header_style="bold")
     before = any(account.held_before for account in accounts)
     columns = ("destination", *(("held before",) if before else ()), "in", "=", *_DISPOSITIONS)
     for column in columns:
         table.add_column(column, justify="left" if column == "destination" else "right", no_wrap=True)
-    for account in accounts:
+    for account in shown:
         first = [f"{account.held_before:,}"] if before else []
         counts = [f"{getattr(account, disposition):,}" for disposition in _DISPOSITIONS]
         table.add_row(account.destination, *first, f"{account.arrived:,}", "=", *counts)
     console.print(table)
+    if len(shown) < len(accounts):
+        console.print(f"{len(accounts) - len(shown):,} more destinations got nothing")

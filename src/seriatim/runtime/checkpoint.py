@@ -8,6 +8,9 @@
     ├── control/          commands to the operator, read as a stream
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
+    ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
+    ├── waiting/          what was released and waits for a port that fails, by destination
+    ├── calls/            calls of the user's code under way
     └── spark.log         what Spark wrote to standard error in the last run
 
 Owns the folder's layout, its lock and its identity; what is in Spark's part is not its business.
@@ -27,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.declaration import Pipeline, Receive
 from seriatim.pipeline.file import load
 from seriatim.spark.buckets import DEFAULT_BUCKETS
 from seriatim.spark.manifest import identity
@@ -35,7 +38,7 @@ from seriatim.spark.port import write_synced
 
 __all__ = ["Checkpoint", "Identity"]
 
-_LAYOUT = 1
+_LAYOUT = 2
 _PATIENCE_S = 30.0
 
 
@@ -76,6 +79,21 @@ class Checkpoint:
         return self.root / "set-aside"
 
     @property
+    def unrouted(self) -> Path:
+        """Where messages go that match no destination, unless the pipeline says."""
+        return self.root / "unrouted"
+
+    @property
+    def waiting(self) -> Path:
+        """Where released messages wait for ports that fail."""
+        return self.root / "waiting"
+
+    @property
+    def calls(self) -> Path:
+        """Where workers note which of the user's functions are at work."""
+        return self.root / "calls"
+
+    @property
     def tally(self) -> Path:
         """The file of `tally.py`."""
         return self.root / "tally.json"
@@ -106,7 +124,7 @@ class Checkpoint:
             return None
         if file.read_bytes() == pipeline.source_file.read_bytes():
             return None
-        return load(file)
+        return load(file, original=pipeline.source_file)
 
     def remember(self, pipeline: Pipeline) -> None:
         """Note under which declaration batches are begun from now on. A pipeline without a file can't be noted."""
@@ -196,15 +214,21 @@ class Checkpoint:
 def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     """What must not change as long as a checkpoint lives; the policies' parameters may."""
     facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
-    locations = {
-        entry.location: f"{entry.source.format} in {entry.source.path.absolute() if entry.source.path else ''}"
-        for entry in pipeline.receive
-    }
+    locations = {entry.location: _origin(entry) for entry in pipeline.receive}
+    tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
     queues = {name: f"{queue['policy']} by {queue['group']}" for name, queue in facts["queues"].items()}
     # Spark's offsets go by the place of a location, so their order counts.
     told = {"layout": _LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
-    plain: dict[str, object] = json.loads(json.dumps({**told, "buckets": buckets, "clock": facts["clock"]}))
+    told |= {"tickets": tickets, "buckets": buckets, "clock": facts["clock"]}
+    plain: dict[str, object] = json.loads(json.dumps(told))
     return plain
+
+
+def _origin(entry: Receive) -> str:
+    """Where a location's messages come from, and what identifies them."""
+    path = entry.source.path
+    where = f" in {path.absolute()}" if path else ""
+    return f"{entry.source.format}{where}{' by ' if entry.source.id else ''}{', '.join(entry.source.id)}"
 
 
 def _told(value: object) -> str:

@@ -7,8 +7,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seriatim.errors import InvariantBroken
+from seriatim.spark.calls import Call
+from seriatim.spark.outgoing import Waiting
 
-__all__ = ["Account", "Ending", "Progress", "Report", "RunSummary"]
+__all__ = [
+    "Account",
+    "Ending",
+    "News",
+    "Ports",
+    "Progress",
+    "Report",
+    "Routing",
+    "RunSummary",
+    "Running",
+    "Spread",
+    "Tell",
+    "Waiting",
+]
 
 #: Why a run ended: a signal; nothing more was there; time ran out after that.
 Ending = Literal["stopped", "once", "finished"]
@@ -49,6 +64,59 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """The law of conservation for the router and one run, in messages.
+
+    Args:
+        received: taken in during the run.
+        routed: went to one destination or several.
+        unrouted: matched none, and lie in the unrouted port.
+        invalid: were invalid and matched none, and are set aside.
+    """
+
+    received: int = 0
+    routed: int = 0
+    unrouted: int = 0
+    invalid: int = 0
+
+    @property
+    def missing(self) -> int:
+        """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
+        return self.received - self.routed - self.unrouted - self.invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a batch was spread: how many tasks had messages of it, and how many the least and the most."""
+
+    tasks: int = 0
+    least: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A batch that is in hand for long.
+
+    Args:
+        batch: its id.
+        seconds: for how long.
+        call: the user's function that is longest at work, where it is known.
+    """
+
+    batch: int
+    seconds: float
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The destinations whose ports fail have changed, or their reasons; `waiting` is empty when all work again."""
+
+    waiting: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a run after a micro-batch.
 
@@ -59,6 +127,9 @@ class Progress:
         rows_per_s: rows read in a second, of this batch.
         accounts: each destination since the run began.
         holes: holes that are open.
+        routing: the router since the run began.
+        waiting: destinations that don't have all that was released for them, or whose ports fail.
+        spread: how the batch was spread over tasks.
     """
 
     batch: int
@@ -67,6 +138,9 @@ class Progress:
     rows_per_s: float
     accounts: tuple[Account, ...]
     holes: int
+    routing: Routing = Routing()
+    waiting: tuple[Waiting, ...] = ()
+    spread: Spread = Spread()
 
     @property
     def held(self) -> int:
@@ -85,6 +159,8 @@ class RunSummary:
         batches: micro-batches that brought or decided something.
         accounts: each destination.
         holes: holes that are open at the end.
+        routing: the router.
+        waiting: destinations that don't have all that was released for them, or whose ports fail.
     """
 
     pipeline: str
@@ -93,11 +169,18 @@ class RunSummary:
     batches: int
     accounts: tuple[Account, ...]
     holes: int
+    routing: Routing = Routing()
+    waiting: tuple[Waiting, ...] = ()
 
     @property
     def invalid(self) -> int:
-        """Invalid messages, over all destinations."""
-        return sum(account.invalid for account in self.accounts)
+        """Invalid messages, over all destinations and of those that have none."""
+        return sum(account.invalid for account in self.accounts) + self.routing.invalid
+
+    @property
+    def undelivered(self) -> int:
+        """Released rows that their ports don't have yet; they are kept in the checkpoint."""
+        return sum(one.rows for one in self.waiting)
 
     def check(self) -> None:
         """See that the law of conservation holds.
@@ -111,7 +194,13 @@ class RunSummary:
                     f"the law of conservation is broken by {account.missing}: {account}",
                     where=f"destination {account.destination}",
                 )
+        if self.routing.missing:
+            what = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
+            raise InvariantBroken(what, where="route")
 
 
 #: Called after each micro-batch.
 Report = Callable[[Progress], None]
+#: What is told between micro-batches.
+News = Running | Ports
+Tell = Callable[[News], None]

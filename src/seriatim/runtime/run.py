@@ -16,16 +16,32 @@ from seriatim.errors import SeriatimError
 from seriatim.pipeline.declaration import Pipeline
 from seriatim.runtime.checkpoint import Checkpoint, Identity
 from seriatim.runtime.failure import cause_of
-from seriatim.runtime.progress import Account, Ending, Progress, Report, RunSummary
+from seriatim.runtime.progress import (
+    Account,
+    Ending,
+    Ports,
+    Progress,
+    Report,
+    Routing,
+    Running,
+    RunSummary,
+    Spread,
+    Tell,
+    Waiting,
+)
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.tally import Standing, Tally
-from seriatim.spark.deliver import Sink, StreamingQuery, start
-from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, was_commanded
+from seriatim.spark.calls import calls_in, forget_calls
+from seriatim.spark.deliver import Folders, Sink, StreamingQuery, start
+from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
 from seriatim.spark.session import SPLITTING, is_running, open_session
 
 __all__ = ["run"]
 
 _LOOK_S = 0.1
+# How often ports that fail are looked after, and a batch that takes long is told of.
+_CARE_S = 0.5
+_TELL_S = 1.0
 
 
 def run(
@@ -34,6 +50,7 @@ def run(
     once: bool = False,
     finish: bool = False,
     progress: Report | None = None,
+    tell: Tell | None = None,
     conf: Mapping[str, str] | None = None,
     stop: Stop | None = None,
     verbose: bool = False,
@@ -45,6 +62,7 @@ def run(
         once: end when all that is there has been taken in.
         finish: after that let time run out, so that nothing waits any more that has a time-out; implies `once`.
         progress: called after each micro-batch that read or decided something, and when what is held changed.
+        tell: called between them: every second of a batch that takes longer, and when a port fails or works again.
         conf: Spark settings; they win over the pipeline's own.
         stop: another way to ask for the end.
         verbose: leave Spark's own messages on standard error instead of in the checkpoint.
@@ -61,7 +79,8 @@ def run(
     with stop.listening(), checkpoint.held() as lock:
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         tally = Tally(checkpoint.tally)
-        watch = _Watch(pipeline, tally, stop, progress, checkpoint.last_begun())
+        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
+        forget_calls(checkpoint.calls)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with _session(settings, checkpoint, lock, verbose=verbose) as session, stop.listening():
@@ -70,15 +89,19 @@ def run(
             if former is not None:
                 _finish_batch(start_query(former, trigger_s=None), watch)
             checkpoint.remember(pipeline)
-            query = start_query(pipeline, trigger_s=0.0 if once or finish else pipeline.trigger_s)
+            query, sink = start_query(pipeline, trigger_s=0.0 if once or finish else pipeline.trigger_s)
             try:
-                ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
+                ending: Ending = "once" if watch.follow(query, sink, ends=once or finish) else "stopped"
                 if finish and ending == "once":
                     let_time_run_out(checkpoint.control, identity.buckets)
-                    ending = "finished" if watch.follow(query, ends=True, commanded=True) else "stopped"
+                    ending = "finished" if watch.follow(query, sink, ends=True, commanded=True) else "stopped"
+                query.stop()
+                if ending != "stopped":
+                    watch.settle(sink)
             finally:
                 query.stop()
-        return watch.summary(ending)
+                sink.close(wait=not stop.at_once)
+        return watch.summary(ending, sink.waiting())
 
 
 def _chosen(defaults: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
@@ -113,23 +136,30 @@ def _start(
     pipeline: Pipeline,
     *,
     trigger_s: float | None,
-) -> StreamingQuery:
-    sink = Sink(pipeline, identity.id, pipeline.set_aside or checkpoint.set_aside, tally.add)
+) -> tuple[StreamingQuery, Sink]:
+    folders = Folders(
+        pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted, checkpoint.waiting
+    )
+    sink = Sink(session, pipeline, identity.id, folders, tally.add)
     try:
-        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control)
-        return start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s)
-    except SeriatimError:
-        raise
-    except Exception as error:  # py4j raises whatever the JVM did
-        raise cause_of(error) from error
+        checkpoint.calls.mkdir(exist_ok=True)
+        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calls=checkpoint.calls)
+        return start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s), sink
+    except BaseException as error:
+        sink.close()
+        if isinstance(error, SeriatimError) or not isinstance(error, Exception):
+            raise
+        raise cause_of(error) from error  # py4j raises whatever the JVM did
 
 
-def _finish_batch(query: StreamingQuery, watch: _Watch) -> None:
+def _finish_batch(started: tuple[StreamingQuery, Sink], watch: _Watch) -> None:
     """Finishes the one batch of a query that was begun under a former declaration."""
+    query, sink = started
     try:
-        watch.follow(query, ends=True)
+        watch.follow(query, sink, ends=True)
     finally:
         query.stop()
+        sink.close()
 
 
 class _Watch:
@@ -139,25 +169,39 @@ class _Watch:
     stood after just its batch. A batch that was cancelled has no event: the next run does it again.
     """
 
-    def __init__(self, pipeline: Pipeline, tally: Tally, stop: Stop, report: Report | None, last_begun: int) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        tally: Tally,
+        stop: Stop,
+        report: Report | None,
+        tell: Tell | None,
+    ) -> None:
         self._pipeline = pipeline
+        self._checkpoint = checkpoint
         self._tally = tally
         self._stop = stop
         self._report = report
+        self._tell = tell
         # A batch that was begun before and runs again doesn't look for new messages.
-        self._last_begun = last_begun
+        self._last_begun = checkpoint.last_begun()
         self._began = time.monotonic()
         self._batches = 0
         self._seen = ""
         self._arrived = {destination.queue.name: 0 for destination in pipeline.route}
         self._standing: Standing | None = None
-        self._told: tuple[Account, ...] = ()
+        self._received = self._routed = 0
+        self._told: tuple[tuple[Account, ...], Routing] = ((), Routing())
+        self._cared = self._timed = 0.0
+        self._failing: tuple[tuple[str, str], ...] = ()
 
-    def follow(self, query: StreamingQuery, *, ends: bool, commanded: bool = False) -> bool:
+    def follow(self, query: StreamingQuery, sink: Sink, *, ends: bool, commanded: bool = False) -> bool:
         """Until the query has nothing more to do: True; or until someone asked for its end: False.
 
         Args:
             query: the running query.
+            sink: what it feeds.
             ends: whether it ends when there is nothing more to do; else it goes on and waits.
             commanded: there is a command on its way; before it was taken in there is more to do.
 
@@ -170,7 +214,7 @@ class _Watch:
                 raise cause_of(failure) from failure
             for event in _events_after(query, self._seen):
                 self._seen = event["timestamp"]
-                self._note(event)
+                self._note(event, sink)
                 commanded = commanded and not was_commanded(event)
                 if ends and not commanded and event["batchId"] > self._last_begun and is_idle(event):
                     return True
@@ -180,25 +224,61 @@ class _Watch:
                 return True
             if self._stop.at_once or (self._stop.requested and not query.status["isTriggerActive"]):
                 return False
+            self._care(sink)
             self._stop.wait(_LOOK_S)
 
-    def _note(self, event: Mapping[str, Any]) -> None:
+    def settle(self, sink: Sink) -> None:
+        """Try once more to deliver what waits, and wait for the end of that, unless someone wants to stop."""
+        sink.carry(now=True)
+        while not sink.settled() and not self._stop.requested:
+            self._stop.wait(_LOOK_S)
+        self._tell_ports(sink)
+
+    def _care(self, sink: Sink) -> None:
+        """What has to be done between batches, and told."""
+        now = time.monotonic()
+        if now - self._cared >= _CARE_S:
+            self._cared = now
+            sink.carry()
+            self._tell_ports(sink)
+        hand = sink.in_hand()
+        if hand is not None and hand.seconds >= _TELL_S and now - self._timed >= _TELL_S and self._tell is not None:
+            self._timed = now
+            self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
+
+    def _tell_ports(self, sink: Sink) -> None:
+        waiting = tuple(one for one in sink.waiting() if one.reason)
+        failing = tuple((one.destination, one.reason) for one in waiting)
+        if failing != self._failing:
+            self._failing = failing
+            if self._tell is not None:
+                self._tell(Ports(waiting))
+
+    def _note(self, event: Mapping[str, Any], sink: Sink) -> None:
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
             return  # Spark looked for new messages and ran nothing
         self._standing = standing
         for name, rows in arrived_in(event, self._pipeline).items():
             self._arrived[name] += rows
-        accounts = self.accounts()
-        if accounts == self._told:
+        received, routed = received_in(event)
+        self._received, self._routed = self._received + received, self._routed + routed
+        accounts, routing = self.accounts(), self.routing()
+        if (accounts, routing) == self._told:
             return
-        self._told = accounts
+        self._told = accounts, routing
         self._batches += 1
         if self._report is not None:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
             rows = event["numInputRows"]
             rate = rows / seconds if seconds else 0.0
-            self._report(Progress(event["batchId"], seconds, rows, rate, accounts, standing.holes()))
+            tasks = [one for one in self._tally.tasks(event["batchId"]) if one]
+            spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
+            self._report(
+                Progress(
+                    event["batchId"], seconds, rows, rate, accounts, standing.holes(), routing, sink.waiting(), spread
+                )
+            )
 
     def accounts(self) -> tuple[Account, ...]:
         """Each destination since the run began."""
@@ -206,15 +286,27 @@ class _Watch:
         now = self._standing or before
         return tuple(_account(name, arrived, before, now) for name, arrived in self._arrived.items())
 
-    def summary(self, ending: Ending) -> RunSummary:
+    def routing(self) -> Routing:
+        """The router since the run began."""
+        before = self._tally.opening
+        now = self._standing or before
+        unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
+        return Routing(self._received, self._routed, unrouted, invalid)
+
+    def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The run as it ended.
+
+        Args:
+            ending: why.
+            waiting: the destinations that don't have everything.
 
         Raises:
             InvariantBroken: the law of conservation doesn't hold.
         """
         seconds = time.monotonic() - self._began
         holes = (self._standing or self._tally.opening).holes()
-        summary = RunSummary(self._pipeline.name, ending, seconds, self._batches, self.accounts(), holes)
+        accounts, routing = self.accounts(), self.routing()
+        summary = RunSummary(self._pipeline.name, ending, seconds, self._batches, accounts, holes, routing, waiting)
         summary.check()
         return summary
 

@@ -13,10 +13,10 @@ __all__ = ["SetAside", "read_set_aside"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that one destination did not release; `fields` is everything that was written of it."""
+    """A message that one destination did not release, or that has none; `fields` is everything written of it."""
 
     batch: int
-    destination: str
+    destination: str | None
     disposition: str
     reason: str
     message_id: str

@@ -80,24 +80,38 @@ class Tally:
         self.standing, self._before = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
+        self._opened = False
+        # Of the batches that nobody has asked for yet.
         self._counted: dict[int, Standing] = {}
+        self._tasks: dict[int, tuple[int, ...]] = {}
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; instead of itself if it was the last one counted."""
         replayed = delivered.batch <= self.standing.batch
         before = self._before if replayed else self.standing
-        if not self._counted:
-            self.opening = before
+        if not self._opened:
+            self.opening, self._opened = before, True
         after = before.after(delivered)
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports
         self._before, self.standing = before, after
         self._counted[delivered.batch] = after
+        self._tasks[delivered.batch] = delivered.tasks
         if changed or replayed:
             write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
 
     def after(self, batch: int) -> Standing | None:
-        """What stood after a batch that this object counted. A batch may be counted and then be cancelled."""
+        """What stood after a batch that this object counted; those before it are forgotten.
+
+        A batch may be counted and then be cancelled.
+        """
+        for old in [one for one in list(self._counted) if one < batch]:
+            del self._counted[old]
+            self._tasks.pop(old, None)
         return self._counted.get(batch)
+
+    def tasks(self, batch: int) -> tuple[int, ...]:
+        """How many messages each task had of a batch that this object counted."""
+        return self._tasks.get(batch, ())
 
 
 def _plain(standing: Standing) -> dict[str, object]:

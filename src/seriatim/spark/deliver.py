@@ -1,37 +1,44 @@
 """Delivering: one sink for all ports, one Spark job for each micro-batch.
 
-Owns which columns go where. The job that runs the frame also writes the files, so the frame is run once
-and needs no keeping in memory; `port.py` puts the files in place. Rows that were not released go to the
-set-aside port with disposition and reason.
+The job that runs the frame also writes the files, so the frame is run once and needs no keeping in memory; `port.py`
+puts the files in place. Rows that were not released go to the set-aside port with disposition and reason, rows that
+no destination wanted to the unrouted port.
 
-A delivered row is ``message_id, type, location, group, sequence, ordinal, late``, the promoted properties,
-and ``body``. In Parquet ``body`` is binary, in JSON and CSV it is text.
+*Ports are independent.* Where one fails, in a task or when its files are put in place, the job runs once more for that
+destination alone and writes into its outbox (`outgoing.py`); nobody else notices.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Deliver, Pipeline
-from seriatim.pipeline.queue import Queue
-from seriatim.spark.parts import ANSWER, Outlet, Parts, check_options, is_typed
+from seriatim.spark.layout import Layout
+from seriatim.spark.outbox import Outbox, folder_name
+from seriatim.spark.outgoing import Outgoing, Waiting
+from seriatim.spark.parts import ANSWER, Outlet, Parts
 from seriatim.spark.port import Port
-from seriatim.spark.receive import promoted
+from seriatim.spark.process import properties
+from seriatim.spark.targets import Folder, SparkSink, Target
+from seriatim.spark.writers import FORMATS, check_options
 
-__all__ = ["SET_ASIDE", "Delivered", "Sink", "StreamingQuery", "start"]
+__all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
 
 #: The name of the port for what was not released.
 SET_ASIDE = "set-aside"
+#: The name of the port for what no destination wanted.
+UNROUTED = "unrouted"
 
-_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,156 +47,219 @@ class Delivered:
 
     Args:
         batch: its id.
-        counts: how many messages by (destination, disposition).
+        counts: how many messages by (destination, disposition); the destination of a message that has none is "".
         reports: what the operator says of its state, a JSON text a bucket.
+        tasks: how many messages each writing task had.
     """
 
     batch: int
     counts: Mapping[tuple[str, str], int]
-    reports: tuple[str, ...]
+    reports: tuple[str, ...] = ()
+    tasks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """The micro-batch that is being delivered, and for how many seconds."""
+
+    batch: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a sink keeps what reaches no destination's port: not released, unrouted, and waiting for a port."""
+
+    set_aside: Path
+    unrouted: Path
+    waiting: Path
 
 
 class Sink:
-    """The sink of a pipeline's query; called with each micro-batch.
+    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark's.
 
     Args:
+        session: the session with which sinks of Spark's are written.
         pipeline: which destinations there are and where they are delivered.
         identity: what tells one checkpoint from another; ports belong to one.
-        set_aside: the folder for what was not released.
-        delivered: called in the driver when a batch is in place in all ports.
+        folders: those of the checkpoint.
+        delivered: called when a batch is in place in all ports, or waits for those that fail.
+        clock: seconds that only go up.
 
     Raises:
-        UsageError: a format or option that can't be delivered.
+        UsageError: an option that isn't known.
         CheckpointMismatch: a port belongs to another checkpoint.
-        EnvironmentProblem: a port can't be written.
+        EnvironmentProblem: the checkpoint can't be read.
     """
 
     def __init__(
-        self, pipeline: Pipeline, identity: str, set_aside: Path, delivered: Callable[[Delivered], None]
+        self,
+        session: SparkSession,
+        pipeline: Pipeline,
+        identity: str,
+        folders: Folders,
+        delivered: Callable[[Delivered], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._properties = tuple(promoted(pipeline.receive))
         self._queues = [destination.queue for destination in pipeline.route]
-        self._ports = [_port(destination.queue.name, destination.deliver) for destination in pipeline.route]
-        self._ports.append(Port(SET_ASIDE, set_aside.absolute(), "json"))
+        self._names = tuple(queue.name for queue in self._queues)
+        self._outgoing = _outgoing(session, pipeline, identity, folders, clock)
+        self._formats = [destination.deliver.format for destination in pipeline.route]
+        self._layout = Layout(self._queues, self._formats, tuple(properties(pipeline)))
         self._delivered = delivered
-        for port in self._ports:
-            check_options(port)
-        for port in self._ports:
-            port.claim(pipeline.name, identity)
+        self._clock = clock
+        self._last: int | None = None
+        self._began: tuple[int, float] | None = None
+        # What waits is carried beside the batches: a port that takes its time to fail holds nobody up.
+        self._carriers = ThreadPoolExecutor(_THREADS, "carrier")
+        self._carried: dict[str, Future[None]] = {}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(Outgoing.claim, self._outgoing))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Deliver a micro-batch; once more if it was delivered before."""
-        for port in self._ports:
-            port.begin()
-        outlets = tuple(
-            Outlet(port, _file_columns(queue, self._properties) if is_typed(port) else ())
-            for port, queue in zip(self._ports, [*self._queues, None], strict=True)
-        )
-        work = Parts(outlets)
-        answers = self._laid_out(frame).mapInArrow(work.__call__, ANSWER).collect()
-        for place, port in enumerate(self._ports):
-            port.publish(batch, [(row.text, row.name) for row in answers if row.kind == "part" and row.port == place])
-        self._delivered(_outcome(batch, answers))
+        """Deliver a micro-batch; once more if it was delivered before.
 
-    def _laid_out(self, frame: DataFrame) -> DataFrame:
-        """The frame as the workers write it: where to, the text of the row, and columns where a port takes them."""
-        port, line, group = F.lit(None).cast("int"), F.lit(None).cast("string"), F.lit(None).cast("string")
-        typed = F.lit(False)
-        for place, queue in enumerate(self._queues):
-            here = F.col("destination") == queue.name
-            released = here & (F.col("disposition") == "released")
-            aside = here & (F.col("disposition") != "released")
-            port = F.when(released, place).when(aside, len(self._queues)).otherwise(port)
-            line = F.when(aside, _set_aside_line(queue, self._properties)).otherwise(line)
-            if is_typed(self._ports[place]):
-                typed = typed | released
-                group = F.when(here, _group(queue)).otherwise(group)
-            else:
-                line = F.when(released, _line(queue, self._properties)).otherwise(line)
-        columns = [
-            port.alias("_port"),
-            F.col("destination").alias("_destination"),
-            F.col("disposition").alias("_disposition"),
-            F.when(F.col("disposition").isNull(), F.col("reason")).alias("_report"),
-            line.alias("_line"),
-        ]
-        if any(is_typed(one) for one in self._ports):
-            columns += [
-                F.col(name) for name in ("message_id", "type", "location", "ordinal", "late", *self._properties)
-            ]
-            # A body travels to a worker once: as a column, or in its line.
-            columns += [F.when(typed, F.col("body")).alias("body"), group.alias("_group")]
-            columns += [F.lit(None).cast("bigint").alias("_none")]
-        return frame.select(*columns)
+        Raises:
+            EnvironmentProblem: a port fails, and what is to wait for it can't be kept in the checkpoint either.
+        """
+        self._began = batch, self._clock()
+        try:
+            self._deliver(frame, batch)
+        finally:
+            self._began = None
+
+    def in_hand(self) -> InHand | None:
+        """The batch that is being delivered."""
+        began = self._began
+        return InHand(began[0], self._clock() - began[1]) if began is not None else None
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The destinations that don't have all that was released for them, and those whose ports fail."""
+        return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
+
+    def carry(self, *, now: bool = False) -> None:
+        """See that what waits is delivered, by threads of its own; returns at once.
+
+        Args:
+            now: also where the port failed so lately that it isn't time to try again.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        for name, done in list(self._carried.items()):
+            if done.done():
+                del self._carried[name]
+                done.result()
+        for one in self._outgoing:
+            if (one.is_due or (now and one.has_work)) and one.destination not in self._carried:
+                self._carried[one.destination] = self._carriers.submit(one.carry)
+
+    def settled(self) -> bool:
+        """Whether nothing is being carried.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        return all(done.done() and done.result() is None for done in list(self._carried.values()))
+
+    def close(self, *, wait: bool = True) -> None:
+        """Carry nothing more; what still waits is found again by the next sink.
+
+        Args:
+            wait: for the end of what is being carried.
+        """
+        for one in self._outgoing:
+            one.stop()
+        self._carriers.shutdown(wait=wait, cancel_futures=True)
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        again = self._last is None or batch <= self._last
+        self._last = None  # until it is done, nobody knows what lies in staging
+        everywhere = range(len(self._outgoing))
+        if again:
+            with ThreadPoolExecutor(_THREADS) as threads:
+                list(threads.map(Outgoing.begin, self._outgoing))
+        rows = self._layout.of(frame)
+        answers = self._write(rows, everywhere)
+        failed = self._put(batch, answers, everywhere if again else ())
+        if failed:
+            # What the others have they have; the rows of those that failed are written once more.
+            self._put(batch, self._write(rows, failed), failed)
+        self._delivered(_outcome(batch, answers))
+        self._last = batch
+
+    def _write(self, rows: DataFrame, places: Iterable[int]) -> list[Row]:
+        outlets = {place: self._outlet(place, rows.columns) for place in places}
+        return rows.mapInArrow(Parts(outlets, self._names).__call__, ANSWER).collect()
+
+    def _outlet(self, place: int, columns: Sequence[str]) -> Outlet:
+        port = self._outgoing[place].ready()
+        if place >= len(self._queues):
+            return Outlet(str(port.staging), port.format)
+        chosen = self._layout.columns(self._queues[place], self._formats[place], columns)
+        return Outlet(str(port.staging), port.format, port.options, chosen)
+
+    def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
+        """Put the files of a batch in place; the places of the ports that failed, in a task or now.
+
+        A batch that may be there already is put in place also where it has no files now: `places`.
+        """
+        failed, parts, rows = _by_port(answers)
+
+        def put(place: int) -> bool:
+            return self._outgoing[place].put(batch, parts[place], rows[place], failed.get(place))
+
+        listed = sorted({*places, *parts, *failed})
+        with ThreadPoolExecutor(_THREADS) as threads:
+            done = list(threads.map(put, listed))
+        return [place for place, ok in zip(listed, done, strict=True) if not ok]
+
+
+def _outgoing(
+    session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, clock: Callable[[], float]
+) -> list[Outgoing]:
+    """The ways of all destinations, and of what reaches none of them."""
+
+    def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
+        kept = Port(name, folders.waiting.absolute() / folder, kind, options)
+        return Outgoing(name, target, Outbox(kept, pipeline.name, identity), clock)
+
+    made = []
+    for destination in pipeline.route:
+        name, deliver = destination.queue.name, destination.deliver
+        options = dict(deliver.options)
+        if deliver.format in FORMATS:
+            target: Target = Folder(_port(name, deliver), pipeline.name, identity)
+            made.append(way(name, target, folder_name(name), deliver.format, options))
+        else:
+            target = SparkSink(session, deliver.format, deliver.path, options)
+            made.append(way(name, target, folder_name(name), "parquet", {}))
+    for name, root in ((SET_ASIDE, folders.set_aside), (UNROUTED, folders.unrouted)):
+        target = Folder(Port(name, root.absolute(), "json"), pipeline.name, identity)
+        made.append(way(name, target, f"+{name}", "json", {}))  # no destination's folder begins like that
+    return made
 
 
 def _port(name: str, deliver: Deliver) -> Port:
     if deliver.path is None:
         raise UsageError("the port names no path", where=f"destination {name}")
+    check_options(name, deliver.format, deliver.options)
     return Port(name, deliver.path.absolute(), deliver.format, dict(deliver.options))
 
 
-def _file_columns(queue: Queue | None, properties: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The columns of a delivered file, each with the column that it is taken from."""
-    sequence = (queue.sequence if queue is not None else None) or "_none"
-    own = [(name, name) for name in ("message_id", "type", "location")]
-    order = [("group", "_group"), ("sequence", sequence), ("ordinal", "ordinal"), ("late", "late")]
-    return (*own, *order, *((name, name) for name in properties), ("body", "body"))
-
-
-def _group(queue: Queue) -> Column:
-    """The key by which the queue ordered the message, as text."""
-    if queue.group is None:
-        return F.lit(None).cast("string")
-    key = F.col(queue.group).cast("string")
-    if queue.default_group is None:
-        return key
-    size = F.octet_length(key)
-    fit = (size > 0) & (size <= 1024) & ~F.contains(key, F.lit("\0"))
-    return F.when(fit, key).otherwise(queue.default_group)
-
-
-def _sequence(queue: Queue) -> Column:
-    return F.col(queue.sequence) if queue.sequence is not None else F.lit(None).cast("bigint")
-
-
-def _line(queue: Queue, properties: Sequence[str]) -> Column:
-    """A released row as JSON."""
-    return F.to_json(
-        F.struct(
-            "message_id",
-            "type",
-            "location",
-            _group(queue).alias("group"),
-            _sequence(queue).alias("sequence"),
-            "ordinal",
-            "late",
-            *properties,
-            F.col("body").cast("string").alias("body"),
-        ),
-        _JSON,
-    )
-
-
-def _set_aside_line(queue: Queue, properties: Sequence[str]) -> Column:
-    """A row that was not released as JSON. A body that is no text is in base64, so that nothing of it is lost."""
-    text = F.col("body").cast("string")
-    return F.to_json(
-        F.struct(
-            "destination",
-            "disposition",
-            "reason",
-            "message_id",
-            "type",
-            "location",
-            _group(queue).alias("group"),
-            _sequence(queue).alias("sequence"),
-            *properties,
-            F.when(F.is_valid_utf8(text), text).alias("body"),
-            F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
-        ),
-        _JSON,
-    )
+def _by_port(answers: Iterable[Row]) -> tuple[dict[int, str], dict[int, list[tuple[str, str]]], Counter[int]]:
+    """Why ports failed, the files of the others, and how many rows these have."""
+    failed: dict[int, str] = {}
+    parts: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    rows: Counter[int] = Counter()
+    for row in answers:
+        if row.kind == "failed":
+            failed[row.port] = row.text
+        elif row.kind == "part":
+            parts[row.port].append((row.text, row.name))
+            rows[row.port] += row.rows
+    return failed, parts, rows
 
 
 def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
@@ -197,7 +267,8 @@ def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
     for row in answers:
         if row.kind == "count":
             counts[row.destination, row.disposition] += row.rows
-    return Delivered(batch, dict(counts), tuple(row.text for row in answers if row.kind == "report"))
+    reports = tuple(row.text for row in answers if row.kind == "report")
+    return Delivered(batch, dict(counts), reports, tuple(row.rows for row in answers if row.kind == "task"))
 
 
 def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_s: float | None) -> StreamingQuery:

@@ -2,30 +2,37 @@
 
 A task gets rows in the order in which they leave, and keeps it. It answers with what it wrote and what it
 counted; the driver puts files in place only if a task answered, so a task that ran twice delivers once.
+
+A port that fails here fails alone: the task says why, leaves that port's rows out and writes those of the others.
+Ten thousand ports don't need ten thousand open files: rows wait in memory until there are many of them, a port with
+few rows is opened once at the end, and of the open ones the longest unused is finished when there are too many; what
+comes for it later goes into a next file (``part-00000_001.json``, which sorts behind ``part-00000.json``).
 """
 
 from __future__ import annotations
 
 import gzip
 import os
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 
-from seriatim.errors import UsageError
-from seriatim.spark.port import Port
+from seriatim.spark.writers import Writer, open_writer
 
-__all__ = ["ANSWER", "Outlet", "Parts", "check_options", "is_typed"]
+__all__ = ["ANSWER", "Outlet", "Parts"]
 
-#: What a task answers: files (`port`, `text` the staged and `name` the final name), counts and reports (`text`).
+#: What a task answers: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
+#: why), counts, reports (`text`), and how many messages the task had.
 ANSWER = "kind string, port int, name string, destination string, disposition string, text string, rows bigint"
 _ANSWER = pa.schema(
     [
@@ -39,146 +46,65 @@ _ANSWER = pa.schema(
     ]
 )
 
-_OPTIONS: Mapping[str, Mapping[str, tuple[str, ...] | None]] = {
-    "json": {"compression": ("none", "gzip")},
-    "csv": {"compression": ("none", "gzip"), "header": ("true", "false"), "sep": None, "delimiter": None},
-    "parquet": {"compression": ("none", "snappy", "gzip", "zstd", "lz4")},
-}
-_ROW_GROUP_BYTES = 64 * 2**20
-_ROW_GROUP_ROWS = 200_000
-
-
-def check_options(port: Port) -> None:
-    """See that a port can be written.
-
-    Raises:
-        UsageError: a format or option that isn't known.
-    """
-    where = f"destination {port.destination}"
-    known = _OPTIONS.get(port.format)
-    if known is None:
-        raise UsageError(f"the format {port.format!r} can't be delivered", where=where, remedy=", ".join(_OPTIONS))
-    for name, value in port.options.items():
-        if name not in known:
-            what = f"unknown option {name!r} of {port.format}"
-            raise UsageError(what, where=where, remedy=f"it takes {', '.join(known)}")
-        allowed = known[name]
-        if allowed is not None and value not in allowed:
-            raise UsageError(f"{name} is {' or '.join(allowed)}, not {value!r}", where=where)
-        if allowed is None and (len(value) != 1 or value in '\r\n"'):
-            raise UsageError(f"{name} is one character, not {value!r}", where=where)
-
-
-def is_typed(port: Port) -> bool:
-    """Whether the port takes columns; else it takes the text of each row."""
-    return port.format != "json"
+_MOST_HELD_BYTES = 64 * 2**20
+_MOST_OPEN = 64
+_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """What a port takes: (name in the file, column of the frame) of each column; for JSON none, it takes ``_line``."""
+    """What the workers know of a port.
 
-    port: Port
+    Args:
+        staging: the folder for files that are not complete.
+        format: json, csv or parquet.
+        options: the format's.
+        columns: (name in the file, column of the frame) of each column; for JSON none, it takes ``_line``.
+    """
+
+    staging: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[tuple[str, str], ...] = ()
 
+    def pick(self, rows: pa.Table) -> pa.Table:
+        """The columns of the port's file."""
+        if not self.columns:
+            return rows.select(["_line"])
+        names = [name for name, _ in self.columns]
+        return rows.select([column for _, column in self.columns]).rename_columns(names)
 
-class _Writer(Protocol):
-    def write(self, rows: pa.Table) -> None: ...
-    def close(self) -> None: ...
+    @property
+    def suffix(self) -> str:
+        """How its files' names end."""
+        return f".{self.format}{'.gz' if self.is_zipped else ''}"
 
-
-class _Lines:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def write(self, rows: pa.Table) -> None:
-        lines = rows.column("_line").cast(pa.binary()).to_pylist()
-        self._file.write(b"\n".join(lines) + b"\n")
-
-    def close(self) -> None:
-        pass
-
-
-class _Csv:
-    def __init__(self, file: Any, schema: pa.Schema, options: Mapping[str, str]) -> None:
-        chosen = pacsv.WriteOptions(
-            include_header=options.get("header", "true") == "true",
-            delimiter=options.get("sep", options.get("delimiter", ",")),
-        )
-        self._schema = pa.schema([(field.name, _csv_type(field.type)) for field in schema])
-        self._writer = pacsv.CSVWriter(file, self._schema, write_options=chosen)
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows.cast(self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
+    @property
+    def is_zipped(self) -> bool:
+        """Whether a whole file is compressed; Parquet compresses inside."""
+        return self.format != "parquet" and self.options.get("compression") == "gzip"
 
 
-def _csv_type(kind: pa.DataType) -> pa.DataType:
-    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind if plain or pa.types.is_timestamp(kind) else pa.string()
+class _File:
+    """One file that is being written."""
 
-
-class _Parquet:
-    def __init__(self, file: Any, schema: pa.Schema, options: Mapping[str, str]) -> None:
-        self._writer = pq.ParquetWriter(file, schema, compression=options.get("compression", "zstd"))
-        self._waiting: list[pa.Table] = []
+    def __init__(self, outlet: Outlet, staged: str, schema: pa.Schema) -> None:
+        self._path = Path(outlet.staging, staged)
+        Path(outlet.staging).mkdir(exist_ok=True)
+        self._plain = self._path.open("wb")
+        self._file: Any = gzip.GzipFile(fileobj=self._plain, mode="wb", mtime=0) if outlet.is_zipped else self._plain
+        try:
+            self._writer: Writer = open_writer(outlet.format, self._file, schema, outlet.options)
+        except BaseException:
+            self.give_up()
+            raise
 
     def write(self, rows: pa.Table) -> None:
-        self._waiting.append(rows)
-        waiting = sum(table.num_rows for table in self._waiting), sum(table.nbytes for table in self._waiting)
-        if waiting[0] >= _ROW_GROUP_ROWS or waiting[1] >= _ROW_GROUP_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting))
-            self._waiting.clear()
-
-    def close(self) -> None:
-        self._flush()
-        self._writer.close()
-
-
-class _Part:
-    """One file of one port."""
-
-    def __init__(self, outlet: Outlet, partition: int, attempt: int) -> None:
-        port = outlet.port
-        zipped = port.format != "parquet" and port.options.get("compression") == "gzip"
-        self.name = f"part-{partition:05d}.{port.format}{'.gz' if zipped else ''}"
-        self.staged = f"{self.name}.{attempt}"
-        self.rows = 0
-        self._outlet = outlet
-        port.staging.mkdir(exist_ok=True)
-        self._plain = Path(port.staging, self.staged).open("wb")  # noqa: SIM115 - closed by `close`
-        self._file: Any = gzip.GzipFile(fileobj=self._plain, mode="wb", mtime=0) if zipped else self._plain
-        self._writer: _Writer | None = None
-
-    def write(self, rows: pa.Table) -> None:
-        """Append rows."""
-        if self._outlet.columns:
-            names = [name for name, _ in self._outlet.columns]
-            rows = rows.select([column for _, column in self._outlet.columns]).rename_columns(names)
-        if self._writer is None:
-            self._writer = self._open(rows.schema)
         self._writer.write(rows)
-        self.rows += rows.num_rows
-
-    def _open(self, schema: pa.Schema) -> _Writer:
-        match self._outlet.port.format:
-            case "csv":
-                return _Csv(self._file, schema, self._outlet.port.options)
-            case "parquet":
-                return _Parquet(self._file, schema, self._outlet.port.options)
-            case _:
-                return _Lines(self._file)
 
     def close(self) -> None:
         """Finish the file, on disk."""
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
         if self._file is not self._plain:
             self._file.close()
         self._plain.flush()
@@ -186,46 +112,206 @@ class _Part:
         self._plain.close()
 
     def give_up(self) -> None:
-        """Let go of the file; it stays in staging, unlisted."""
-        self._plain.close()
+        """Let go of the file, and of the place that it takes; what is left of it in staging is not listed."""
+        with suppress(OSError):
+            self._path.unlink()
+        with suppress(OSError):
+            self._plain.close()
+
+
+class _Part:
+    """What one task writes for one port: files, one after another."""
+
+    def __init__(self, outlet: Outlet, partition: int, attempt: int) -> None:
+        self._outlet = outlet
+        self._partition = partition
+        # Attempts are numbered from 0 by each run, and one of a run that was killed may still be writing.
+        self._attempt = f"{attempt}-{uuid.uuid4().hex}"
+        self._waiting: list[pa.Table] = []
+        self._file: _File | None = None
+        #: (staged name, name) of each file that is complete or open.
+        self.files: list[tuple[str, str]] = []
+        self.rows = 0
+        #: Why it failed; None: it didn't.
+        self.failure: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has an open file."""
+        return self._file is not None
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows; they wait for `flush` or `finish`."""
+        if self.failure is None:
+            self._waiting.append(self._outlet.pick(rows))
+            self.rows += rows.num_rows
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if not self._waiting or self.failure is not None:
+            return
+        rows = pa.concat_tables(self._waiting)
+        self._waiting.clear()
+        try:
+            if self._file is None:
+                self._file = self._next(rows.schema)
+            self._file.write(rows)
+        except OSError as error:
+            self._fail(error)
+
+    def finish(self) -> None:
+        """Write what waits, and finish the file."""
+        self.flush()
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+        except OSError as error:
+            self._fail(error)
+        self._file = None
+
+    def give_up(self) -> None:
+        """Let go of everything."""
+        self._waiting.clear()
+        if self._file is not None:
+            self._file.give_up()
+            self._file = None
+
+    def _next(self, schema: pa.Schema) -> _File:
+        number = f"_{len(self.files):03d}" if self.files else ""
+        name = f"part-{self._partition:05d}{number}{self._outlet.suffix}"
+        staged = f"{name}.{self._attempt}"
+        file = _File(self._outlet, staged, schema)
+        self.files.append((staged, name))
+        return file
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = f"{error.filename or self._outlet.staging}: {error.strerror or error}"
+        self.give_up()
+
+
+class _Desk:
+    """All parts of one task."""
+
+    def __init__(self, outlets: Mapping[int, Outlet], partition: int, attempt: int) -> None:
+        self._outlets = outlets
+        self._partition = partition
+        self._attempt = attempt
+        self._held_bytes = 0
+        self.parts: dict[int, _Part] = {}
+
+    def take(self, table: pa.Table, ports: pa.ChunkedArray) -> None:
+        """Take rows with their ports."""
+        for port, rows in _by_port(table, ports):
+            if port not in self._outlets:
+                continue
+            part = self.parts.pop(port, None) or _Part(self._outlets[port], self._partition, self._attempt)
+            self.parts[port] = part  # the last one used is the last one
+            part.add(rows)
+        self._held_bytes += table.nbytes
+        if self._held_bytes > _MOST_HELD_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        opened = sum(part.is_open for part in self.parts.values())
+        oldest = [part for part in self.parts.values() if part.is_open]
+        for part in self.parts.values():
+            was_open = part.is_open
+            part.flush()
+            opened += part.is_open and not was_open
+            if opened > _MOST_OPEN:
+                unused = next((one for one in oldest if one.is_open and one is not part), part)
+                unused.finish()
+                opened -= 1
+        self._held_bytes = 0
+
+    def finish(self) -> None:
+        """Finish all files; several at a time, since the disk is what they wait for."""
+        if len(self.parts) <= 2:
+            for part in self.parts.values():
+                part.finish()
+            return
+        with ThreadPoolExecutor(min(_THREADS, len(self.parts))) as threads:
+            list(threads.map(_Part.finish, self.parts.values()))
+
+    def give_up(self) -> None:
+        """Let go of everything."""
+        for part in self.parts.values():
+            part.give_up()
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Writes a task's rows; ``_port`` says for which of the outlets each is, null for none."""
+    """Writes a task's rows.
 
-    outlets: tuple[Outlet, ...]
+    Args:
+        outlets: the ports that are written now, by place: that of a destination among `destinations`, then
+            the one for what is set aside, then the one for what is unrouted. Rows of others are only counted.
+        destinations: their names.
+    """
+
+    outlets: Mapping[int, Outlet]
+    destinations: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """From the columns of `deliver` to `ANSWER`."""
+        """From the columns of `layout.py` to `ANSWER`."""
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("parts are written in a Spark task")
+        known = pa.array(self.destinations, pa.string())
         counts: Counter[tuple[str, str]] = Counter()
         reports: list[str] = []
-        parts: dict[int, _Part] = {}
+        desk = _Desk(self.outlets, context.partitionId(), context.taskAttemptId())
         try:
             for batch in batches:
                 table = pa.Table.from_batches([batch])
                 _count(table, counts, reports)
-                for port in pc.unique(table.column("_port").drop_null()).to_pylist():
-                    if port not in parts:
-                        parts[port] = _Part(self.outlets[port], context.partitionId(), context.taskAttemptId())
-                    parts[port].write(table.filter(pc.equal(table.column("_port"), port)))
-            for part in parts.values():
-                part.close()
+                desk.take(table, _ports(table, known))
+            desk.finish()
         except BaseException:
-            for part in parts.values():
-                part.give_up()
+            desk.give_up()
             raise
-        yield _answer(parts, counts, reports)
+        yield _answer(desk.parts, counts, reports)
+
+
+def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
+    """The place of each row's port; null for a row that isn't written."""
+    disposition = table.column("_disposition")
+    place = pc.index_in(table.column("_destination"), destinations)
+    aside = pa.scalar(len(destinations), pa.int32())
+    place = pc.if_else(pc.equal(disposition, "released"), place, aside)
+    place = pc.if_else(pc.equal(disposition, "unrouted"), pa.scalar(len(destinations) + 1, pa.int32()), place)
+    if "_output" in table.column_names:  # 0: consumed on the way, its place in the order is all that it takes
+        place = pc.if_else(pc.equal(pc.fill_null(table.column("_output"), 1), 0), pa.scalar(None, pa.int32()), place)
+    return place
+
+
+def _by_port(table: pa.Table, ports: pa.ChunkedArray) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each port, in their order."""
+    places = pc.fill_null(ports, -1).to_numpy()
+    if not len(places):
+        return
+    if places[0] >= 0 and (places == places[0]).all():
+        yield int(places[0]), table
+        return
+    order = np.argsort(places, kind="stable")
+    order = order[np.searchsorted(places[order], 0) :]
+    if not len(order):
+        return
+    sorted_rows, sorted_places = table.take(pa.array(order)), places[order]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_places)) + 1))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(sorted_places[start]), sorted_rows.slice(start, end - start)
 
 
 def _count(table: pa.Table, counts: Counter[tuple[str, str]], reports: list[str]) -> None:
-    grouped = table.group_by(["_destination", "_disposition"]).aggregate([([], "count_all")])
+    decided = table.select([name for name in ("_destination", "_disposition", "_output") if name in table.column_names])
+    if "_output" in table.column_names:
+        decided = decided.filter(pc.less_equal(pc.fill_null(table.column("_output"), 1), 1))
+    grouped = decided.group_by(["_destination", "_disposition"]).aggregate([([], "count_all")])
     for row in grouped.to_pylist():
         if row["_disposition"] is not None:
-            counts[row["_destination"], row["_disposition"]] += row["count_all"]
+            counts[row["_destination"] or "", row["_disposition"]] += row["count_all"]
     silent = table.filter(pc.is_null(table.column("_disposition")))
     reports.extend(silent.column("_report").to_pylist())
 
@@ -233,10 +319,13 @@ def _count(table: pa.Table, counts: Counter[tuple[str, str]], reports: list[str]
 def _answer(
     parts: Mapping[int, _Part], counts: Mapping[tuple[str, str], int], reports: Iterable[str]
 ) -> pa.RecordBatch:
-    rows: list[dict[str, Any]] = [
-        {"kind": "part", "port": port, "name": part.name, "text": part.staged, "rows": part.rows}
-        for port, part in parts.items()
-    ]
+    rows: list[dict[str, Any]] = [{"kind": "task", "rows": sum(counts.values())}]
+    for port, part in parts.items():
+        if part.failure is not None:
+            rows.append({"kind": "failed", "port": port, "text": part.failure})
+            continue
+        rows += [{"kind": "part", "port": port, "name": name, "text": staged, "rows": 0} for staged, name in part.files]
+        rows[-1]["rows"] = part.rows
     rows += [
         {"kind": "count", "destination": destination, "disposition": disposition, "rows": count}
         for (destination, disposition), count in counts.items()

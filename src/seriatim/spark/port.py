@@ -17,7 +17,8 @@ killed after it left a batch that Spark runs again, because it was not committed
 replaced: the old folder is renamed away, the new one into place, the old one removed. Killed between those
 two renames, the batch is missing until the replay, never there twice.
 
-Owns the folder and its steps; the files are written by `parts.py`, in the workers.
+Owns the folder and its steps; the files are written by `parts.py`, in the workers. What waits for a port that can't
+be written (`outbox.py`) lies in a folder of the same kind.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +37,9 @@ __all__ = ["Port", "sync_folder", "write_synced"]
 
 _MANIFEST = ".seriatim"
 _STAGING = ".staging"
+_REMOVED = ".removed-"
 _LAYOUT = 1
+_COPY_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,45 @@ class Port:
             )
         return found
 
+    def is_signed(self) -> bool:
+        """Whether the folder says whose it is."""
+        return (self.root / _MANIFEST).exists()
+
+    def batches(self) -> list[int]:
+        """The ids of the batches that are in place, ascending."""
+        found = [path.name.removeprefix("batch=") for path in self.root.glob("batch=*")]
+        return sorted(int(name) for name in found if name.isdecimal())
+
+    def disk(self) -> int:
+        """The number of the file system that the folder is on, or would be."""
+        for folder in (self.root, *self.root.parents):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return folder.stat().st_dev
+        raise FileNotFoundError(self.root)
+
     def begin(self) -> None:
         """Remove what a batch that didn't end left behind."""
         shutil.rmtree(self.staging, ignore_errors=True)
+
+    def take(self, batch: int, folder: Path) -> None:
+        """Put a copy of a finished batch in place.
+
+        Args:
+            batch: its id.
+            folder: its files; those whose names begin with a dot stay there.
+
+        Raises:
+            OSError: the port can't be written.
+        """
+        self.begin()
+        self.staging.mkdir()
+        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        for name in names:
+            with (folder / name).open("rb") as source, (self.staging / name).open("wb") as copy:
+                shutil.copyfileobj(source, copy, _COPY_BYTES)
+                copy.flush()
+                os.fsync(copy.fileno())
+        self.publish(batch, [(name, name) for name in names])
 
     def publish(self, batch: int, parts: Iterable[tuple[str, str]]) -> None:
         """Put a batch in place, in place of itself if it was there.
@@ -134,7 +174,12 @@ class Port:
             batch: its id.
             parts: (name under `staging`, name in the folder) of each file of the batch; others under
                 `staging` are of tasks that failed.
+
+        Raises:
+            OSError: the port can't be written, or is no longer the folder that was claimed.
         """
+        # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
+        (self.root / _MANIFEST).stat()
         complete, replaced = self.staging / "complete", self.staging / "replaced"
         listed = list(parts)
         if listed:
@@ -151,6 +196,19 @@ class Port:
         if listed or replaced.exists():
             sync_folder(self.root)
         shutil.rmtree(self.staging, ignore_errors=True)
+
+    def remove(self, batch: int) -> None:
+        """Take a batch away, in one step: half of one is never there. May be done while another is being written."""
+        removed = self.root / f"{_REMOVED}{batch:010d}"
+        self.folder(batch).rename(removed)
+        sync_folder(self.root)
+        shutil.rmtree(removed, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what a killed process left behind of batches that it wrote or removed."""
+        self.begin()
+        for removed in self.root.glob(f"{_REMOVED}*"):
+            shutil.rmtree(removed, ignore_errors=True)
 
 
 def write_synced(path: Path, content: bytes) -> None:

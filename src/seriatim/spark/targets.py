@@ -1,0 +1,136 @@
+"""Where a destination's finished batches are taken: a folder of files, or any sink that Spark can write.
+
+A folder takes a batch exactly once. What Spark's writers do with a batch that is written twice is their business, so
+they are labelled *at least once*: a kill after the write and before the batch is forgotten writes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.spark.port import Port
+
+__all__ = ["Folder", "SparkSink", "Target", "reason_of"]
+
+_MOST = 300
+
+
+class Target(Protocol):
+    """What takes finished batches."""
+
+    def claim(self) -> None:
+        """See that it can be written and is ours.
+
+        Raises:
+            CheckpointMismatch: it belongs to another pipeline.
+            EnvironmentProblem: it can't be written.
+        """
+
+    def take(self, batch: int, folder: Path) -> None:
+        """Take a batch whose files are in a folder. Raises whatever goes wrong."""
+
+
+class Folder:
+    """A port of files.
+
+    Args:
+        port: the folder.
+        pipeline: the pipeline's name.
+        identity: the checkpoint's.
+    """
+
+    def __init__(self, port: Port, pipeline: str, identity: str) -> None:
+        self.port = port
+        self._pipeline = pipeline
+        self._identity = identity
+        self._disk: int | None = None
+
+    def claim(self) -> None:
+        """See `Target`.
+
+        A disk that isn't mounted any more leaves an empty folder behind on the disk below it. So within a run a port
+        is made anew only on the disk where it was.
+        """
+        try:
+            moved = self._disk is not None and not self.port.is_signed() and self.port.disk() != self._disk
+        except OSError as error:
+            raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.port.root)) from error
+        if moved:
+            raise EnvironmentProblem(
+                "the folder is gone, and another disk is in its place",
+                where=str(self.port.root),
+                remedy="mount the disk again; or start the run anew to deliver there",
+            )
+        self.port.claim(self._pipeline, self._identity)
+        self._disk = self.port.disk()
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`."""
+        self.claim()
+        self.port.take(batch, folder)
+
+
+class SparkSink:
+    """A sink of Spark's.
+
+    Args:
+        session: the session that writes.
+        format: the name of the data source.
+        path: where, for formats that have one.
+        options: the writer's.
+    """
+
+    def __init__(self, session: SparkSession, format: str, path: Path | None, options: Mapping[str, str]) -> None:  # noqa: A002 - the word of the file
+        self._session = session
+        self._format = format
+        self._path = path
+        self._options = dict(options)
+
+    def claim(self) -> None:
+        """See `Target`. Only a write tells whether Spark can."""
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`. The rows of one task of ours are one task of the writer, in their order."""
+        tasks = [reduce(DataFrame.unionAll, map(self._read, files)).coalesce(1) for files in _by_task(folder)]
+        writer = reduce(DataFrame.unionAll, tasks).write.format(self._format).options(**self._options).mode("append")
+        writer.save(str(self._path.absolute()) if self._path is not None else None)
+
+    def _read(self, file: Path) -> DataFrame:
+        schema = from_arrow_schema(pq.read_schema(file))
+        return self._session.read.schema(schema).parquet(str(file))
+
+
+def _by_task(folder: Path) -> Iterator[list[Path]]:
+    """The files of each task, in order."""
+    files = sorted(folder.glob("part-*"))
+    return (list(some) for _, some in groupby(files, key=lambda file: file.name[: len("part-00000")]))
+
+
+def reason_of(error: Exception) -> str:
+    """Why a port failed, in a line.
+
+    Args:
+        error: what was raised: by the system, by us, or by Spark.
+    """
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, SeriatimError):
+        return str(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [
+        line.removeprefix(": ") for line in lines if not line.startswith(("An error occurred while calling", "at "))
+    ]
+    first = next(iter(told or lines), type(error).__name__)
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    text = first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
