@@ -36,12 +36,12 @@ class Truth:
         return [message for found in self.arrived.values() for message, _ in found if message not in firsts]
 
 
-def write_feed(folder: Path, seed: int) -> Truth:
+def write_feed(folder: Path, seed: int, groups: int = GROUPS) -> Truth:
     """Write a feed as JSON lines in many files: scrambled, repeated, with holes that heal and rows that are broken."""
     chance = random.Random(seed)
     rows = []
     for number in range(1, NUMBERS + 1):
-        for group in range(GROUPS):
+        for group in range(groups):
             place = number + chance.uniform(0, 3)
             if chance.random() < 0.01:
                 place += chance.uniform(0, NUMBERS / 2)  # a hole, for half of the feed at most

@@ -1,4 +1,4 @@
-"""``seriatim run`` as a process group of its own, to be killed."""
+"""``seriatim run`` as a process group of its own, to be killed, and what /proc says of processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 from tests.command import command, environment
 
 DEADLINE_S = 240.0
-_LOOK_S = 0.002
-_FREEZE_S = 2.0
+LOOK_S = 0.002
+FREEZE_S = 2.0
 
 
 class Run:
     """A running ``seriatim run``: the driver and Spark in one process group, the workers in the same session."""
 
     def __init__(self, process: subprocess.Popen[bytes], told: Path) -> None:
-        self._process = process
+        self.process = process
         self._told = told
 
     def progress(self) -> list[dict[str, object]]:
@@ -38,54 +38,42 @@ class Run:
         stopped, the parent can't be.
         """
         while True:
-            self._until(lambda: moment(self))
-            os.killpg(self._process.pid, signal.SIGSTOP)
+            until(lambda: moment(self), self.process)
+            os.killpg(self.process.pid, signal.SIGSTOP)
             if self._freezes() and moment(self):
                 break
-            os.killpg(self._process.pid, signal.SIGCONT)
-        os.killpg(self._process.pid, signal.SIGKILL)
-        assert self._process.wait(DEADLINE_S) == -signal.SIGKILL
+            os.killpg(self.process.pid, signal.SIGCONT)
+        os.killpg(self.process.pid, signal.SIGKILL)
+        assert self.process.wait(DEADLINE_S) == -signal.SIGKILL
         for one in self.alive():  # workers end when Spark is gone
-            _wait_for_end(one)
+            wait_for_end(one)
 
     def wait(self) -> int:
         """The exit code, when it has ended by itself."""
-        return self._process.wait(DEADLINE_S)
+        return self.process.wait(DEADLINE_S)
 
     def alive(self) -> dict[int, str]:
         """The processes of its session that are not gone, and their names."""
-        return {
-            one: name for one, (name, state, session) in _processes() if session == self._process.pid and state != "Z"
-        }
+        return in_session(self.process.pid)
 
     def _freezes(self) -> bool:
-        until = time.monotonic() + _FREEZE_S
+        until = time.monotonic() + FREEZE_S
         while time.monotonic() < until:
             if self._is_frozen():
                 return True
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LOOK_S)
+                self.process.wait(LOOK_S)
         return False
 
     def _is_frozen(self) -> bool:
-        group = [one for one in self.alive() if _group(one) == self._process.pid]
-        return all(state == "T" for one in group for state in _states(one))
-
-    def _until(self, condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < until, "the moment didn't come"
-            try:
-                code = self._process.wait(_LOOK_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"it ended before the moment came, with {code}")
+        group = [one for one in self.alive() if _group(one) == self.process.pid]
+        return all(map(is_stopped, group))
 
 
 @contextmanager
-def running(file: Path, told: Path) -> Iterator[Run]:
+def running(file: Path, told: Path, *options: str) -> Iterator[Run]:
     """Start the command on a pipeline file; its JSON lines go to `told`, its errors beside it."""
-    words = command("run", file, "--once", "--json")
+    words = command("run", file, "--once", "--json", *options)
     with told.open("wb") as out, told.with_suffix(".err").open("wb") as errors:
         process = subprocess.Popen(
             words, stdout=out, stderr=errors, cwd=file.parent, env=environment(), start_new_session=True
@@ -100,8 +88,30 @@ def running(file: Path, told: Path) -> Iterator[Run]:
         process.wait(DEADLINE_S)
 
 
-def _processes() -> Iterator[tuple[int, tuple[str, str, int]]]:
-    """(process id, (name, state, session)) of all."""
+def until(condition: Callable[[], bool], process: subprocess.Popen[bytes], look_s: float = LOOK_S) -> None:
+    """Wait for a condition that comes about while a process runs."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, "the moment didn't come"
+        try:
+            code = process.wait(look_s)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(f"it ended before the moment came, with {code}")
+
+
+def in_session(leader: int) -> dict[int, str]:
+    """The processes of a session that are not gone, and their names."""
+    return {one: name for one, (name, state, _, session) in _processes() if session == leader and state != "Z"}
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started and that are not gone."""
+    return [one for one, (_, state, parent, _) in _processes() if parent == process and state != "Z"]
+
+
+def _processes() -> Iterator[tuple[int, tuple[str, str, int, int]]]:
+    """(process id, (name, state, parent, session)) of all."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
@@ -109,10 +119,11 @@ def _processes() -> Iterator[tuple[int, tuple[str, str, int]]]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
-            yield int(folder.name), (name, rest[0], int(rest[3]))
+            yield int(folder.name), (name, rest[0], int(rest[1]), int(rest[3]))
 
 
-def _wait_for_end(process: int) -> None:
+def wait_for_end(process: int) -> None:
+    """Wait until a process that may not be ours is gone."""
     try:
         handle = os.pidfd_open(process)
     except ProcessLookupError:
@@ -129,6 +140,11 @@ def _group(process: int) -> int | None:
         return os.getpgid(process)
     except ProcessLookupError:
         return None
+
+
+def is_stopped(process: int) -> bool:
+    """Whether no thread of a process runs, or will before it is told to."""
+    return all(state in {"T", "Z"} for state in _states(process))
 
 
 def _states(process: int) -> Iterator[str]:

@@ -31,7 +31,7 @@ from seriatim.spark.packets import contiguous, slices
 __all__ = ["Bucket", "Plan"]
 
 # Columns that travel with a message through the operator where they are needed; those of arrival are numbered.
-QUEUE, KEY, SEQUENCE, PROBLEM = "__sq_queue", "__sq_key", "__sq_sequence", "__sq_problem"
+KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE, INVALID, ARRIVAL = "__sq_time", "__sq_size", "__sq_tie", "__sq_invalid", "__sq_arrival"
 
 
@@ -39,10 +39,13 @@ TIME, SIZE, TIE, INVALID, ARRIVAL = "__sq_time", "__sq_size", "__sq_tie", "__sq_
 class Plan:
     """What the operator does; it travels to the workers.
 
-    `user` are the names of the user's columns, `arrivals` how many columns settle ties (0: a hash of the row).
+    `destination` is the column that names a row's queue, where there are several; a row that names none goes to
+    the first, which sets it aside. `user` are the names of the user's columns, `arrivals` how many columns
+    settle ties (0: a hash of the row).
     """
 
     queues: tuple[Queue, ...]
+    destination: str | None
     user: tuple[str, ...]
     clock: Literal["processing", "event"]
     arrivals: int
@@ -81,8 +84,9 @@ class Bucket:
         """
         if self._plan.clock == "processing":
             self._index.now = now = max(now, self._index.now)
+        rows = self._rows_by_queue()
         for number, queue in enumerate(self._plan.queues):
-            self._queue(number, queue, now, finish=finish)
+            self._queue(queue, rows.get(number, empty_ints()), now, finish=finish)
         if final:
             self._show_held()
         else:
@@ -112,8 +116,7 @@ class Bucket:
 
     # ---- one queue
 
-    def _queue(self, number: int, queue: Queue, now: int, *, finish: bool) -> None:
-        rows = self._rows_of(number)
+    def _queue(self, queue: Queue, rows: Ints, now: int, *, finish: bool) -> None:
         if isinstance(queue.policy, Unordered):
             _, rows = self._problems(rows, queue)
             self._emit(rows, Disposition.RELEASED, _words(empty_ints(len(rows))))
@@ -130,10 +133,17 @@ class Bucket:
         self._index.queues[queue.name] = QueueState(all_keys, state)
         self._decide(decided)
 
-    def _rows_of(self, number: int) -> Ints:
-        if len(self._plan.queues) == 1:
-            return np.arange(self._arrived.num_rows)
-        return np.flatnonzero(self._numbers(QUEUE) == number)
+    def _rows_by_queue(self) -> dict[int, Ints]:
+        """The rows that arrived for each queue, by its number."""
+        rows = self._arrived.num_rows
+        if self._plan.destination is None or len(self._plan.queues) == 1 or not rows:
+            return {0: np.arange(rows)}
+        names = pa.array([queue.name for queue in self._plan.queues])
+        found = pc.index_in(self._arrived.column(self._plan.destination), value_set=names)
+        number = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+        order = order_by_group(number)
+        present, starts = np.unique(number[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
 
     def _numbers(self, column: str) -> Ints:
         """One of our columns; a null, or a column that isn't needed, is 0."""
@@ -178,8 +188,7 @@ class Bucket:
         column = self._arrived.column(KEY)
         whole = len(rows) == self._arrived.num_rows
         keys = (column if whole else column.take(pa.array(rows))).combine_chunks().dictionary_encode("encode")
-        words = keys.dictionary
-        codes = keys.indices.to_numpy()
+        words, codes = _in_order(keys)
         faults = _key_faults(words)
         if faults.any():
             reason = np.where(faults[codes] > 0, faults[codes], reason)
@@ -189,7 +198,7 @@ class Bucket:
             rows, codes = rows[~bad], codes[~bad]
             used, codes = np.unique(codes, return_inverse=True)
             words = words.take(pa.array(used))
-        return rows, codes.astype(np.int64), words
+        return rows, codes, words
 
     def _arrivals(self, policy: Policy, rows: Ints, group: Ints, now: int) -> tuple[Ints, Arrivals]:
         """The rows as arrivals: sorted by group, in order of arrival, with refs in that order."""
@@ -380,6 +389,18 @@ _REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.st
 def _words(reason: Ints) -> pa.Array:
     """The reasons as people read them; null where there is none."""
     return _REASONS.take(pa.array(reason))
+
+
+def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
+    """The distinct keys in order, and for each message the number of its own.
+
+    A shuffle brings messages in any order. A call that runs again, elsewhere too, must come to the same state to the
+    byte: a snapshot of the one attempt may be continued with the changes of the other.
+    """
+    order = pc.sort_indices(keys.dictionary).to_numpy()
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return keys.dictionary.take(pa.array(order)), number[keys.indices.to_numpy()]
 
 
 def _key_faults(words: pa.BinaryArray) -> Ints:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.state import Groups, Held, Ranges, State
 from seriatim.kernel.time import NEVER
+from seriatim.spark.manifest import check_header
 
 __all__ = ["LAYOUT", "Index", "QueueState"]
 
@@ -87,16 +87,7 @@ class Index:
         """
         reader = pa.ipc.open_stream(value)
         header = json.loads(reader.schema.metadata[b"seriatim"])
-        if header["layout"] != LAYOUT:
-            raise CheckpointMismatch(
-                f"the state has layout {header['layout']}, this version of seriatim reads {LAYOUT}",
-                remedy="run the version that wrote it, or start with a new checkpoint",
-            )
-        if header["fingerprint"] != fingerprint:
-            raise CheckpointMismatch(
-                f"the state was written with {header['fingerprint']}, now it is {fingerprint}",
-                remedy="go back to the former declaration, or start with a new checkpoint",
-            )
+        check_header(header, LAYOUT, fingerprint)
         index = cls(
             fingerprint,
             now=header["now"],

@@ -8,12 +8,13 @@ queries that are started without a manifest.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.queue import Queue
 
-__all__ = ["fingerprint", "identity"]
+__all__ = ["check_header", "fingerprint", "identity"]
 
 
 def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
@@ -28,3 +29,21 @@ def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any
 def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
     """The identity as one short text that people can compare."""
     return json.dumps(identity(queues, buckets, clock), sort_keys=True)
+
+
+def check_header(header: Mapping[str, Any], layout: int, fingerprint: str) -> None:
+    """Compares the header of a state that is read with who reads it.
+
+    Raises:
+        CheckpointMismatch: another layout wrote it, or another operator.
+    """
+    if header["layout"] != layout:
+        raise CheckpointMismatch(
+            f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
+            remedy="run the version that wrote it, or start with a new checkpoint",
+        )
+    if header["fingerprint"] != fingerprint:
+        raise CheckpointMismatch(
+            f"the state was written with {header['fingerprint']}, now it is {fingerprint}",
+            remedy="go back to the former declaration, or start with a new checkpoint",
+        )

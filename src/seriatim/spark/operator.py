@@ -65,7 +65,7 @@ class Resequencer(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """What arrived, and then what is due: a micro-batch is an offer followed by an advance."""
-        packets = [bytes(packet) for frame in rows for packet in frame["packet"]]
+        packets = [bytes(packet) for frame in rows for packet in frame["packet"] if len(packet)]
         finish = FINISH in packets
         tables = [from_bytes(packet) for packet in packets if packet != FINISH]
         yield from self._call(key, tables, timerValues, finish=finish)
@@ -132,8 +132,9 @@ class Resequencer(StatefulProcessor):
 
 def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
     """Puts groups with their first numbers into an index that doesn't have them yet."""
-    for number, queue in enumerate(plan.queues):
-        mine = rows.filter(pc.equal(rows.column(START_QUEUE), number))
+    for queue in plan.queues:
+        name = "" if plan.destination is None else queue.name
+        mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
         if mine.num_rows:
             first = mine.column(START_NEXT).to_numpy().astype(np.int64)
             keys = mine.column(START_KEY).combine_chunks().cast(pa.binary())

@@ -5,14 +5,12 @@ Owns the plan of the query: rows → packets by bucket → the stateful operator
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.policy import Fifo, Policy, Standard
@@ -21,15 +19,16 @@ from seriatim.pipeline.declaration import MOST_BUCKETS
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.bucket import Plan
 from seriatim.spark.buckets import DEFAULT_BUCKETS, bucket_ids
-from seriatim.spark.columns import check_columns, microseconds, prepared
+from seriatim.spark.columns import check_columns, microseconds
 from seriatim.spark.manifest import fingerprint
 from seriatim.spark.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
-from seriatim.spark.packets import PACKET_SCHEMA, pack_by, unpack, unpack_reports
+from seriatim.spark.packets import PACKET_SCHEMA, pack_by, unpack, unpack_reports, with_witness
+from seriatim.spark.prepare import prepared
+from seriatim.spark.stateful import arrow_schema, make_ready
 
 __all__ = ["resequence"]
 
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def resequence(
@@ -106,6 +105,7 @@ def resequence(
     frame, ties = prepared(df, chosen, None if queues is None else destination, order, time, invalid, buckets, _BUCKET)
     plan = Plan(
         queues=tuple(chosen),
+        destination=None if queues is None else destination,
         user=tuple(df.columns),
         clock=clock,
         arrivals=ties,
@@ -114,19 +114,12 @@ def resequence(
         fingerprint=fingerprint(chosen, buckets, clock),
     )
     shown = _output_schema(df.schema, output)
-    _use_this_python(df)
+    make_ready(df)
     if df.isStreaming:
         return _streaming(df, frame, plan, shown, start_from, buckets, control, queues is not None)
     if time is not None:
         frame = frame.withColumn(_UNTIL, _end_of(df, time, watermark))
     return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
-
-
-def _use_this_python(df: DataFrame) -> None:
-    """Makes the workers of a local session run this Python, also where Spark started before we were imported."""
-    context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
-    if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
-        context.pythonExec = sys.executable
 
 
 def _queues(
@@ -214,17 +207,14 @@ def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, s
     for column in ["group", "next", *(["destination"] if several else [])]:
         if column not in start.columns:
             raise ColumnError("start_from has no such column", where=f"column {column!r}", remedy="group and next")
-    number = F.lit(0)
-    if several:
-        for n, queue in enumerate(queues):
-            number = F.when(F.col("destination") == queue.name, F.lit(n)).otherwise(number)
-    standard = [n for n, queue in enumerate(queues) if isinstance(queue.policy, Standard)]
+    name = F.col("destination") if several else F.lit("")
+    standard = [queue.name if several else "" for queue in queues if isinstance(queue.policy, Standard)]
     if not standard:
         raise UsageError("start_from is for the standard policy")
     kind = start.schema["group"].dataType
     key = F.col("group") if isinstance(kind, T.BinaryType) else F.col("group").cast("string").cast("binary")
     rows = start.select(
-        number.alias(START_QUEUE), key.alias(START_KEY), F.col("next").cast("long").alias(START_NEXT)
+        name.alias(START_QUEUE), key.alias(START_KEY), F.col("next").cast("long").alias(START_NEXT)
     ).where(F.col(START_QUEUE).isin(standard) & F.col(START_KEY).isNotNull() & F.col(START_NEXT).isNotNull())
     rows = rows.dropDuplicates([START_QUEUE, START_KEY])
     bucket = F.pmod(F.xxhash64(START_QUEUE, START_KEY), F.lit(buckets)).cast("int")
@@ -242,12 +232,10 @@ def _streaming(
     several: bool,
 ) -> DataFrame:
     session = df.sparkSession
-    if session.conf.get("spark.sql.streaming.stateStore.providerClass") != _ROCKSDB:
-        session.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
-    packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA)
+    packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
     if control is not None:
         packets = packets.unionByName(control.select("bucket", "packet"))
-    schema = _arrow_schema(session, df.schema)
+    schema = arrow_schema(session, df.schema)
     initial = None
     if start is not None:
         initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
@@ -258,13 +246,7 @@ def _streaming(
         timeMode="EventTime" if plan.clock == "event" else "ProcessingTime",
         initialState=initial,
     )
-    return decided.mapInArrow(unpack_reports(_arrow_schema(session, shown)) if plan.reports else unpack, shown)
-
-
-def _arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
-    """The schema that Spark gives to a worker, as an IPC message."""
-    zone = session.conf.get("spark.sql.session.timeZone")
-    return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()
+    return decided.mapInArrow(unpack_reports(arrow_schema(session, shown)) if plan.reports else unpack, shown)
 
 
 def _static(

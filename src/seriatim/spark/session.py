@@ -22,11 +22,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.spark.ship import ship
 
 __all__ = ["SPLITTING", "JavaFound", "find_java", "is_running", "open_session"]
 
 _LEAST_JAVA = 17
 _GIB = 2**30
+_LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost):[0-9]+$")
 _INSTALL_JAVA = f"install Java {_LEAST_JAVA} or later, e.g. apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
 
 #: Settings that decide where a text file is cut into blocks. A row is named by its block and its place there, so
@@ -77,7 +79,7 @@ def open_session(
     wanted = dict(conf or {})
     running = SparkSession.getActiveSession() or _default_session()
     if running is None:
-        session = _start({**_fixed(wanted), **_SQL, **wanted}, log, inherit)
+        session = _start(wanted, log, inherit)
     else:
         session = running.newSession()
         for name, value in {**_SQL, **{k: v for k, v in wanted.items() if _settable(running, k)}}.items():
@@ -120,17 +122,23 @@ def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
         "spark.app.name": "seriatim",
         "spark.pyspark.python": python,
         "spark.pyspark.driver.python": python,
-        # Ctrl-C is sent to all processes of a terminal: the workers must leave it to the driver.
-        "spark.python.daemon.module": "seriatim.spark.daemon",
         "spark.driver.memory": f"{_heap_bytes() // 2**20}m",
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"',
     }
-    if master.startswith("local"):
+    if _is_local(master):
+        # Ctrl-C is sent to all processes of a terminal: the workers must leave it to the driver.
+        settings["spark.python.daemon.module"] = "seriatim.spark.daemon"
+    if _is_local(master) or _LOOPBACK.match(master):
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     return settings
+
+
+def _is_local(master: str) -> bool:
+    """Whether the executor is the driver's own process; else executors are elsewhere and have what they are given."""
+    return master.startswith("local") and not master.startswith("local-cluster")
 
 
 def _heap_bytes() -> int:
@@ -139,20 +147,15 @@ def _heap_bytes() -> int:
     return min(8 * _GIB, max(_GIB, memory // 4))
 
 
-def _start(settings: Mapping[str, str], log: Path | None, inherit: Sequence[int]) -> SparkSession:
+def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) -> SparkSession:
     find_java()
-    # PySpark asks the environment first, and else takes whatever `python3` is on PATH.
-    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
-    os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
-    configured = SparkConf().setAll(list(settings.items()))
     streams: dict[str, Any] = {}
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         streams = {"stderr": log.open("wb")}
     try:
-        started = {**streams, "pass_fds": tuple(inherit)}
-        gateway = launch_gateway(configured, popen_kwargs=started)  # type: ignore[no-untyped-call]
-        return SparkSession(SparkContext(conf=configured, gateway=gateway))
+        context = _context_of(wanted, {**streams, "pass_fds": tuple(inherit)})
+        return SparkSession(context)
     except PySparkRuntimeError as error:
         where = f"{log}" if log is not None else ""
         raise EnvironmentProblem("Spark did not start", where=where, remedy="run `seriatim doctor`") from error
@@ -163,6 +166,25 @@ def _start(settings: Mapping[str, str], log: Path | None, inherit: Sequence[int]
     finally:
         for stream in streams.values():
             stream.close()
+
+
+def _context_of(wanted: Mapping[str, str], process: Mapping[str, Any]) -> SparkContext:
+    """Spark with our settings and those that are wanted; `process`: how its process is started."""
+    gateway = None
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        wanted = {**dict(SparkConf(_jvm=gateway.jvm).getAll()), **wanted}
+    settings = {**_fixed(wanted), **_SQL, **wanted}
+    # PySpark asks the environment first, and else takes whatever `python3` is on PATH.
+    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
+    configured = SparkConf().setAll(list(settings.items()))
+    if gateway is None:
+        gateway = launch_gateway(configured, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
+    context = SparkContext(conf=configured, gateway=gateway)
+    if not _is_local(settings["spark.master"]):
+        ship(context)
+    return context
 
 
 def _first_line(error: Exception) -> str:
