@@ -1,4 +1,4 @@
-"""Run the benchmarks of `resequence` and print ratios, a table and JSON.
+"""Run the benchmarks of `resequence`, `stamp` and `route` and print ratios, a table and JSON.
 
 Same source (Parquet), same sink (Parquet), same number of partitions for all; the times are Spark's own for each
 micro-batch, the first ones left out, the median of the rest taken.
@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import statistics
-import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.feed import SCHEMA, Feed, Part, make_feed
+from benchmarks.feed import Feed, Part
+from benchmarks.filters import filtering
+from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
+from benchmarks.stamp import stamping
+from benchmarks.whole import whole
 from seriatim import Standard
 from seriatim.spark import resequence
 from seriatim.spark.session import open_session
@@ -39,87 +38,9 @@ IDLE = Feed("idle", (Part(1, 1_000_000, 1_000_000, prefix="idle-", displaced=0),
 BACKLOG = Feed("backlog", (Part(1, 200_000, 1, prefix="stuck-", displaced=0, first=2), OTHERS))
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The seconds of the steady micro-batches, and the messages in each."""
-
-    name: str
-    seconds: list[float]
-    messages: int
-
-    @property
-    def median(self) -> float:
-        """Seconds of a typical batch."""
-        return statistics.median(self.seconds)
-
-    @property
-    def rate(self) -> float:
-        """Messages a second."""
-        return self.messages / self.median
-
-
-def identity(source: DataFrame) -> DataFrame:
-    """The ceiling: the same shuffle, and Python that does nothing."""
-    partitions = int(source.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-
-    def same(batches: Iterator[Any]) -> Iterator[Any]:
-        yield from batches
-
-    return source.repartition(partitions, "customer").mapInArrow(same, source.schema)
-
-
 def ordered(source: DataFrame) -> DataFrame:
     """Ours."""
     return resequence(source, group="customer", sequence="version", policy=EVERYTHING)
-
-
-def measure(
-    spark: SparkSession, root: Path, feed: Feed, build: Callable[[DataFrame], DataFrame], name: str, skip: int = 1
-) -> Timing:
-    """Runs a query over a feed, a micro-batch at a time; leaves the first `skip` batches out."""
-    folder = make_feed(feed, root)
-    work = Path(tempfile.mkdtemp(dir=root))
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", feed.files)
-    frame = build(reader.parquet(f"{folder}/*.parquet"))
-    query = (
-        frame.writeStream.format("parquet")
-        .option("path", str(work / "out"))
-        .option("checkpointLocation", str(work / "checkpoint"))
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
-    seen: dict[int, Any] = {}
-    try:
-        while sum(bool(p["numInputRows"]) for p in seen.values()) < feed.batches:
-            if query.exception() is not None:
-                raise query.exception()  # type: ignore[misc]
-            seen |= {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
-            query.awaitTermination(0.1)
-    finally:
-        query.stop()
-        shutil.rmtree(work, ignore_errors=True)
-    steady = [seen[batch] for batch in sorted(seen)][skip:]
-    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
-    timing = Timing(name, seconds, steady[-1]["numInputRows"])
-    click.echo(
-        f"{name}: {timing.rate:,.0f} messages/s, batches of {', '.join(f'{s:.2f}' for s in seconds)} s", err=True
-    )
-    return timing
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A ratio, and what it has to be."""
-
-    what: str
-    ratio: float
-    limit: float
-    least: bool
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is."""
-        return self.ratio >= self.limit if self.least else self.ratio <= self.limit
 
 
 def throughput(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
@@ -151,7 +72,14 @@ def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
     yield Claim("time beside a backlog of 200,000 ÷ without it", backlog.median / plain.median, 1.3, False)
 
 
-PARTS = {"throughput": throughput, "small": small, "state": state}
+PARTS = {
+    "filters": filtering,
+    "small": small,
+    "stamp": stamping,
+    "state": state,
+    "throughput": throughput,
+    "whole": whole,
+}
 
 
 @click.command
@@ -166,9 +94,9 @@ def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool) -
     cores = os.cpu_count() or 2
     spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
     claims = [claim for part in parts or sorted(PARTS) for claim in PARTS[part](spark, root, peers)]
-    table = Table("what", "ratio", "has to be", title=f"resequence on {cores} cores")
+    table = Table("what", "ratio", "has to be", title=f"ratios on {cores} cores")
     for claim in claims:
-        table.add_row(claim.what, f"{claim.ratio:.2f}", f"{'≥' if claim.least else '≤'} {claim.limit:g}")
+        table.add_row(claim.what, f"{claim.ratio:.2f}", claim.demand)
     Console().print(table)
     facts = [{"what": c.what, "ratio": round(c.ratio, 3), "limit": c.limit, "holds": c.holds} for c in claims]
     document = json.dumps({"cores": cores, "ratios": facts}, indent=2, ensure_ascii=False)

@@ -7,9 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.queue import Queue
 
-__all__ = ["MOST_BUCKETS", "Deliver", "Destination", "Pipeline", "Promotion", "Receive", "Source", "StartFrom"]
+__all__ = [
+    "MOST_BUCKETS",
+    "Deliver",
+    "Destination",
+    "Pipeline",
+    "Process",
+    "Promotion",
+    "Receive",
+    "Source",
+    "Split",
+    "Stamp",
+    "StartFrom",
+]
 
 #: Into how many parts a state may be cut.
 MOST_BUCKETS = 4096
@@ -17,38 +30,91 @@ MOST_BUCKETS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Spark source: `format` (json, csv, parquet, …), `path` and the reader's `options`.
+    """A Spark source: `format` (json, csv, text, xml, parquet, or any other of Spark's), `path`, the reader's `options`.
 
     `schema` is Spark DDL text for formats that need one; None: taken from the files that are there.
+    A format that is not one of the five tells by `id` which columns identify a row, in the order in which rows
+    arrived (``[topic, partition, offset]``), and by `body` which column is the body; None: the row as JSON.
     """
 
     format: str
     path: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
+    id: tuple[str, ...] = ()
+    body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """One property: its `name`, the `path` it is found at (``$.customer.id`` in JSON, else a column), its `type`."""
+    """One property: its `name`, the `path` it is found at, its `type`.
+
+    The path is ``$.customer.id`` in JSON, XPath in XML, the name of a column, or the key under which the location's
+    function returns it. `envelope`: of a message that was split, it is looked up in the whole instead of the part.
+    """
 
     name: str
     path: str
     type: str = "string"
+    envelope: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How one message becomes several: by a `path` to a list (JSON) or to elements (XML), or by a `function`.
+
+    The function, ``module:name``, takes the body (bytes) and returns the bodies of the parts (an iterable of bytes).
+    """
+
+    path: str | None = None
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """How a location's messages are numbered: 1 to `last_number`, then from 1 again in the next epoch.
+
+    `order_by` are the properties or columns that say in which order the messages of a batch arrived; empty: by
+    file and row. It has to be total.
+    """
+
+    last_number: int = LAST_NUMBER
+    order_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """A location: where messages come from and which properties are lifted out of them."""
+    """A location: where messages come from and which properties are lifted out of them.
+
+    `function`, ``module:name``, reads properties out of a body (bytes) and returns them as a mapping; None: by paths.
+    `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets.
+    """
 
     location: str
     source: Source
     promote: tuple[Promotion, ...] = ()
+    function: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    split: Split | None = None
+    stamp: Stamp | None = field(default_factory=Stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The user's code on the way: `function` is ``module:name``, Arrow in and out.
+
+    `returns` are the columns that it adds or replaces, with their types. `on_error`: ``set_aside`` the messages
+    at which it raises, or ``fail`` the batch.
+    """
+
+    function: str
+    returns: Mapping[str, str] = field(default_factory=dict)
+    on_error: Literal["set_aside", "fail"] = "set_aside"
 
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A port: a Spark sink `format`, `path` and the writer's `options`."""
+    """A port: files (json, csv, parquet), or any other Spark sink `format`, `path` and the writer's `options`."""
 
     format: str
     path: Path | None = None
@@ -67,11 +133,12 @@ class StartFrom:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry of ``route``: the filter, the queue's order and the port."""
+    """One entry of ``route``: the filter, the user's code, the queue's order and the port, in the order of the way."""
 
     queue: Queue
     deliver: Deliver
     where: str = "TRUE"
+    process: Process | None = None
     start_from: StartFrom | None = None
 
 
@@ -82,13 +149,15 @@ class Pipeline:
     `trigger_s` is the pause between micro-batches in seconds; `watermark_s` how far behind the
     latest event time a message may be before time moves past it (event clock only); `time` the
     property with the event time; `arrival` the property by which ties are settled; `buckets` the number of parts
-    that the state is cut into, fixed at the first start; `set_aside` where messages go that were not released.
+    that the state is cut into, fixed at the first start; `process` the user's code before ``route``; `set_aside`
+    where messages go that were not released; `unrouted` where those go that match no destination.
     """
 
     name: str
     checkpoint: Path
     receive: tuple[Receive, ...]
     route: tuple[Destination, ...]
+    process: Process | None = None
     trigger_s: float = 1.0
     clock: Literal["processing", "event"] = "processing"
     time: str | None = None
@@ -96,5 +165,6 @@ class Pipeline:
     arrival: str | None = None
     buckets: int | None = None
     set_aside: Path | None = None
+    unrouted: Path | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     source_file: Path | None = None

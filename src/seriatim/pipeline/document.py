@@ -21,8 +21,8 @@ from seriatim.errors import DeclarationError
 
 __all__ = ["Items", "Place", "Problems", "Scalar", "Table", "Tree", "read"]
 
-_MOST_BYTES = 1_000_000
-# Aliases can make a small file stand for an endless one.
+_MOST_BYTES = 8_000_000
+# Aliases can make a small file stand for an endless one. A large one may have as many nodes as characters.
 _MOST_NODES = 100_000
 _DEEPEST = 32
 # A value may be a page long; the message that quotes it should not be.
@@ -137,7 +137,7 @@ def _parse(text: str, problems: Problems, environment: Mapping[str, str]) -> Tre
         if root is None:
             problems.add(None, "the file is empty", "see docs/reference/pipeline-file.md for an example")
             return None
-        return _Builder(yaml, problems, environment).tree(root)
+        return _Builder(yaml, problems, environment, max(_MOST_NODES, len(text))).tree(root)
 
 
 def _text(path: Path, problems: Problems) -> str | None:
@@ -187,8 +187,9 @@ def _advice(error: MarkedYAMLError) -> str:
 class _Builder:
     """Turns ruamel's nodes into a tree."""
 
-    def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str]) -> None:
+    def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str], most: int) -> None:
         self._yaml = yaml
+        self._most = most
         self._problems = problems
         self._environment = environment
         self._nodes = 0
@@ -196,7 +197,7 @@ class _Builder:
     def tree(self, node: Node, depth: int = 0) -> Tree | None:
         place = _place(node)
         self._nodes += 1
-        if self._nodes > _MOST_NODES or depth > _DEEPEST:
+        if self._nodes > self._most or depth > _DEEPEST:
             raise YAMLError("aliases or nesting make it too large")
         if isinstance(node, MappingNode):
             return self._table(node, place, depth)

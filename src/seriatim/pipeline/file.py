@@ -12,27 +12,31 @@ from typing import Literal
 from seriatim.errors import DeclarationError
 from seriatim.pipeline.declaration import MOST_BUCKETS, Pipeline
 from seriatim.pipeline.document import Problems, read
+from seriatim.pipeline.function import search_folders
 from seriatim.pipeline.paths import Paths
-from seriatim.pipeline.receive import LATER, Properties, receive
+from seriatim.pipeline.process import process, returning
+from seriatim.pipeline.properties import Properties
+from seriatim.pipeline.receive import LATER, receive
 from seriatim.pipeline.route import require_property, route
 from seriatim.pipeline.section import Section
 
-__all__ = ["check", "load"]
+__all__ = ["check", "examine", "load"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
-def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
+def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None) -> Pipeline:
     """The pipeline that a file declares.
 
     Args:
         path: the file. Relative paths in it are relative to the current directory.
         environment: where ``${NAME}`` is looked up.
+        original: of a copy, the file that it was copied from: functions are looked for beside that one.
 
     Raises:
         DeclarationError: the file is wrong. Several faults are told in one error, a line each.
     """
-    pipeline, faults = _read(Path(path), environment)
+    pipeline, faults = examine(path, environment, original=original)
     if pipeline is not None and not faults:
         return pipeline
     if len(faults) == 1:
@@ -43,7 +47,23 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> Pipel
 
 def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list[DeclarationError]:
     """Everything that is wrong with a file, in the order of its lines; empty if it can be run."""
-    return _read(Path(path), environment)[1]
+    return examine(path, environment)[1]
+
+
+def examine(
+    path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None
+) -> tuple[Pipeline | None, list[DeclarationError]]:
+    """What a file declares, as far as it can be told, and everything that is wrong with it. Arguments as for `load`.
+
+    The pipeline can be run only if there is no fault.
+    """
+    path = Path(path)
+    problems = Problems(path)
+    table = read(path, problems, environment)
+    if table is None:
+        return None, problems.found()
+    pipeline = _pipeline(Section(table, problems), original or path)
+    return pipeline, problems.found()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +74,16 @@ class _Clock:
     arrival: str | None
 
 
-def _read(path: Path, environment: Mapping[str, str]) -> tuple[Pipeline | None, list[DeclarationError]]:
-    problems = Problems(path)
-    table = read(path, problems, environment)
-    if table is None:
-        return None, problems.found()
-    pipeline = _pipeline(Section(table, problems), path)
-    return pipeline, problems.found()
-
-
 def _pipeline(section: Section, path: Path) -> Pipeline | None:
     paths = Paths()
     name = _name(section)
     checkpoint = _checkpoint(section, name)
-    received, properties = receive(section, paths)
-    routed = route(section, properties, paths)
-    set_aside = paths.written(section, "set_aside")
+    functions = [Path(folder) for folder in search_folders(path)]
+    received, properties = receive(section, paths, functions)
+    step = process(section, functions, properties)
+    properties = returning(properties, step)
+    routed = route(section, properties, paths, functions)
+    set_aside, unrouted = paths.port(section, "set_aside"), paths.port(section, "unrouted")
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
@@ -83,6 +97,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         checkpoint=checkpoint,
         receive=received,
         route=routed,
+        process=step,
         trigger_s=1.0 if trigger_s is None else trigger_s,
         clock=clock.kind,
         time=clock.time,
@@ -90,6 +105,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         arrival=clock.arrival,
         buckets=buckets,
         set_aside=set_aside,
+        unrouted=unrouted,
         spark=spark,
         source_file=path,
     )

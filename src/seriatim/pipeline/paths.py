@@ -12,10 +12,12 @@ from pathlib import Path
 
 from seriatim.pipeline.section import Section, likely
 
-__all__ = ["FILE_FORMATS", "Paths", "file_format"]
+__all__ = ["FILE_FORMATS", "PORT_FORMATS", "Paths", "file_format", "obstacle"]
 
 #: What this version reads and writes.
 FILE_FORMATS = ("csv", "json", "parquet")
+#: Ports that are files of our own, each batch exactly once; any other format is a sink of Spark's.
+PORT_FORMATS = ("csv", "json", "parquet")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _GLOB = re.compile(r"[*?\[{]")
@@ -53,6 +55,9 @@ class Paths:
     def __init__(self) -> None:
         self._sources: list[_Folder] = []
         self._written: list[_Folder] = []
+        # The same, to be found by path, and by every folder above it.
+        self._by_path: dict[Path, _Folder] = {}
+        self._above: dict[Path, _Folder] = {}
 
     def source(self, section: Section, key: str) -> Path | None:
         """An input folder, or a pattern of files or folders: it must be there."""
@@ -87,15 +92,23 @@ class Paths:
         if _GLOB.search(str(path)):
             section.fault(key, f"{str(path)!r} is a pattern; a folder is needed to write to")
             return None
-        standing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-        if not standing.is_dir():
-            section.fault(key, f"{str(standing)!r} is a file; a folder is needed to write to", "name another one")
-        elif not os.access(standing, os.W_OK | os.X_OK):
-            section.fault(key, f"the folder {str(standing)!r} can't be written to", "mend its permissions")
-        else:
-            self._claim(_Folder(path.resolve(), section, key))
-            return path
-        return None
+        what = obstacle(path)
+        if what is not None:
+            section.fault(key, what, "name another one, or mend it")
+            return None
+        self._claim(_Folder(path.resolve(), section, key))
+        return path
+
+    def port(self, section: Section, key: str, *, required: bool = False) -> Path | None:
+        """A folder to deliver to. That it can't be written now is no fault of the file: its messages wait."""
+        path = _local(section, key, required=required)
+        if path is None:
+            return None
+        if _GLOB.search(str(path)):
+            section.fault(key, f"{str(path)!r} is a pattern; a folder is needed to write to")
+            return None
+        self._claim(_Folder(path.resolve(), section, key))
+        return path
 
     def finish(self, checkpoint: Path, pipeline: Section) -> None:
         """Compare what is written with what is read, and all with the checkpoint."""
@@ -107,19 +120,35 @@ class Paths:
                     port.fault(what, side_by_side)
         own = checkpoint.resolve()
         for folder in (*self._sources, *self._written):
-            aside_in_own = folder.title == "set_aside" and own in folder.path.parents
+            aside_in_own = folder.title in {"set_aside", "unrouted"} and own in folder.path.parents
             if _overlap(folder.path, own) and not aside_in_own:
                 what = f"{folder.title} and the checkpoint {str(checkpoint)!r} lie in each other"
                 pipeline.fault("checkpoint" if pipeline.has("checkpoint") else "name", what, side_by_side)
 
     def _claim(self, folder: _Folder) -> None:
-        for other in self._written:
-            if folder.path == other.path:
-                folder.fault(f"{folder.title} is the folder of {other.title}", "each port needs a folder of its own")
-            elif _overlap(folder.path, other.path):
-                what = f"{folder.title} and {other.title} lie in each other"
-                folder.fault(what, "each port needs a folder of its own")
+        same = self._by_path.get(folder.path)
+        near = self._above.get(folder.path) or next(filter(None, map(self._by_path.get, folder.path.parents)), None)
+        if same is not None:
+            folder.fault(f"{folder.title} is the folder of {same.title}", "each port needs a folder of its own")
+        elif near is not None:
+            folder.fault(f"{folder.title} and {near.title} lie in each other", "each port needs a folder of its own")
         self._written.append(folder)
+        self._by_path.setdefault(folder.path, folder)
+        for above in folder.path.parents:
+            self._above.setdefault(above, folder)
+
+
+def obstacle(path: Path) -> str | None:
+    """Why a folder can't be written now, or made; None: it can."""
+    try:
+        standing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    except OSError as error:  # a folder above that may not be looked into
+        return f"{str(path)!r} can't be written to: {error.strerror}"
+    if not standing.is_dir():
+        return f"{str(standing)!r} is a file; a folder is needed to write to"
+    if not os.access(standing, os.W_OK | os.X_OK):
+        return f"the folder {str(standing)!r} can't be written to"
+    return None
 
 
 def _local(section: Section, key: str, *, required: bool) -> Path | None:

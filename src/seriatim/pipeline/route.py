@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from seriatim.errors import PolicyError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
 from seriatim.pipeline.declaration import Deliver, Destination, StartFrom
-from seriatim.pipeline.paths import Paths, file_format
+from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
+from seriatim.pipeline.process import process, returning
+from seriatim.pipeline.properties import Properties
 from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.receive import LATER, Properties
+from seriatim.pipeline.receive import LATER
 from seriatim.pipeline.section import Section, likely
+from seriatim.pipeline.where import filter_types, where
 
 __all__ = ["require_property", "route"]
 
 _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
 }
+# Sinks whose names are not ours written wrongly, however near they are.
+_SPARK_FORMATS = frozenset(
+    {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}
+)
 # Properties that every message has without being promoted.
 _OWN = {"location": "string", "message_id": "string", "type": "string"}
 
 
-def route(pipeline: Section, properties: Properties, paths: Paths) -> tuple[Destination, ...]:
-    """Read all destinations."""
+def route(
+    pipeline: Section, properties: Properties, paths: Paths, functions: Sequence[Path]
+) -> tuple[Destination, ...]:
+    """Read all destinations; `functions` are the folders in which the user's are looked for."""
+    returned: dict[str, str] = {}
+    types = filter_types(properties)
     destinations: list[Destination] = []
     names: set[str] = set()
     for section in pipeline.sections("route"):
@@ -33,13 +46,14 @@ def route(pipeline: Section, properties: Properties, paths: Paths) -> tuple[Dest
         if name is not None and name in names:
             section.fault("to", f"destination {name!r} is given twice", "one destination has one policy and one port")
         names.add(name or "")
-        _where(section)
-        ordering = _resequence(section, name, properties, paths)
+        filtered = where(section, types, whole=properties.whole)
+        step = process(section, functions, properties, returned)
+        ordering = _resequence(section, name, returning(properties, step), paths)
         port = _deliver(section, paths)
         section.finish(LATER)
         if ordering is not None and port is not None:
             queue, start_from = ordering
-            destinations.append(Destination(queue, port, "TRUE", start_from))
+            destinations.append(Destination(queue, port, filtered, step, start_from))
     return tuple(destinations)
 
 
@@ -63,14 +77,6 @@ def require_property(
         )
 
 
-def _where(section: Section) -> None:
-    written = section.plain("where")
-    if written is None or written is True or (isinstance(written, str) and written.strip().upper() == "TRUE"):
-        return
-    what = f"{section.full('where')}: filters are not available in this version"
-    section.fault("where", what, "write TRUE or leave it out: every message goes to every destination")
-
-
 def _deliver(section: Section, paths: Paths) -> Deliver | None:
     port = section.section("deliver", required=True)
     if port is None:
@@ -79,11 +85,33 @@ def _deliver(section: Section, paths: Paths) -> Deliver | None:
         what = f"{port.full('queue')} (a queue of the message box) is not available in this version"
         port.fault("queue", what, "deliver to files: {format: json, path: out/…}")
         return None
-    kind = file_format(port)
-    path = paths.written(port, "path", required=True)
+    kind = _port_format(port)
     options = port.options("options")
+    if kind in PORT_FORMATS:
+        path = paths.port(port, "path", required=True)
+        port.finish()
+        return Deliver(kind, path, options) if kind and path else None
+    # Spark's sinks have paths of all kinds, or none; what isn't a path of this machine goes to Spark as it is.
+    written = port.text("path") if kind else None
+    plain = written is not None and "://" not in written
+    path = paths.port(port, "path") if plain else None
+    if written is not None and not plain:
+        options = {**options, "path": written}
+    port.known("path")
     port.finish()
-    return Deliver(kind, path, options) if kind and path else None
+    return Deliver(kind, path, options) if kind else None
+
+
+def _port_format(port: Section) -> str | None:
+    """One of our formats, or any name that is not just one of them written wrongly."""
+    written = port.text("format", required=True)
+    if written is None or written in PORT_FORMATS or written.casefold() in _SPARK_FORMATS or "." in written:
+        return written
+    close = get_close_matches(written.casefold(), PORT_FORMATS, n=1, cutoff=0.6)
+    if not close:
+        return written
+    port.fault("format", f"there is no format {written!r}", f"did you mean {close[0]!r}?")
+    return None
 
 
 def _resequence(
@@ -124,13 +152,17 @@ def _check_columns(
     if group is not None:
         require_property(section, "group", group, properties)
     if sequence == "ticket":
-        section.fault("sequence", "tickets are not available in this version", "name a promoted property")
+        if properties.unstamped:
+            what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
+            section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
     elif sequence is not None and kind not in (Fifo, Unordered):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
         if policy is not None:
             require_property(section, "sequence", sequence, properties, ("timestamp",) if by_time else ("long",))
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         require_property(section, "size", policy.size, properties, ("long",))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
+        where(section, filter_types(properties), key="last", whole=properties.whole)
 
 
 def _policy(section: Section, kind: type[Policy]) -> Policy | None:

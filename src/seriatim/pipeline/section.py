@@ -117,6 +117,27 @@ class Section:
             return None
         return value
 
+    def flag(self, key: str) -> bool | None:
+        """True or false."""
+        value = self.plain(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.fault(key, f"{self.full(key)} must be true or false, not {_shown(value)}")
+        return None
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, each once and at least one; a single text stands for a list of it."""
+        value = self.tree(key)
+        if value is None or isinstance(value, Scalar):
+            one = self.text(key) if value is not None else None
+            return (one,) if one is not None else None
+        found = [item.value for item in value.items if isinstance(item, Scalar)] if isinstance(value, Items) else []
+        texts = tuple(one for one in found if isinstance(one, str) and one and "\0" not in one)
+        if not isinstance(value, Items) or not texts or len(set(texts)) != len(value.items):
+            self.fault(key, f"{self.full(key)} must be a text or a list of texts, each once")
+            return None
+        return texts
+
     def duration_s(self, key: str) -> float | None:
         """Seconds, not negative."""
         value = self.plain(key)

@@ -8,7 +8,9 @@ import os
 import sys
 
 from seriatim.spark.resequence import resequence
+from seriatim.spark.route import route
+from seriatim.spark.stamp import stamp
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-__all__ = ["resequence"]
+__all__ = ["resequence", "route", "stamp"]

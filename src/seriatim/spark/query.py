@@ -1,4 +1,4 @@
-"""The query of a pipeline, up to its sink: receive, route, resequence.
+"""The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence.
 
 Owns the composition and what is measured at the entrance; each stage is a module of its own.
 """
@@ -15,18 +15,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
+from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declaration import Destination, Pipeline, StartFrom
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.subscription import Subscription
 from seriatim.spark.buckets import bucket_ids
 from seriatim.spark.operator import FINISH
-from seriatim.spark.receive import ARRIVAL, receive
+from seriatim.spark.process import process
+from seriatim.spark.receive import arrival, receive
 from seriatim.spark.resequence import resequence
+from seriatim.spark.route import route
+from seriatim.spark.stamp import stamp_locations
 
-__all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "was_commanded"]
+__all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "was_commanded"]
 
 _OBSERVED = "seriatim"
+_ROUTER = "seriatim-router"
+# Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
+# pipeline file can't name a destination so.
+_NOWHERE = Queue("\x1fnowhere", Unordered())
 
 
-def decided(spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path) -> DataFrame:
+def decided(
+    spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path, calls: Path | None = None
+) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
 
     Args:
@@ -34,17 +46,25 @@ def decided(spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: P
         pipeline: what to run.
         buckets: into how many parts the state is cut.
         control: a folder for commands to the operator; see `let_time_run_out`.
+        calls: a folder in which workers note the calls of the user's code under way.
+
+    Returns:
+        The messages with what `resequence` adds to them. One that matches no destination has null for it, and the
+        disposition ``unrouted``, or ``invalid`` if it is.
 
     Raises:
         UsageError: a source, column or file of first numbers is not as it has to be.
     """
     start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
-    return resequence(
-        _entered(receive(spark, pipeline), pipeline),
-        queues=[one.queue for one in pipeline.route],
+    stamped = stamp_locations(receive(spark, pipeline), pipeline.receive, buckets=buckets)
+    worked_on = process(stamped, pipeline, calls=calls)
+    entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calls=calls)
+    ordered = resequence(
+        entered.fillna(_NOWHERE.name, ["destination"]),
+        queues=[*(one.queue for one in pipeline.route), _NOWHERE],
         destination="destination",
         invalid="_invalid",
-        arrival=[pipeline.arrival, *ARRIVAL] if pipeline.arrival else list(ARRIVAL),
+        arrival=_arrival(pipeline),
         clock=pipeline.clock,
         time=pipeline.time,
         watermark=pipeline.watermark_s if pipeline.clock == "event" else None,
@@ -54,6 +74,24 @@ def decided(spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: P
         reports=True,
         control=_commands(spark, control),
     )
+    nowhere = F.col("destination") == _NOWHERE.name
+    unrouted = nowhere & (F.col("disposition") == "released")
+    return ordered.withColumns(
+        {
+            "disposition": F.when(unrouted, "unrouted").otherwise(F.col("disposition")),
+            "destination": F.when(~nowhere, F.col("destination")),
+        }
+    )
+
+
+def _arrival(pipeline: Pipeline) -> list[str]:
+    """The columns by which messages arrived; total."""
+    own = [pipeline.arrival] if pipeline.arrival else []
+    if any(entry.stamp is None for entry in pipeline.receive):
+        return [*own, *arrival(pipeline)]
+    if any(entry.stamp is not None and entry.stamp.order_by for entry in pipeline.receive):
+        return [*own, "ticket", "location"]
+    return [*own, "received_at", "location", "ticket"]
 
 
 def _commands(spark: SparkSession, control: Path) -> DataFrame:
@@ -85,13 +123,14 @@ def is_idle(progress: Mapping[str, Any]) -> bool:
     return all(source["numInputRows"] == 0 and source["startOffset"] == source["endOffset"] for source in sources)
 
 
-def _entered(received: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Each message once for each destination, counted."""
+def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Each message once for each destination that wants it, counted before and after."""
+    counted = messages.observe(_ROUTER, F.count(F.lit(1)).alias("received"))
     names = [destination.queue.name for destination in pipeline.route]
-    to = F.lit(names[0]) if len(names) == 1 else F.explode(F.array(*map(F.lit, names)))
-    entered = received.withColumn("destination", to)
+    subscriptions = [Subscription(one.queue.name, one.where, one.queue.name) for one in pipeline.route]
     counts = [F.count_if(F.col("destination") == name).alias(f"to_{place}") for place, name in enumerate(names)]
-    return entered.observe(_OBSERVED, *counts)
+    nowhere = F.count_if(F.col("destination").isNull()).alias("nowhere")
+    return route(counted, subscriptions).observe(_OBSERVED, nowhere, *counts)
 
 
 def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int]:
@@ -101,6 +140,15 @@ def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int
     if observed is None:
         return dict.fromkeys(names, 0)
     return {name: observed[f"to_{place}"] or 0 for place, name in enumerate(names)}
+
+
+def received_in(progress: Mapping[str, Any]) -> tuple[int, int]:
+    """How many messages the router got in the micro-batch of a progress event, and how many went to a destination."""
+    metrics = progress["observedMetrics"]
+    if _ROUTER not in metrics or _OBSERVED not in metrics:
+        return 0, 0
+    received = metrics[_ROUTER]["received"] or 0
+    return received, received - (metrics[_OBSERVED]["nowhere"] or 0)
 
 
 def _first_numbers(spark: SparkSession, destination: Destination, source: StartFrom) -> DataFrame:

@@ -1,0 +1,52 @@
+"""The location: where messages are received and numbered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError
+from seriatim.kernel.sequence import LAST_NUMBER
+
+__all__ = ["Location", "checked_location"]
+
+_LONGEST_NAME = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where messages are received; it has one dispenser of tickets.
+
+    Args:
+        name: its name.
+        last_number: after this number comes 1 of the next epoch.
+
+    Raises:
+        UsageError: a name that is empty or too long, or a last number out of range.
+    """
+
+    name: str
+    last_number: int = LAST_NUMBER
+
+    def __post_init__(self) -> None:
+        checked_location(self.name)
+        last = self.last_number
+        if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= LAST_NUMBER:
+            raise UsageError(
+                f"{last!r} can't be the last number of a location", remedy=f"an integer from 1 to {LAST_NUMBER}"
+            )
+
+
+def checked_location(name: object) -> str:
+    """The name of a location.
+
+    Raises:
+        UsageError: it isn't one.
+    """
+    if isinstance(name, str) and 1 <= len(name) <= _LONGEST_NAME and "\0" not in name:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return name
+    raise UsageError(f"{name!r} is not a location's name", remedy=f"1 to {_LONGEST_NAME} characters, without NUL")
