@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,30 @@ def spark() -> Iterator[Any]:
     session = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of the one PostgreSQL of the whole run; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
+    from seriatim.box.binaries import NEWEST
+    from seriatim.box.embedded import EmbeddedServer
+
+    major = int(os.environ.get("SERIATIM_TEST_POSTGRESQL", NEWEST))
+    server = EmbeddedServer(tmp_path_factory.mktemp("postgresql") / "server", major)
+    yield server.dsn
+    server.close()
+
+
+@pytest.fixture
+def box(postgresql: str) -> Iterator[Any]:
+    """A fresh message box, in a schema of its own."""
+    from seriatim.box.box import MessageBox
+
+    with MessageBox.open(postgresql, schema=f"test_{next(_BOXES)}") as opened:
+        yield opened
+
+
+_BOXES = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

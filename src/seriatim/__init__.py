@@ -2,7 +2,11 @@
 
 Messages arrive scrambled, repeated, late; they leave in order per group, exactly once, with holes noticed.
 The Spark operators are in `seriatim.spark`, which is imported on its own because PySpark is heavy.
+Likewise `MessageBox` and what belongs to it come when they are first asked for: they need a driver of PostgreSQL.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import (
     ActionRefused,
@@ -11,15 +15,26 @@ from seriatim.errors import (
     DeclarationError,
     DeploymentError,
     EnvironmentProblem,
+    FilterError,
     InvariantBroken,
     PolicyError,
+    SchemaMismatch,
     SeriatimError,
+    Unavailable,
     UsageError,
 )
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
+from seriatim.pipeline.location import Location
+from seriatim.pipeline.message import Message
 from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.subscription import Subscription
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.box.session import Session
+    from seriatim.box.tickets import Tickets
 
 __all__ = [
     "ActionRefused",
@@ -32,17 +47,26 @@ __all__ = [
     "EnvironmentProblem",
     "Event",
     "Fifo",
+    "FilterError",
     "GroupView",
     "InvariantBroken",
     "Item",
+    "Location",
+    "Message",
+    "MessageBox",
     "Outcome",
     "Policy",
     "PolicyError",
     "Queue",
     "Released",
+    "SchemaMismatch",
     "Sequencer",
     "SeriatimError",
+    "Session",
     "Standard",
+    "Subscription",
+    "Tickets",
+    "Unavailable",
     "UnitOfWork",
     "Unordered",
     "UsageError",
@@ -50,3 +74,15 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_LATER = {
+    "MessageBox": "seriatim.box.box",
+    "Session": "seriatim.box.session",
+    "Tickets": "seriatim.box.tickets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)

@@ -4,11 +4,14 @@
     ├── UsageError              the caller: a call, an option or a value is wrong
     │   ├── PolicyError         ... a policy's parameters
     │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
+    │   ├── FilterError         ... a filter; names line and column of its text
     │   ├── ActionRefused       ... an operator's action doesn't fit the state of the group
     │   └── DeclarationError    ... a pipeline file; names file and line
-    ├── DeploymentError         the deployer: this machine or this checkpoint doesn't fit
+    ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
-    │   └── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
+    │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
+    │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
+    ├── Unavailable             nobody: the same again may work
     └── InvariantBroken         us: a bug in seriatim
 
 An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
@@ -24,9 +27,12 @@ __all__ = [
     "DeclarationError",
     "DeploymentError",
     "EnvironmentProblem",
+    "FilterError",
     "InvariantBroken",
     "PolicyError",
+    "SchemaMismatch",
     "SeriatimError",
+    "Unavailable",
     "UsageError",
 ]
 
@@ -79,6 +85,12 @@ class ColumnError(UsageError):
     code = "column"
 
 
+class FilterError(UsageError):
+    """A filter's text is wrong; ``where`` ends with line:column within it."""
+
+    code = "filter"
+
+
 class ActionRefused(UsageError):
     """An operator's action doesn't fit the state of the group."""
 
@@ -92,13 +104,13 @@ class DeclarationError(UsageError):
 
 
 class DeploymentError(SeriatimError):
-    """Whoever runs seriatim has to change something on the machine or in the checkpoint."""
+    """Whoever runs seriatim has to change something on the machine, in the checkpoint or in the database."""
 
     code = "deployment"
 
 
 class EnvironmentProblem(DeploymentError):
-    """Java, the workers' Python, Spark or the disk is not as it has to be."""
+    """Java, the workers' Python, Spark, PostgreSQL or the disk is not as it has to be."""
 
     code = "environment"
 
@@ -107,6 +119,18 @@ class CheckpointMismatch(DeploymentError):
     """A checkpoint was written by another pipeline, layout or kind of policy."""
 
     code = "checkpoint"
+
+
+class SchemaMismatch(DeploymentError):
+    """The schema of a message box is older or newer than this seriatim, or no box; the remedy names the command."""
+
+    code = "schema"
+
+
+class Unavailable(SeriatimError):
+    """A message box wasn't there for a moment, or two transactions got in each other's way: repeat the transaction."""
+
+    code = "unavailable"
 
 
 class InvariantBroken(SeriatimError):

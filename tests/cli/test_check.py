@@ -55,7 +55,7 @@ def test_tells_every_fault_with_its_line():
     assert result.stdout == ""
     first, second, count = result.stderr.splitlines()
     assert first == "bad.yaml:8:26: route[0].resequence.policy can't be 'standart' (did you mean 'standard'?)"
-    assert second == "bad.yaml:9:23: the format 'jsn' is not available in this version (did you mean 'json'?)"
+    assert second == "bad.yaml:9:23: there is no format 'jsn' (did you mean 'json'?)"
     assert count == "bad.yaml: 2 faults"
 
 
@@ -64,7 +64,9 @@ def test_json_for_scripts():
     assert result.exit_code == 2
     told = json.loads(result.stdout)
     assert (told["ok"], [fault["where"] for fault in told["faults"]]) == (False, ["bad.yaml:8:26", "bad.yaml:9:23"])
-    assert json.loads(called("check", "good.yaml", "--json").stdout) == {"file": "good.yaml", "ok": True, "faults": []}
+    port = {"destination": "all", "format": "json", "path": "out/all", "guarantee": "exactly once", "obstacle": None}
+    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port]}
+    assert json.loads(called("check", "good.yaml", "--json").stdout) == good
 
 
 def test_a_file_that_is_not_there():

@@ -45,3 +45,19 @@ def test_the_workers_python_is_asked(spark):
 
     finding = _workers(spark)
     assert finding.state is State.OK, finding
+
+
+def test_looks_at_the_box_that_is_named(box, monkeypatch):
+    from seriatim.operations.doctor import _box, _tried
+
+    monkeypatch.setenv("SERIATIM_DSN", box.dsn)
+    with box.session() as tx:
+        tx.connection.execute("DROP SCHEMA IF EXISTS seriatim CASCADE")
+    missing = _tried("box", _box)
+    assert (missing.state, missing.remedy) == (State.WRONG, "seriatim box migrate")
+    with box.session() as tx:  # looking made none
+        assert tx.connection.execute("SELECT to_regnamespace('seriatim')").fetchone() == (None,)
+    type(box).migrate(box.dsn)
+    found = _tried("box", _box)
+    assert found.state is State.OK
+    assert "PostgreSQL" in found.found

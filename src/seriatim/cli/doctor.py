@@ -18,7 +18,7 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 @click.pass_context
 def doctor(context: click.Context, *, as_json: bool) -> None:
-    """Check Java, Python, Spark, memory and disk.
+    """Check Java, Python, Spark, memory, disk and the message box.
 
     Says for each thing what was found and what to do about it. Exits with 1 if something is wrong.
     """

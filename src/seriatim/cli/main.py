@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, UsageError
+from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
 
 #: What a process ends with, by who has to act. 1: the command did its work and the answer is no.
-EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4}
+EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
 
 # Each is a function of that name (with an underscore) in the module of that name. They are imported when they
 # are needed; none imports Spark before it runs.
-_COMMANDS = ("check", "demo", "doctor", "run", "set-aside")
+_COMMANDS = ("box", "check", "demo", "doctor", "run", "set-aside", "unrouted")
 
 
 class _Commands(click.Group):

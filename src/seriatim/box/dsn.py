@@ -1,0 +1,86 @@
+"""Where a box is: reads a DSN with its secrets, and says the place without them.
+
+A DSN may be a PostgreSQL URI or ``key=value`` text (with ``service=`` from ``pg_service.conf`` and a password from
+``.pgpass``, which libpq reads itself), may take ``${NAME}`` from the environment, or may be ``file:PATH``, a file
+that nobody else may read. Nothing here ends up in an error but the host and the name of the database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from seriatim.errors import EnvironmentProblem, UsageError
+
+__all__ = ["place_of", "resolve"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_URI = ("postgresql://", "postgres://")
+#: What a DSN may be written as, for remedies.
+_FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=…"'
+
+
+def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The DSN as libpq takes it.
+
+    Raises:
+        UsageError: it is not a DSN, or a variable that it names isn't set.
+        EnvironmentProblem: its file can't be read, or others can read it.
+    """
+    text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn
+    text = _with_variables(text.strip(), environment)
+    try:
+        if not conninfo_to_dict(text):
+            raise UsageError("the DSN is empty", remedy=_FORMS)
+    except psycopg.ProgrammingError:
+        # What libpq says quotes the text, which may hold a password: neither said nor chained.
+        raise UsageError("the DSN can't be read", remedy=f"{_FORMS}; quote or percent-encode what is special") from None
+    return text
+
+
+def place_of(dsn: str, schema: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Host, database and schema of a resolved DSN: what errors and `repr` show of it."""
+    parts = conninfo_to_dict(dsn)
+    if service := parts.get("service"):
+        return f"service {service}, schema {schema}"
+    host = parts.get("host") or parts.get("hostaddr") or environment.get("PGHOST") or "localhost"
+    port = parts.get("port") or environment.get("PGPORT") or "5432"
+    database = parts.get("dbname") or environment.get("PGDATABASE") or parts.get("user") or "the default database"
+    return f"{host}:{port}/{database}, schema {schema}"
+
+
+def _from_file(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if mode & 0o077:
+            raise EnvironmentProblem(
+                "the file with the DSN can be read by others", where=str(path), remedy=f"chmod 600 {path}"
+            )
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"the file with the DSN can't be read: {error.strerror}", where=str(path), remedy="mend the path"
+        ) from error
+
+
+def _with_variables(text: str, environment: Mapping[str, str]) -> str:
+    whole = _VARIABLE.fullmatch(text)
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in environment:
+            raise UsageError(f"the DSN names ${{{name}}}, which isn't set", remedy=f"export {name}=…")
+        found = environment[name]
+        if whole:
+            return found
+        if text.startswith(_URI):
+            return quote(found, safe="")
+        return "'" + found.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,5 @@
+-- Purpose: take a location's next numbers at once.
+-- Caller: Session.dispense.
+-- Locks: the location's row, until the transaction ends.
+-- Index: locations_pkey, tickets_pkey (backwards, one row).
+SELECT epoch, number, last_number FROM {schema}.dispense(%(location)s, %(count)s)

@@ -1,0 +1,5 @@
+-- Purpose: the number of the newest migration that was applied.
+-- Caller: migrate.py, at every open.
+-- Locks: none.
+-- Index: migrations_pkey.
+SELECT max(number) AS version FROM {schema}.migrations

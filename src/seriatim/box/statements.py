@@ -1,0 +1,50 @@
+"""The SQL of the box: one statement a file, with the schema's name put in as an identifier."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+from psycopg import sql
+
+from seriatim.errors import UsageError
+
+__all__ = ["checked_schema", "script", "statement"]
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+
+
+def checked_schema(schema: str) -> str:
+    """The name of a box's schema.
+
+    Raises:
+        UsageError: it isn't one that works everywhere unquoted.
+    """
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise UsageError(
+            f"{schema!r} can't be the schema of a message box",
+            remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
+        )
+    return schema
+
+
+@cache
+def statement(name: str, schema: str) -> bytes:
+    """The statement ``sql/NAME.sql`` for a schema, without its header comment."""
+    lines = _text(f"sql/{name}.sql").splitlines()
+    return _for_schema("\n".join(line for line in lines if not line.startswith("--")), schema)
+
+
+def script(name: str, schema: str) -> bytes:
+    """A file of several statements, ``migrations/NAME`` or ``schema.sql``, with its comments."""
+    return _for_schema(_text(name), schema)
+
+
+def _text(name: str) -> str:
+    return resources.files("seriatim.box").joinpath(name).read_text(encoding="utf-8")
+
+
+def _for_schema(text: str, schema: str) -> bytes:
+    template = sql.SQL(text)  # a file of ours, not a stranger's text
+    return template.format(schema=sql.Identifier(checked_schema(schema))).as_bytes(None)

@@ -1,0 +1,171 @@
+"""A program of its own: keeps the embedded PostgreSQL running for as long as anybody uses it.
+
+Whoever uses the server holds a shared lock on ``users.lock``; the kernel releases it when that process ends, however
+it ends. The supervisor waits for the exclusive lock: when it gets it, nobody is left, and it stops the server. A
+server that dies while it is used is started again. If the supervisor itself is killed, the server stops with it.
+
+It is run by path and needs the standard library only, so that it starts at once and drags nothing along.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Task", "main"]
+
+#: A clean stop may take that long; then it is an immediate one, and the next start recovers from the log.
+_STOP_S = 7.0
+#: A server that lived shorter than this has not started; after so many of those in a row it is given up.
+_SHORT_LIFE_S, _SHORT_LIVES = 5.0, 3
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run: the folder with the locks, the data in it, the program, the socket's folder, the user if another."""
+
+    folder: str
+    data: str
+    postgres: str
+    sockets: str
+    major: int
+    uid: int | None
+    gid: int | None
+
+
+class _Supervisor:
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._data = os.open(task.data, os.O_RDONLY | os.O_DIRECTORY)
+        self._server: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._clear()
+        threading.Thread(target=self._wait_for_users, daemon=True).start()
+        short_lives = 0
+        while not self._stopping.is_set() and short_lives < _SHORT_LIVES:
+            began = time.monotonic()
+            server = self._server = self._start()
+            self._record()
+            if self._stopping.is_set():  # it was told so before there was a server to tell
+                server.send_signal(signal.SIGINT)
+            server.wait()
+            short_lives = short_lives + 1 if time.monotonic() - began < _SHORT_LIFE_S else 0
+            if not self._stopping.is_set():
+                self._clear()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        task = self._task
+        data = task.data
+        handed_over: tuple[int, ...] = ()
+        if task.uid is not None:
+            # The other user need not be able to walk to the folder: it is handed the open folder.
+            data, handed_over = f"/proc/self/fd/{self._data}", (self._data,)
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": task.sockets,
+            "unix_socket_permissions": "0700",
+            "max_connections": "200",
+            "log_checkpoints": "off",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return subprocess.Popen(
+            [task.postgres, "-D", data, *options],
+            user=task.uid,
+            group=task.gid,
+            extra_groups=None if task.uid is None else [],
+            pass_fds=handed_over,
+            cwd="/",
+            env={"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin"},
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 -- no other thread holds a lock that a child could want
+        )
+
+    def _record(self) -> None:
+        """Tell the users where the server listens."""
+        path = Path(self._task.folder) / "server.json"
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps({"sockets": self._task.sockets, "major": self._task.major}), encoding="utf-8")
+        draft.replace(path)
+
+    def _clear(self) -> None:
+        """End what a killed server or supervisor left running on the data, and only then its stale notes.
+
+        A note (``postmaster.pid``, and one beside the socket) names a process by a number that may be somebody
+        else's by now; with it in place PostgreSQL would refuse to start for ever.
+        """
+        if sys.platform != "linux":
+            return
+        data = Path(self._task.data)
+        deadline = time.monotonic() + _STOP_S
+        while left := _servers_in(data):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGQUIT if time.monotonic() < deadline else signal.SIGKILL)
+            time.sleep(0.05)
+        (data / "postmaster.pid").unlink(missing_ok=True)
+        for note in Path(self._task.sockets).iterdir():
+            note.unlink()
+
+    def _wait_for_users(self) -> None:
+        with (Path(self._task.folder) / "users.lock").open("a") as users:
+            fcntl.flock(users, fcntl.LOCK_EX)
+            self._stop()
+            threading.Event().wait()  # who comes now waits for the lock until the process has ended
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        server = self._server
+        if server is None:
+            return
+        server.send_signal(signal.SIGINT)
+        hurry = threading.Timer(_STOP_S, server.send_signal, [signal.SIGQUIT])
+        hurry.daemon = True
+        hurry.start()
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def _servers_in(data: Path) -> list[int]:
+    found = []
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            is_server = process.name.isdigit() and (process / "comm").read_text().strip() == "postgres"
+            if is_server and (process / "cwd").samefile(data):
+                found.append(int(process.name))
+    return found
+
+
+def main(task: Task) -> None:
+    """Run in the background until nobody uses the server any more; returns to the caller at once."""
+    folder = Path(task.folder)
+    with (folder / "supervisor.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fork():
+            os._exit(0)  # the lock belongs to both; nobody has to reap the other
+        try:
+            _Supervisor(task).run()
+        finally:
+            (folder / "server.json").unlink(missing_ok=True)
+            shutil.rmtree(task.sockets, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(Task(**json.loads(sys.argv[1])))

@@ -1,0 +1,76 @@
+"""Tickets: what a location's dispenser gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from seriatim.kernel.sequence import LAST_NUMBER
+
+__all__ = ["Ticket", "Tickets"]
+
+
+class Ticket(NamedTuple):
+    """The `number` of one message in its `epoch` at its `location`."""
+
+    location: str
+    epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tickets:
+    """A run of tickets without a gap, from (`epoch`, `first`) on.
+
+    They are all of one epoch, unless the location's numbers turned over among them; then `last_epoch` is a later one,
+    and `last` is a number in that. Iterating gives each `Ticket`, over a turn-over too.
+
+    Args:
+        location: where.
+        epoch: the epoch of the first ticket.
+        first: its number.
+        last: the number of the last ticket.
+        last_epoch: its epoch; None: the same.
+        last_number: the number after which the location turns over.
+    """
+
+    location: str
+    epoch: int
+    first: int
+    last: int
+    last_epoch: int = field(default=-1)
+    last_number: int = field(default=LAST_NUMBER, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.last_epoch == -1:
+            object.__setattr__(self, "last_epoch", self.epoch)
+
+    @classmethod
+    def run(cls, location: str, epoch: int, first: int, count: int, last_number: int) -> Tickets:
+        """The `count` tickets from (`epoch`, `first`) on, in a location that turns over after `last_number`."""
+        turns, place = divmod(first - 1 + count - 1, last_number)
+        return cls(location, epoch, first, place + 1, epoch + turns, last_number)
+
+    def __len__(self) -> int:
+        return (self.last_epoch - self.epoch) * self.last_number + self.last - self.first + 1
+
+    def __iter__(self) -> Iterator[Ticket]:
+        for run in self.ranges:
+            for number in range(run.first, run.last + 1):
+                yield Ticket(self.location, run.epoch, number)
+
+    @property
+    def ranges(self) -> tuple[Tickets, ...]:
+        """The same tickets as runs of one epoch each; mostly one."""
+        epochs = range(self.epoch, self.last_epoch + 1)
+        return tuple(
+            Tickets(
+                self.location,
+                epoch,
+                self.first if epoch == self.epoch else 1,
+                self.last if epoch == self.last_epoch else self.last_number,
+                last_number=self.last_number,
+            )
+            for epoch in epochs
+        )

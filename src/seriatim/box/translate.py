@@ -1,0 +1,83 @@
+"""The one place where errors of the driver become errors of seriatim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from seriatim.errors import (
+    EnvironmentProblem,
+    InvariantBroken,
+    SchemaMismatch,
+    SeriatimError,
+    Unavailable,
+    UsageError,
+)
+
+__all__ = ["reached", "translated"]
+
+_AGAIN = "roll back and repeat the transaction"
+
+#: The first row that fits counts: what the driver raised, what we raise, what to do.
+_ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], ...] = (
+    (
+        (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.UndefinedColumn),
+        SchemaMismatch,
+        "is it the right database and schema? `seriatim box migrate` makes the schema",
+    ),
+    (
+        (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction),
+        EnvironmentProblem,
+        "give this role the right, or use another role or server",
+    ),
+    ((errors.InFailedSqlTransaction,), UsageError, "an earlier statement failed; roll back first"),
+    # Two snapshots that can't both have numbered the same place: only where the caller's isolation keeps an old one.
+    ((errors.SerializationFailure, errors.UniqueViolation, errors.DeadlockDetected), Unavailable, _AGAIN),
+    ((errors.LockNotAvailable, errors.QueryCanceled), Unavailable, _AGAIN),
+    ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
+    ((psycopg.DataError,), UsageError, "mend the value"),
+    ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, "repeat the transaction once the server is back"),
+)
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Raise what the driver raises as an error of ours.
+
+    Args:
+        place: host, database and schema, without secrets.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        for kinds, ours, remedy in _ROWS:
+            if isinstance(error, kinds):
+                raise ours(_said(error), where=place, remedy=remedy) from error
+        raise InvariantBroken(_said(error), where=place) from error
+
+
+@contextmanager
+def reached(place: str, secret: str | None) -> Iterator[None]:
+    """Around the making of a connection: that there is none is for whoever runs it to mend.
+
+    Args:
+        place: host, database and schema.
+        secret: the password; if what the driver says quotes it, nothing of that is passed on.
+    """
+    remedy = "is it running, are host, database and user right, may this user connect?"
+    try:
+        yield
+    except psycopg.Error as error:
+        said = _said(error)
+        if secret and secret in said:
+            raise EnvironmentProblem("PostgreSQL can't be reached", where=place, remedy=remedy) from None
+        raise EnvironmentProblem(f"PostgreSQL can't be reached: {said}", where=place, remedy=remedy) from error
+
+
+def _said(error: psycopg.Error) -> str:
+    """What PostgreSQL said, in one line."""
+    text = error.diag.message_primary or str(error) or type(error).__name__
+    return " ".join(text.split())

@@ -1,0 +1,207 @@
+"""The embedded PostgreSQL: started on demand, shared, gone with its last user, whatever is killed when."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.box.binaries import NEWEST, Owner, find_binaries
+from seriatim.box.embedded import EmbeddedServer
+from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
+    yield tmp_path
+    assert has_gone(tmp_path)
+
+
+@pytest.fixture
+def user(folder):
+    """Starts processes that use the server; none is left behind."""
+    started = []
+
+    def start(*arguments):
+        started.append(User(*arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+def taken(folder: Path) -> list[tuple[int, int]]:
+    with sq.MessageBox.open() as box, box.session() as tx:
+        return tx.connection.execute("SELECT number, count FROM seriatim.tickets ORDER BY number").fetchall()
+
+
+@linux
+def test_the_last_of_three_processes_stops_it_though_one_was_killed(folder, user):
+    users = [user(folder) for _ in range(3)]
+    firsts = sorted(one.ready().first for one in users)
+    assert firsts == [1, 11, 21]
+    killed, *others = users
+    killed.kill()
+    assert [one.end() for one in others] == [0, 0]
+    assert has_gone(folder)
+    assert taken(folder) == [(1, 10), (11, 10), (21, 10)]
+
+
+@linux
+def test_it_stops_when_all_its_users_were_killed(folder, user):
+    users = [user(folder).ready() for _ in range(2)]
+    for one in users:
+        one.kill()
+    assert has_gone(folder)
+    assert taken(folder) == [(1, 10), (11, 10)]
+
+
+@linux
+def test_it_stops_with_a_user_that_was_killed_while_starting_it(folder, user):
+    one = user(folder)
+    while not (folder / ".seriatim/postgres/supervisor.lock").exists() and one.process.poll() is None:
+        pass
+    one.kill()
+    assert taken(folder) in ([], [(1, 10)])
+
+
+@linux
+def test_a_killed_supervisor_takes_the_server_along_and_the_next_user_starts_it(folder, user):
+    one = user(folder).ready()
+    os.kill(supervisor_of(data_of(folder)), signal.SIGKILL)
+    assert has_no_supervisor(folder)
+    assert taken(folder) == [(1, 10)]
+    assert one.end() == 0
+
+
+@linux
+def test_a_killed_server_comes_back_for_its_users(folder):
+    with sq.MessageBox.open() as box:
+        with box.session() as tx:
+            tx.dispense("crm", count=10)
+        dsn = box.dsn
+        os.kill(int((data_of(folder) / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        with sq.MessageBox.open() as other:  # waits for an answer
+            assert other.dsn == dsn
+        with pytest.raises(sq.Unavailable, match="repeat"), box.session() as tx:
+            tx.dispense("crm")
+        with box.session() as tx:
+            assert tx.dispense("crm").first == 11
+
+
+@linux
+def test_a_note_that_names_somebody_else_is_not_believed(folder):
+    assert taken(folder) == []
+    assert has_gone(folder)
+    # What a machine leaves that lost its power, after the number has gone to another process of the same user.
+    owner = data_of(folder).stat().st_uid
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=owner, cwd="/") as somebody:
+        note = f"{somebody.pid}\n{data_of(folder)}\n1\n5432\n/tmp\n\n  1 1\nready\n"
+        (data_of(folder) / "postmaster.pid").write_text(note)
+        os.chown(data_of(folder) / "postmaster.pid", owner, -1)
+        assert taken(folder) == []
+
+
+def test_permissions_of_folders_that_were_there_stay(folder):
+    before = {place: place.stat().st_mode for place in (folder, *folder.parents)}
+    assert taken(folder) == []
+    assert {place: place.stat().st_mode for place in before} == before
+    assert data_of(folder).stat().st_mode & 0o777 == 0o700
+
+
+def test_boxes_of_one_process_share_it(folder):
+    with sq.MessageBox.open() as one, sq.MessageBox.open(schema="other") as other:
+        assert one.dsn == other.dsn
+        one.close()
+        with other.session() as tx:
+            assert tx.dispense("crm").first == 1
+
+
+def test_the_path_may_be_long(folder, monkeypatch):
+    long = folder.joinpath(*["a folder with a name that goes on and on"] * 4)
+    long.mkdir(parents=True)
+    monkeypatch.chdir(long)
+    assert taken(long) == []
+    assert has_gone(long)
+    monkeypatch.chdir(folder)
+    assert taken(folder) == []
+
+
+def test_what_it_says_when_it_cannot_start(folder):
+    assert taken(folder) == []
+    assert has_gone(folder)
+    (data_of(folder) / "postgresql.conf").write_text("no_such_setting = 1\n")
+    with pytest.raises(sq.EnvironmentProblem, match="doesn't start") as caught:
+        sq.MessageBox.open()
+    assert "server.log" in str(caught.value)
+
+
+def test_data_keep_their_version(tmp_path):
+    old = EmbeddedServer(tmp_path / "postgres", major=16)
+    with psycopg.connect(old.dsn) as connection:
+        assert connection.info.server_version // 10000 == 16
+    again = EmbeddedServer(tmp_path / "postgres")
+    with psycopg.connect(again.dsn) as connection:
+        assert connection.info.server_version // 10000 == 16
+    with sq.MessageBox.open(old.dsn) as box, box.session() as tx:
+        tx.publish([sq.Message(type="order")])
+        assert tx.dispense("crm").first == 1
+    again.close()
+    old.close()
+
+
+def test_a_version_that_the_wheel_has_not():
+    with pytest.raises(sq.EnvironmentProblem, match="no PostgreSQL 12"):
+        find_binaries(12)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(sq.EnvironmentProblem, match="can't be used"):
+        EmbeddedServer(tmp_path / "file" / "postgres")
+
+
+@pytest.mark.skipif(not is_root(), reason="only root runs PostgreSQL as somebody else")
+def test_root_copies_programs_that_another_user_cannot_reach(tmp_path):
+    nobody = pwd.getpwnam("nobody")
+    owner = Owner(nobody.pw_uid, nobody.pw_gid)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    hidden = type(find_binaries())(NEWEST, shutil.copytree(find_binaries().root, home / "wheel"))
+    with tempfile.TemporaryDirectory() as cache:
+        Path(cache).chmod(0o755)
+        copy = hidden.reachable_by(owner, Path(cache))
+        assert copy.root.parent == Path(cache)
+        assert hidden.reachable_by(owner, Path(cache)) == copy
+        assert find_binaries().reachable_by(None) == find_binaries()
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+@linux
+@pytest.mark.skipif(not is_root(), reason="the other tests run without root already")
+def test_without_root(folder, user):
+    """In a user namespace, where this user is another one, who may still read this Python."""
+    nobody = pwd.getpwnam("nobody")
+    other = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
+    try:
+        subprocess.run([*other, "true"], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine makes no user namespaces")
+    one = user(folder, *other).ready()
+    server = next(iter(servers_in(data_of(folder))))
+    assert data_of(folder).stat().st_uid == Path(f"/proc/{server}").stat().st_uid == os.geteuid()
+    assert one.end() == 0

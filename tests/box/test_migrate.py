@@ -1,0 +1,110 @@
+"""The schema: made fresh or by migrations it is the same; an older or newer one is refused with what helps."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.box.binaries import find_binaries
+from seriatim.box.migrate import fresh_sql, migrate, migrations
+from seriatim.box.statements import script
+
+
+@pytest.fixture
+def database(postgresql, request):
+    """Makes databases of their own."""
+    made = []
+
+    def make():
+        name = f"migrate_{len(made)}"
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        made.append(name)
+        return postgresql.replace("/postgres?", f"/{name}?")
+
+    yield make
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        for name in made:
+            connection.execute(f"DROP DATABASE {name}")
+
+
+def dumped(dsn):
+    """The schema as PostgreSQL itself tells it."""
+    program = find_binaries().root / "bin" / "pg_dump"
+    words = [program, "--schema-only", "--schema=seriatim", "--dbname", dsn]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    lines = [line for line in text.splitlines() if line and not line.startswith(("--", "\\restrict", "\\unrestrict"))]
+    assert len(lines) > 50
+    return lines
+
+
+def test_fresh_is_what_the_migrations_lead_to(database):
+    fresh, migrated, by_hand = database(), database(), database()
+    sq.MessageBox.open(fresh).close()
+    with psycopg.connect(migrated) as connection:
+        for one in migrations():
+            connection.execute(script(one.path, "seriatim"))
+    with psycopg.connect(by_hand, autocommit=True) as connection:
+        connection.execute(fresh_sql("seriatim"))
+    assert dumped(fresh) == dumped(migrated) == dumped(by_hand)
+    with sq.MessageBox.open(by_hand) as box:  # the record is there, too
+        assert box.status().version == migrations()[-1].number
+
+
+def test_the_numbers_of_the_migrations():
+    assert [one.number for one in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_again_it_changes_nothing(box):
+    with psycopg.connect(box.dsn) as connection:
+        assert migrate(connection, box.schema) == []
+    assert sq.MessageBox.migrate(box.dsn, schema=box.schema) == []
+
+
+def test_by_several_at_once_it_is_made_once(box):
+    schema = f"{box.schema}_at_once"
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: sq.MessageBox.migrate(box.dsn, schema=schema), range(8)))
+    assert sorted(map(len, made)) == [0] * 7 + [len(migrations())]
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "helps"), [("- 1000", "-", "seriatim box migrate"), ("+ 1000", "1", "pip install --upgrade")]
+)
+def test_another_version_is_refused_with_what_helps(box, change, version, helps):
+    with box.session() as tx:
+        tx.connection.execute(f"UPDATE {box.schema}.migrations SET number = number {change}")
+    with pytest.raises(sq.SchemaMismatch, match=f"has version {version}") as caught:
+        sq.MessageBox.open(box.dsn, schema=box.schema)
+    assert helps in caught.value.remedy
+    assert box.schema in str(caught.value)
+
+
+def test_a_newer_one_is_not_migrated(box):
+    with box.session() as tx:
+        tx.connection.execute(f"INSERT INTO {box.schema}.migrations VALUES (9999, 'of the future')")
+    with pytest.raises(sq.SchemaMismatch, match="has version 9999"):
+        sq.MessageBox.migrate(box.dsn, schema=box.schema)
+
+
+def test_a_schema_that_is_no_box(box):
+    with box.session() as tx:
+        tx.connection.execute(f"CREATE SCHEMA {box.schema}_else")
+    with pytest.raises(sq.SchemaMismatch, match="no message box"):
+        sq.MessageBox.open(box.dsn, schema=f"{box.schema}_else")
+
+
+def test_a_role_that_may_not_make_it(box):
+    role = f"{box.schema}_role"
+    with box.session() as tx:
+        tx.connection.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        with pytest.raises(sq.EnvironmentProblem, match="permission denied"):
+            sq.MessageBox.open(box.dsn.replace("seriatim@", f"{role}@"), schema=f"{box.schema}_of_role")
+    finally:
+        with box.session() as tx:
+            tx.connection.execute(f"DROP ROLE {role}")
