@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo example test check format bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -14,6 +14,11 @@ demo:  ## set up, then show the whole story on a generated order feed
 	@scripts/set-up run
 	@scripts/java
 	@$(BIN)/seriatim demo $(ARGS)
+
+example:  ## set up, then run one of the examples and compare its outcome (NAME=orders)
+	@scripts/set-up run
+	@scripts/java
+	@$(BIN)/python -m examples.run $(NAME)
 
 test:  ## set up, then run the whole suite (ARGS=… goes to pytest)
 	@scripts/set-up test
