@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 LAYERS = [
     {"errors"},
     {"kernel"},
-    {"pipeline"},
+    {"pipeline", "testing"},
     {"spark", "box", "endpoints"},
     {"runtime", "operations"},
     {"cli", "console"},
