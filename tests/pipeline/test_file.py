@@ -397,3 +397,9 @@ def test_what_an_environment_variable_holds_is_never_shown(secret):
 
 def test_a_long_value_is_not_quoted_whole():
     assert len(fault(f"{SMALL}trigger: {'x' * 5000}\n")) < 1000
+
+
+def test_more_destinations_than_can_be_run_are_refused():
+    head, entry = SMALL.split("  - to: all\n")
+    entries = "".join(f"  - to: d{n}\n{entry.replace('out/all', f'out/{n}')}" for n in range(1001))
+    assert "a pipeline has at most 1,000 destinations" in fault(head + entries)

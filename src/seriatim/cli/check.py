@@ -56,10 +56,14 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
         origin = received.source
         place = f" files in {origin.path}" if origin.path is not None else ""
         click.echo(f"  receive  {received.location}: {origin.format}{place}")
+    if pipeline.process is not None:
+        click.echo(f"  process  {pipeline.process.function}")
     for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):
         what = f"{port['format']} files in" if port["guarantee"] == _EXACTLY_ONCE else port["format"]
         place = f" {port['path']}" if port["path"] else ""
         policy = destination.queue.policy.name
+        if destination.process is not None:
+            click.echo(f"  process  {port['destination']}: {destination.process.function}")
         click.echo(f"  deliver  {port['destination']}: {policy}, {what}{place}, {port['guarantee']}")
         if port["obstacle"]:
             click.echo(f"           {port['obstacle']}: until that is mended, its messages wait in the checkpoint")

@@ -12,6 +12,7 @@ from seriatim.pipeline.queue import Queue
 
 __all__ = [
     "MOST_BUCKETS",
+    "MOST_DESTINATIONS",
     "Deliver",
     "Destination",
     "Pipeline",
@@ -26,6 +27,9 @@ __all__ = [
 
 #: Into how many parts a state may be cut.
 MOST_BUCKETS = 4096
+#: How many destinations a pipeline may have: each is counted by an expression of its own, and beyond this Spark takes
+#: minutes to plan them. A million groups of one destination are no trouble.
+MOST_DESTINATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from seriatim.errors import PolicyError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
-from seriatim.pipeline.declaration import Deliver, Destination, StartFrom
+from seriatim.pipeline.declaration import MOST_DESTINATIONS, Deliver, Destination, StartFrom
 from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.process import process, returning
 from seriatim.pipeline.properties import Properties
@@ -41,7 +41,11 @@ def route(
     types = filter_types(properties)
     destinations: list[Destination] = []
     names: set[str] = set()
-    for section in pipeline.sections("route"):
+    for number, section in enumerate(pipeline.sections("route")):
+        if number == MOST_DESTINATIONS:
+            what = f"a pipeline has at most {MOST_DESTINATIONS:,} destinations"
+            section.fault(None, what, "make them groups of one destination, or several pipelines")
+            break
         name = section.text("to", required=True)
         if name is not None and name in names:
             section.fault("to", f"destination {name!r} is given twice", "one destination has one policy and one port")
