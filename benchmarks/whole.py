@@ -91,7 +91,7 @@ def unordered(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     return route(received, subscriptions).withColumns(
         {
             "ordinal": F.lit(None).cast("long"),
-            "late": F.lit(value=False),
+            "late": F.lit(False),
             "disposition": F.lit("released"),
             "reason": F.lit(None).cast("string"),
         }

@@ -22,7 +22,7 @@ from seriatim.pipeline.subscription import Subscription
 from seriatim.spark.buckets import bucket_ids
 from seriatim.spark.operator import FINISH
 from seriatim.spark.process import process
-from seriatim.spark.receive import arrival, receive
+from seriatim.spark.receive import ARRIVAL, arrival, receive
 from seriatim.spark.resequence import resequence
 from seriatim.spark.route import route
 from seriatim.spark.stamp import stamp_locations
@@ -59,12 +59,15 @@ def decided(
     stamped = stamp_locations(receive(spark, pipeline), pipeline.receive, buckets=buckets)
     worked_on = process(stamped, pipeline, calls=calls)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calls=calls)
+    order = _arrival(pipeline)
+    # What only told the order of arrival needn't travel on and be held where tickets tell it.
+    entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
     ordered = resequence(
         entered.fillna(_NOWHERE.name, ["destination"]),
         queues=[*(one.queue for one in pipeline.route), _NOWHERE],
         destination="destination",
         invalid="_invalid",
-        arrival=_arrival(pipeline),
+        arrival=order,
         clock=pipeline.clock,
         time=pipeline.time,
         watermark=pipeline.watermark_s if pipeline.clock == "event" else None,
@@ -89,9 +92,10 @@ def _arrival(pipeline: Pipeline) -> list[str]:
     own = [pipeline.arrival] if pipeline.arrival else []
     if any(entry.stamp is None for entry in pipeline.receive):
         return [*own, *arrival(pipeline)]
-    if any(entry.stamp is not None and entry.stamp.order_by for entry in pipeline.receive):
-        return [*own, "ticket", "location"]
-    return [*own, "received_at", "location", "ticket"]
+    by_properties = any(entry.stamp is not None and entry.stamp.order_by for entry in pipeline.receive)
+    if by_properties or len(pipeline.receive) == 1:
+        return [*own, "ticket"]
+    return [*own, "received_at", "ticket"]
 
 
 def _commands(spark: SparkSession, control: Path) -> DataFrame:

@@ -222,4 +222,7 @@ def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, b
         outputMode="Append",
         timeMode="None",
     )
-    return stamped.mapInArrow(add_tickets(plan), shown)
+    # All messages of a location come out of one task. What follows is work for all of them.
+    tasks = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    spread = stamped.repartitionById(tasks, F.pmod(F.col("place"), F.lit(tasks)))
+    return spread.mapInArrow(add_tickets(plan), shown)

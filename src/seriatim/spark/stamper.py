@@ -27,8 +27,8 @@ __all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", 
 
 #: Our column in the packets: the location of a message, null for one that gets no ticket.
 LOCATION = "__sq_location"
-#: What comes out of the operator.
-STAMPED_SCHEMA = "packet binary, positions binary"
+#: What comes out of the operator; packets of one location have places one after another.
+STAMPED_SCHEMA = "packet binary, positions binary, place int"
 
 #: How many bytes of packets leave in one piece.
 _PIECE_BYTES = 64 * 2**20
@@ -62,14 +62,16 @@ class Stamper(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """All messages of a micro-batch in a bucket, which are put in order together."""
-        packets = [bytes(packet) for frame in rows for packet in frame["packet"] if len(packet)]
+        # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
+        packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint
         counters = Counters() if value is None else Counters.from_bytes(value[0], fingerprint)
         if packets:
             positions = _positions(self._plan, counters, [from_bytes(packet) for packet in packets])
             for start, end in _pieces(packets):
                 told = [position.tobytes() for position in positions[start:end]]
-                yield pd.DataFrame({"packet": packets[start:end], "positions": told})
+                places = np.arange(key[0] + start, key[0] + end, dtype=np.int32)
+                yield pd.DataFrame({"packet": packets[start:end], "positions": told, "place": places})
         if packets or value is None:
             self._counters.update((counters.to_bytes(fingerprint),))
 
