@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -73,19 +73,22 @@ def column(values: Sequence[Any], kind: Type) -> Values:
     return Values(filled, known)
 
 
-def evaluate(expression: Expression, columns: Mapping[str, Values], n: int) -> tuple[Bools, Bools]:
+def evaluate(
+    expression: Expression, columns: Mapping[str, Values], n: int | tuple[int, int], parameters: Sequence[Values] = ()
+) -> tuple[Bools, Bools]:
     """A filter for `n` messages.
 
     Args:
         expression: the filter, a condition.
         columns: each property that the filter names, as the module's description says.
-        n: how many messages.
+        n: how many messages; or the rows and columns of a table, of which columns and parameters are a part each.
+        parameters: what stands for each parameter of a shape, for every message.
 
     Returns:
         For which messages it is TRUE, and for which it is known (TRUE or FALSE).
     """
     with np.errstate(all="ignore"):
-        found = _evaluated(expression, _Given(columns, {}))
+        found = _evaluated(expression, _Given(columns, {}, parameters))
     known = np.broadcast_to(found.known, n)
     return np.broadcast_to(found.values, n) & known, known.copy()
 
@@ -117,6 +120,7 @@ class _Given:
 
     columns: Mapping[str, Values]
     common: dict[Expression, Values | None]
+    parameters: Sequence[Values] = ()
 
 
 def _evaluated(expression: Expression, given: _Given) -> Values:
@@ -148,9 +152,7 @@ def _computed(expression: Expression, given: _Given) -> Values:  # noqa: C901, P
         case Like(operand, segments):
             a = _evaluated(operand, given)
             matched = re.compile(like_regex(segments), re.DOTALL).fullmatch
-            return Values(
-                np.fromiter((matched(text) is not None for text in a.values), np.bool_, len(a.values)), a.known
-            )
+            return Values(_each(lambda text: matched(text) is not None, a.values, np.bool_), a.known)
         case IsNull(operand):
             known = _evaluated(operand, given).known
             return Values(~known, np.ones_like(known))
@@ -161,8 +163,10 @@ def _computed(expression: Expression, given: _Given) -> Values:  # noqa: C901, P
             return _joined([_evaluated(term, given) for term in terms], decisive=False)
         case Or(terms):
             return _joined([_evaluated(term, given) for term in terms], decisive=True)
-        case Parameter():
-            raise InvariantBroken("a shape has no value without its parameters")
+        case Parameter(number, kind):
+            if number >= len(given.parameters):
+                raise InvariantBroken("a shape has no value without its parameters")
+            return _filled(given.parameters[number], kind)
         case _:
             assert_never(expression)
 
@@ -211,7 +215,12 @@ def _nearest(values: NDArray[Any], kind: Type) -> NDArray[Any]:
     if kind.precision <= _EXACT:
         return values.astype(np.float64) / divisor
     # Python's division of whole numbers is rounded once, to the nearest double.
-    return np.fromiter((value / divisor for value in values.tolist()), np.float64, len(values))
+    return _each(lambda value: value / divisor, values, np.float64)
+
+
+def _each(compute: Callable[[Any], Any], values: NDArray[Any], stored: type[Any]) -> NDArray[Any]:
+    """What a function gives for each of the values, as Python has them."""
+    return np.fromiter(map(compute, values.ravel().tolist()), stored, values.size).reshape(values.shape)
 
 
 def _longs(operator: str, one: Values, other: Values) -> Values:
@@ -292,8 +301,7 @@ def _compared(operator: str, one: Values, other: Values, left: Type, right: Type
 
 def _among(given: Values, kind: Type, values: Sequence[Any], *, null: bool) -> Values:
     if given.values.dtype == np.object_:
-        wanted = frozenset(values)
-        found = np.fromiter((value in wanted for value in given.values), np.bool_, len(given.values))
+        found = _each(frozenset(values).__contains__, given.values, np.bool_)
     else:
         found = np.isin(given.values, np.array(values, _stored(kind)))
     return Values(found, given.known & found if null else given.known)

@@ -45,6 +45,8 @@ _KEYS = (Kind.STRING, Kind.LONG, Kind.DECIMAL, Kind.TIMESTAMP)
 _MOST_COMPARISONS = 8
 # Decimal constants of so many digits count as one type, so that 9.50 and 12.50 are of one shape.
 _SHORT = 18
+# Decimals that have fewer together, when given the same number of places, are compared as int64.
+_COMPARED = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa
             each = tuple(Compare("=", inner, _shape(Constant(v, operand.type), taken)) for v in values)
             return each[0] if len(each) == 1 else Or(each)
         case Compare(_, left, right):
-            return replace(expression, left=_shape(_roomy(left), taken), right=_shape(_roomy(right), taken))
+            return replace(
+                expression, left=_shape(_roomy(left, right), taken), right=_shape(_roomy(right, left), taken)
+            )
         case Arithmetic(_, left, right):
             return replace(expression, left=_shape(left, taken), right=_shape(right, taken))
         case And(terms) | Or(terms):
@@ -158,8 +162,10 @@ def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa
     return expression
 
 
-def _roomy(side: Expression) -> Expression:
+def _roomy(side: Expression, other: Expression) -> Expression:
     """A constant beside a comparison, whose digits don't matter there, with room for others."""
-    if isinstance(side, Constant) and side.type.kind is Kind.DECIMAL and side.type.precision <= _SHORT:
-        return Constant(side.value, decimal(_SHORT, side.type.scale))
-    return side
+    if not isinstance(side, Constant) or side.type.kind is not Kind.DECIMAL or side.type.precision > _SHORT:
+        return side
+    room = _COMPARED - max(side.type.scale, other.type.scale)
+    fast = max(side.type.whole, other.type.whole) <= room
+    return Constant(side.value, decimal(room + side.type.scale if fast else _SHORT, side.type.scale))
