@@ -1,4 +1,4 @@
-"""A YAML file as a tree that remembers where each thing stood. Owns reading; knows no key of a pipeline.
+"""A YAML file as a tree that remembers where each thing stood. Owns reading; knows no key of what it reads.
 
 Everything that is wrong goes to `Problems`, which collects, so that a file's faults are told all at once.
 """
@@ -19,7 +19,7 @@ from ruamel.yaml.reader import ReaderError
 
 from seriatim.errors import DeclarationError
 
-__all__ = ["Items", "Place", "Problems", "Scalar", "Table", "Tree", "read"]
+__all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", "Table", "Tree", "read"]
 
 _MOST_BYTES = 8_000_000
 # Aliases can make a small file stand for an endless one. A large one may have as many nodes as characters.
@@ -30,6 +30,18 @@ _LONGEST = 400
 
 _REFERENCE = re.compile(r"\$\$(?=\{)|\$\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a file is to be, for people: its name, how it begins, and the page about it in ``docs/reference``."""
+
+    name: str
+    outline: str
+    page: str
+
+
+PIPELINE_FILE = Language("pipeline file", "name: …, receive: …, route: …", "pipeline-file.md")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,13 +119,19 @@ class Problems:
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def read(path: Path, problems: Problems, environment: Mapping[str, str] = os.environ) -> Table | None:
+def read(
+    path: Path,
+    problems: Problems,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    language: Language = PIPELINE_FILE,
+) -> Table | None:
     """The mapping in a YAML file, ``${NAME}`` replaced from `environment`; None where it can't be read."""
-    text = _text(path, problems)
+    text = _text(path, problems, language)
     if text is None:
         return None
     try:
-        tree = _parse(text, problems, environment)
+        tree = _parse(text, problems, environment, language)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         problems.add(Place(line), f"the character #x{ord(text[error.position]):04x} is not allowed in YAML")
@@ -125,22 +143,22 @@ def read(path: Path, problems: Problems, environment: Mapping[str, str] = os.env
         if isinstance(tree, Table):
             return tree
         if tree is not None:
-            problems.add(tree.place, "a pipeline file is a mapping (name: …, receive: …, route: …)")
+            problems.add(tree.place, f"a {language.name} is a mapping ({language.outline})")
     return None
 
 
-def _parse(text: str, problems: Problems, environment: Mapping[str, str]) -> Tree | None:
+def _parse(text: str, problems: Problems, environment: Mapping[str, str], language: Language) -> Tree | None:
     yaml = YAML(typ="safe", pure=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an anchor may be used again; it says nothing about the pipeline
+        warnings.simplefilter("ignore")  # an anchor may be used again; it says nothing about the content
         root = yaml.compose(text)
         if root is None:
-            problems.add(None, "the file is empty", "see docs/reference/pipeline-file.md for an example")
+            problems.add(None, "the file is empty", f"see docs/reference/{language.page} for an example")
             return None
         return _Builder(yaml, problems, environment, max(_MOST_NODES, len(text))).tree(root)
 
 
-def _text(path: Path, problems: Problems) -> str | None:
+def _text(path: Path, problems: Problems, language: Language) -> str | None:
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -151,7 +169,7 @@ def _text(path: Path, problems: Problems) -> str | None:
         problems.add(None, f"the file can't be read: {error.strerror}")
         return None
     if len(content) > _MOST_BYTES:
-        problems.add(None, f"the file is larger than {_MOST_BYTES:,} bytes", "is this a pipeline file?")
+        problems.add(None, f"the file is larger than {_MOST_BYTES:,} bytes", f"is this a {language.name}?")
         return None
     try:
         return content.decode("utf-8-sig")
@@ -180,7 +198,7 @@ def _advice(error: MarkedYAMLError) -> str:
     if "mapping values are not allowed" in reason:
         return "put text that contains ': ' in quotes, and check the indentation"
     if "single document" in str(error.context):
-        return "one file holds one pipeline"
+        return "a file is one document"
     return ""
 
 

@@ -45,12 +45,16 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
-    """A filter's text, what it may name, and errors with places in it; the fields are those of `filters.parsed`."""
+    """A filter's text, what it may name, and errors with places in it; the fields are those of `filters.parsed`.
+
+    `anything`: it may name anything, for nobody knows yet what there is.
+    """
 
     text: str
     types: Mapping[str, Type]
     where: str
     unfit: Mapping[str, str]
+    anything: bool = False
 
     def error(self, at: int, what: str, remedy: str = "") -> FilterError:
         """An error at a position of the text."""
@@ -176,7 +180,7 @@ class Words:
         self._name(token, quoted=False)
 
     def _name(self, token: Token, *, quoted: bool) -> None:
-        if token.text not in self._filter.types:
+        if token.text not in self._filter.types and not self._filter.anything:
             raise self._filter.undeclared(token, quoted=quoted)
         hidden = Token(TokenType.IDENTIFIER, str(len(self.names)), token.line, token.col, token.start, token.end)
         self.names.append(token.text)

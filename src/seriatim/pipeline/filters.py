@@ -21,7 +21,7 @@ from seriatim.kernel import filter_typing as typing
 from seriatim.kernel.filter import BOOLEAN, NULL, STRING, TIMESTAMP, Constant, Expression, Not, Property, Type
 from seriatim.pipeline.filter_words import ALLOWED, DEEPEST_CHAIN, FilterText, Words
 
-__all__ = ["parsed"]
+__all__ = ["named", "parsed"]
 
 _LONGEST_PATTERN = 1_000
 _MOST_TERMS = 2_000
@@ -47,8 +47,24 @@ def parsed(
     """
     written = FilterText(text, types, where, unfit)
     words = Words(written)
+    return _Reader(written, words.names).filter(_tree(written, words))
+
+
+def named(text: str, *, where: str = "") -> frozenset[str]:
+    """What a filter's text names, for where the properties aren't known yet. Arguments as for `parsed`.
+
+    Raises:
+        FilterError: the text is no filter, whatever properties there are.
+    """
+    written = FilterText(text, {}, where, {}, anything=True)
+    words = Words(written)
+    _tree(written, words)
+    return frozenset(words.names)
+
+
+def _tree(written: FilterText, words: Words) -> exp.Expr:
     try:
-        trees = Parser().parse_into(exp.Condition, words.tokens, text)
+        trees = Parser().parse_into(exp.Condition, words.tokens, written.text)
     except ParseError as error:
         raise words.unexpected(error) from None
     except RecursionError:
@@ -56,7 +72,7 @@ def parsed(
     tree = next((one for one in trees if one is not None), None)
     if tree is None or len(trees) != 1:
         raise written.error(0, "there is no filter", "write TRUE for all messages")
-    return _Reader(written, words.names).filter(tree)
+    return tree
 
 
 class _Reader:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 
-__all__ = ["Location", "checked_location"]
+__all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
 
+#: Where a message is received that doesn't say where.
+DEFAULT_LOCATION = "box"
 _LONGEST_NAME = 128
 
 

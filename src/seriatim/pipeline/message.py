@@ -8,14 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 from uuid import UUID
 
 from seriatim.errors import UsageError
 
-__all__ = ["Message", "Property", "new_message_id"]
+__all__ = ["Message", "Property", "Received", "Ticket", "new_message_id"]
 
 #: What a property of a message can be: string, long, decimal, boolean or timestamp.
 Property = str | int | Decimal | float | bool | datetime | None
+
+
+class Ticket(NamedTuple):
+    """The `number` of one message in its `epoch` at its `location`."""
+
+    location: str
+    epoch: int
+    number: int
 
 
 def new_message_id() -> str:
@@ -54,3 +63,28 @@ class Message:
             raise UsageError(
                 f"the body of message {self.message_id} is {type(self.body).__name__}", remedy="give bytes: encode it"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received(Message):
+    """A message as a queue of a box hands it out.
+
+    Args:
+        ticket: which message of which location it is.
+        received_at: when it was published.
+        sequence: its position in its group, as its producer numbered it; None where the queue doesn't go by that.
+        ordinal: its position among all that left its group; None in a queue that is `Unordered`.
+        late: whether it is out of order.
+        attempt: how often it has been handed out, this time included, as far as the box was told.
+        priority: 1 to 10.
+        subscriptions: the names of those that brought it here.
+    """
+
+    ticket: Ticket
+    received_at: datetime
+    sequence: int | None = None
+    ordinal: int | None = None
+    late: bool = False
+    attempt: int = 1
+    priority: int = 5
+    subscriptions: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Properties of messages in a pipeline file: how they may be called, of which types they are, and who has them."""
+"""Properties of messages: how they may be called, of which types they are, and who has them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from seriatim.errors import UsageError
 from seriatim.pipeline.section import Section, likely
 
-__all__ = ["PARTS", "RESERVED", "Properties", "property_type", "usable_name"]
+__all__ = [
+    "PARTS",
+    "RESERVED",
+    "Properties",
+    "checked_property",
+    "checked_type",
+    "property_type",
+    "usable_name",
+]
 
 #: What the parts of messages that were split have besides, and its types.
 PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
@@ -35,6 +44,7 @@ RESERVED = frozenset(
 
 _TYPES = ("string", "long", "double", "boolean", "timestamp")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_NAME_RULE = "letters, digits and underscores, beginning with a letter, at most 128"
 _MEANT = {
     "bigint": "long",
     "bool": "boolean",
@@ -78,21 +88,29 @@ class Properties:
         return [location for location, types in self.by_location.items() if name not in types]
 
 
-def usable_name(section: Section, name: str) -> bool:
-    """Whether a property may have the name that stands as a key; if not, that is reported."""
-    place = section.key_place(name)
+def checked_property(name: object) -> str:
+    """The name of a property, if it can be one.
+
+    Raises:
+        UsageError: it can't.
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
     if name.casefold() in RESERVED or (name.casefold() == "type" and name != "type"):
-        section.problems.add(place, f"{name!r} is a column of seriatim's own", "give the property another name")
-    elif not name.isidentifier() or name.startswith("_") or len(name) > 128:
-        rule = "letters, digits and underscores, beginning with a letter, at most 128"
-        section.problems.add(place, f"{name!r} can't be a property's name", rule)
-    else:
-        return True
-    return False
+        raise UsageError(f"{name!r} is a column of seriatim's own", remedy="give the property another name")
+    if not name.isidentifier() or name.startswith("_") or len(name) > 128:
+        raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
+    return name
 
 
-def property_type(section: Section, key: str, written: str) -> str | None:
-    """The type of a property as it is `written` under `key`; None where it is none, which is reported."""
+def checked_type(written: object) -> str:
+    """The type of a property as it is `written`, without spaces.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(written, str):
+        raise UsageError(f"{written!r} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
     if written in _TYPES:
         return written
     decimal = _DECIMAL.fullmatch(written)
@@ -100,11 +118,28 @@ def property_type(section: Section, key: str, written: str) -> str | None:
         precision, scale = int(decimal[1]), int(decimal[2])
         if 1 <= precision <= 38 and scale <= precision:
             return f"decimal({precision},{scale})"
-        section.fault(key, f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
-    elif written.startswith("decimal"):
-        section.fault(key, f"{written!r} is not a type", "write decimal(precision,scale), e.g. decimal(12,2)")
-    else:
-        meant = _MEANT.get(written.casefold())
-        known = (*_TYPES, "decimal(p,s)")
-        section.fault(key, f"{written!r} is not a type", f"did you mean {meant}?" if meant else likely(written, known))
-    return None
+        raise UsageError(f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
+    if written.startswith("decimal"):
+        raise UsageError(f"{written!r} is not a type", remedy="write decimal(precision,scale), e.g. decimal(12,2)")
+    meant = _MEANT.get(written.casefold())
+    remedy = f"did you mean {meant}?" if meant else likely(written, (*_TYPES, "decimal(p,s)"))
+    raise UsageError(f"{written!r} is not a type", remedy=remedy)
+
+
+def usable_name(section: Section, name: str) -> bool:
+    """Whether a property may have the name that stands as a key; if not, that is reported."""
+    try:
+        checked_property(name)
+    except UsageError as error:
+        section.problems.add(section.key_place(name), error.what, error.remedy)
+        return False
+    return True
+
+
+def property_type(section: Section, key: str, written: str) -> str | None:
+    """The type of a property as it is `written` under `key`; None where it is none, which is reported."""
+    try:
+        return checked_type(written)
+    except UsageError as error:
+        section.fault(key, error.what, error.remedy)
+        return None

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo, Policy, Unordered
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.name import checked_name
 
-__all__ = ["Queue"]
+__all__ = ["ERRORS", "KEEP", "LONGEST_DAYS", "MOST_MESSAGES", "WHEN_FULL", "Queue"]
+
+ERRORS = ("suspend", "continue", "stop")
+KEEP = ("nothing", "faults", "everything")
+WHEN_FULL = ("wait", "refuse")
+#: A queue's `max_messages` is at most that.
+MOST_MESSAGES = 2**53
+#: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
+LONGEST_DAYS = 10_000
+
+# PostgreSQL cuts names off behind that, and what was meant would be another one.
+_LONGEST_IDENTIFIER = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +37,21 @@ class Queue:
         default_group: the group of messages whose key is null, empty, too long or has a NUL;
             without it they are invalid.
 
+    What follows is for queues of a message box; pipelines don't look at it.
+
+    Args:
+        errors: what happens when a handler fails for good: ``"suspend"`` (the group stops, all others go on),
+            ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
+        priority: the property with a message's priority, a long from 1 to 10 (highest); where it has none: 5.
+        keep: which messages stay when they are done: ``"nothing"``, ``"faults"`` (those that failed) or ``"everything"``.
+        keep_for: seconds (or ``"7d"``) for which they stay, at most 10,000 days; None: until they are purged.
+        max_messages: how many messages may be in it before it is full; None: no limit.
+        when_full: whether publishers ``"wait"`` for a full queue, or are told to come back (``"refuse"``).
+        enabled: whether messages are handed out. They are taken in either way.
+        tablespace: the tablespace of PostgreSQL that holds it; None: that of the box.
+
     Raises:
-        UsageError: a name that is empty, or a policy that needs a group or a sequence without one.
+        UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
     """
 
     name: str
@@ -31,17 +59,76 @@ class Queue:
     group: str | None = None
     sequence: str | None = None
     default_group: str | None = None
+    _: KW_ONLY
+    errors: Literal["suspend", "continue", "stop"] = "suspend"
+    priority: str | None = None
+    keep: Literal["nothing", "faults", "everything"] = "nothing"
+    keep_for: float | str | None = None
+    max_messages: int | None = None
+    when_full: Literal["wait", "refuse"] = "wait"
+    enabled: bool = True
+    tablespace: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or len(self.name) > 128 or "\0" in self.name:
-            raise UsageError(f"{self.name!r} is not a queue's name", remedy="1 to 128 characters, without NUL")
+        checked_name(self.name, "a queue's name")
+        if not isinstance(self.policy, Policy):
+            raise self._wrong(f"{self.policy!r} is not a policy", "such as Fifo() or Standard(hole_timeout=100)")
+        for what in ("group", "sequence", "default_group", "priority"):
+            value = getattr(self, what)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise self._wrong(f"{what} can't be {value!r}", "text, not empty")
+        self._check_order()
+        self._check_choice("errors", ERRORS)
+        self._check_choice("keep", KEEP)
+        self._check_choice("when_full", WHEN_FULL)
+        object.__setattr__(self, "keep_for", self._period())
+        self._check_limit()
+        if not isinstance(self.enabled, bool):
+            raise self._wrong(f"enabled can't be {self.enabled!r}", "True or False")
+        self._check_tablespace()
+
+    def _wrong(self, what: str, remedy: str) -> UsageError:
+        return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
+
+    def _check_order(self) -> None:
         if isinstance(self.policy, Unordered):
             return
         if self.group is None:
-            raise UsageError(
-                f"queue {self.name!r}: {self.policy.name} needs a group", remedy="name the column of the key"
-            )
+            raise self._wrong(f"{self.policy.name} needs a group", "name the column of the key")
         if self.sequence is None and not isinstance(self.policy, Fifo):
-            raise UsageError(
-                f"queue {self.name!r}: {self.policy.name} needs a sequence", remedy="name the column of the number"
+            raise self._wrong(f"{self.policy.name} needs a sequence", "name the column of the number")
+
+    def _check_choice(self, what: str, allowed: Collection[str]) -> None:
+        if (value := getattr(self, what)) not in allowed:
+            raise self._wrong(f"{what} can't be {value!r}", f"one of {', '.join(allowed)}")
+
+    def _period(self) -> float | None:
+        if self.keep_for is None:
+            return None
+        try:
+            period = micros(self.keep_for)
+        except UsageError as error:
+            raise self._wrong(f"keep_for: {error.what}", error.remedy) from error
+        if not 0 < period <= LONGEST_DAYS * micros("1d"):
+            raise self._wrong(f"keep_for can't be {self.keep_for!r}", f"more than 0 and at most {LONGEST_DAYS:,} days")
+        if self.keep == "nothing":
+            raise self._wrong("keep_for says for how long, and keep is nothing", 'add keep="everything" or "faults"')
+        return seconds(period)
+
+    def _check_limit(self) -> None:
+        most = self.max_messages
+        if most is None:
+            if self.when_full != "wait":
+                raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
+        elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
+            raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
+
+    def _check_tablespace(self) -> None:
+        name = self.tablespace
+        if name is None:
+            return
+        checked_name(name, f"a tablespace (queue {self.name!r})")
+        if len(name.encode()) > _LONGEST_IDENTIFIER:
+            raise self._wrong(
+                f"tablespace {name!r} is too long", f"PostgreSQL's names have at most {_LONGEST_IDENTIFIER} bytes"
             )

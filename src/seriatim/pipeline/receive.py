@@ -15,7 +15,7 @@ from seriatim.pipeline.section import Section, likely
 from seriatim.pipeline.source import source
 from seriatim.pipeline.xpath import is_prefix
 
-__all__ = ["LATER", "receive"]
+__all__ = ["LATER", "read_namespaces", "receive"]
 
 #: Keys of the file's language that later versions understand, wherever they stand.
 LATER = {
@@ -60,7 +60,7 @@ def _location(
     section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
 ) -> Receive | None:
     origin = source(section, paths)
-    namespaces = _namespaces(section, origin)
+    namespaces = read_namespaces(section, origin)
     split = _split(section, origin, namespaces, functions)
     # What is wrong with the split is told; paths are read as if it were there.
     promoted = promote(
@@ -72,7 +72,8 @@ def _location(
     return Receive(name, origin, promoted[0], promoted[1], namespaces, split, stamp)
 
 
-def _namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
+def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
+    """The prefixes of XPath, and what they stand for; `origin`: what the XPath is for, None if that isn't known."""
     section = location.section("namespaces")
     if section is None:
         return {}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from seriatim.errors import PolicyError, UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declaration import MOST_DESTINATIONS, Deliver, Destination, StartFrom
 from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
+from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.process import process, returning
 from seriatim.pipeline.properties import Properties
 from seriatim.pipeline.queue import Queue
@@ -22,9 +20,6 @@ from seriatim.pipeline.where import filter_types, where
 
 __all__ = ["require_property", "route"]
 
-_POLICIES: Mapping[str, type[Policy]] = {
-    kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
-}
 # Sinks whose names are not ours written wrongly, however near they are.
 _SPARK_FORMATS = frozenset(
     {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}
@@ -124,12 +119,9 @@ def _resequence(
     section = destination.section("resequence", required=True)
     if section is None:
         return None
-    kind = _POLICIES.get(section.choice("policy", _POLICIES, required=True) or "")
+    kind, policy = read_policy(section)
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
-    policy = _policy(section, kind) if kind else None
     start_from = _start_from(section, paths)
-    if kind is None:
-        _any_parameter(section)
     section.finish(LATER)
     if kind is None:
         return None
@@ -167,54 +159,6 @@ def _check_columns(
         require_property(section, "size", policy.size, properties, ("long",))
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
         where(section, filter_types(properties), key="last", whole=properties.whole)
-
-
-def _policy(section: Section, kind: type[Policy]) -> Policy | None:
-    """The policy with the parameters that stand in `section`; each wrong one is reported where it stands."""
-    known = [field.name for field in fields(kind)]
-    _foreign_parameters(section, kind, known)
-    parameters: dict[str, Any] = {
-        key: value for key in known if section.has(key) and (value := section.plain(key)) is not None
-    }
-    faultless = True
-    while True:
-        try:
-            policy = policy_from(kind.name, **parameters)
-        except PolicyError as error:
-            blamed = _blamed(error, parameters)
-            section.fault(blamed or "policy", error.what, error.remedy)
-            if blamed is None:
-                return None
-            faultless = False
-            del parameters[blamed]
-        else:
-            return policy if faultless else None
-
-
-def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
-    words = re.findall(r"\w+", error.what)
-    return next((word for word in words if word in parameters), None)
-
-
-def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:
-    """Ask for the parameters of this policy, and tell those of another from unknown keys."""
-    for key in known:
-        section.known(key)
-    for key in section.names():
-        owners = [name for name, other in _POLICIES.items() if key in {field.name for field in fields(other)}]
-        if key not in known and owners:
-            section.known(key)
-            what = f"{kind.name} takes no {key}"
-            section.problems.add(
-                section.key_place(key), what, f"{' and '.join(owners)} {'do' if owners[1:] else 'does'}"
-            )
-
-
-def _any_parameter(section: Section) -> None:
-    """Without a policy nobody can say which parameters fit: allow those of all."""
-    for kind in _POLICIES.values():
-        for field in fields(kind):
-            section.known(field.name)
 
 
 def _start_from(section: Section, paths: Paths) -> StartFrom | None:

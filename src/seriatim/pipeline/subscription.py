@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.name import checked_name
 
-__all__ = ["Subscription", "distinct"]
+__all__ = ["STATES", "Subscription", "distinct"]
+
+STATES = ("started", "stopped", "enlisted", "unenlisted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,29 +22,43 @@ class Subscription:
         name: its name, unique among the subscriptions of one router.
         where: the filter, see ``docs/reference/filters.md``. It is parsed where the properties are known.
         to: the destination of the messages for which the filter is TRUE.
+        state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects, and what it collects is
+            not handed out; ``"unenlisted"``: it collects nothing. Handing out is the message box's: on Spark the first
+            three are the same.
 
     Raises:
-        UsageError: a name, filter or destination that is empty or no text.
+        UsageError: a name, filter or destination that is empty or no text, or a state that isn't one.
     """
 
     name: str
     where: str
     to: str
+    state: Literal["started", "stopped", "enlisted", "unenlisted"] = "started"
 
     def __post_init__(self) -> None:
-        for what, value in (("name", self.name), ("destination", self.to)):
-            if not isinstance(value, str) or not value or len(value) > 128 or "\0" in value:
-                raise UsageError(f"{value!r} is not a subscription's {what}", remedy="1 to 128 characters, without NUL")
+        checked_name(self.name, "a subscription's name")
+        checked_name(self.to, "a subscription's destination")
         if not isinstance(self.where, str) or not self.where.strip():
             raise UsageError(
                 f"{self.where!r} is not a filter",
                 where=f"subscription {self.name!r}",
                 remedy="write TRUE for all messages",
             )
+        if self.state not in STATES:
+            raise UsageError(
+                f"state can't be {self.state!r}",
+                where=f"subscription {self.name!r}",
+                remedy=f"one of {', '.join(STATES)}",
+            )
+
+    @property
+    def collects(self) -> bool:
+        """Whether messages that pass the filter go to the destination."""
+        return self.state != "unenlisted"
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
-    """The subscriptions, if no two have one name.
+    """The subscriptions that collect, if no two have one name.
 
     Raises:
         UsageError: two have, or something in it is no subscription.
@@ -52,4 +70,4 @@ def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
         if one.name in seen:
             raise UsageError(f"two subscriptions are named {one.name!r}", remedy="give one of them another name")
         seen[one.name] = one
-    return tuple(seen.values())
+    return tuple(one for one in seen.values() if one.collects)

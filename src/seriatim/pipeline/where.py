@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters import named, parsed
 from seriatim.pipeline.properties import Properties
 from seriatim.pipeline.section import Section
 
@@ -31,14 +31,22 @@ def filter_types(properties: Properties) -> Mapping[str, str]:
     return {**_OWN, **{name: kind for name, kind in promoted.items() if kind is not None}}
 
 
-def where(section: Section, types: Mapping[str, str], *, key: str = "where", whole: bool = True) -> str:
+def where(
+    section: Section,
+    types: Mapping[str, str],
+    *,
+    key: str = "where",
+    whole: bool = True,
+    unfit: Mapping[str, str] = _UNFIT,
+) -> str:
     """Read a filter's text: ``TRUE`` where there is none or where it is wrong, which is reported.
 
     Args:
         section: the section that has it.
         types: the properties that the filter may name, and their types.
         key: under which key it stands.
-        whole: whether `types` are all; if not, the filter isn't looked into: it may name what is missing.
+        whole: whether `types` are all; if not, a filter that names something else may be right.
+        unfit: what is there besides, but no filter can look at, and its types.
     """
     written = section.plain(key)
     if written is None or isinstance(written, bool):
@@ -46,10 +54,10 @@ def where(section: Section, types: Mapping[str, str], *, key: str = "where", who
     if not isinstance(written, str):
         section.fault(key, f"{section.full(key)} must be a filter, not {written!r}", "put it in quotes")
         return "TRUE"
-    if whole:
-        try:
-            parsed(written, {name: type_from(kind) for name, kind in types.items()}, unfit=_UNFIT)
-        except UsageError as error:
-            section.fault(key, f"{section.full(key)}, {error.where} of the filter: {error.what}", error.remedy)
-            return "TRUE"
+    try:
+        if whole or named(written) <= {*types, *unfit}:
+            parsed(written, {name: type_from(kind) for name, kind in types.items()}, unfit=unfit)
+    except UsageError as error:
+        section.fault(key, f"{section.full(key)}, {error.where} of the filter: {error.what}", error.remedy)
+        return "TRUE"
     return written

@@ -1,30 +1,16 @@
-"""Values of properties: their types in Spark and Arrow, and what may become one.
-
-Pure Python without Spark. It is done here and not by Spark's own functions because those can't tell a
-missing value from a wrong one and cut 3.7 down to 3. A value comes as JSON has it (text, a whole number, a
-`Decimal`, true, false, a list or mapping) and becomes what its property's type demands, or is refused.
-"""
+"""Types of properties in Spark and Arrow. What may become a value of one is `seriatim.pipeline.values`."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
-from decimal import Context, Decimal
-from typing import Any
 
 import pyarrow as pa
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.values import Converter, Unreadable, Value, converted, converter, shortened, text_of
 
 __all__ = ["Converter", "Unreadable", "Value", "arrow_type", "converted", "converter", "ddl_of", "shortened", "text_of"]
 
-Value = Any
-Converter = Callable[[Value], Value]
-
-_LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _PLAIN_TYPES = {
     "string": "string",
@@ -33,11 +19,6 @@ _PLAIN_TYPES = {
     "boolean": "boolean",
     "timestamp": "timestamp",
 }
-_EXACT = Context(prec=100)
-
-
-class Unreadable(Exception):
-    """A row that is not a message; the text is the reason."""
 
 
 def ddl_of(kind: str) -> str:
@@ -73,121 +54,3 @@ def arrow_type(kind: str) -> pa.DataType:
 def _precision(ddl: str) -> tuple[int, int]:
     precision, scale = ddl[len("decimal(") : -1].split(",")
     return int(precision), int(scale)
-
-
-def text_of(body: bytes) -> str:
-    """A body as text, without a byte order mark. Raises `Unreadable`."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 at byte {error.start}") from error
-    return text.removeprefix("\ufeff")
-
-
-def converted(name: str, convert: Converter, value: Value) -> Value:
-    """The value of the property `name`. Raises `Unreadable`."""
-    try:
-        return convert(value)
-    except (ValueError, ArithmeticError) as error:
-        raise Unreadable(f"{name}: {error}") from error
-
-
-def converter(kind: str) -> Converter:
-    """What makes a value of a property's type; it raises `ValueError` or `ArithmeticError`."""
-    ddl = ddl_of(kind)
-    if ddl.startswith("decimal"):
-        precision, scale = _precision(ddl)
-        return lambda value: _decimal(value, precision, scale)
-    return {"string": _string, "bigint": _long, "double": _double, "boolean": _boolean, "timestamp": _timestamp}[ddl]
-
-
-def _string(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict | list):
-        raise _wrong(value, "a string")
-    text = value if isinstance(value, str) else str(value)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("half a surrogate pair is no text") from None
-    return text
-
-
-def _long(value: Value) -> int:
-    number = value
-    if isinstance(value, str):
-        number = int(value) if _LONG.fullmatch(value) else value
-    elif isinstance(value, Decimal):
-        # A large exponent is a number of that many digits: it is looked at before it is written out.
-        number = int(value) if value.adjusted() < 20 and value == value.to_integral_value() else value
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise _wrong(value, "a long")
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{shortened(str(value))} is beyond the range of a long")
-    return number
-
-
-def _double(value: Value) -> float:
-    if isinstance(value, bool) or not _is_number(value):
-        raise _wrong(value, "a double")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{shortened(str(value))} is beyond the range of a double")
-    return number
-
-
-def _decimal(value: Value, precision: int, scale: int) -> Decimal:
-    if isinstance(value, bool) or not _is_number(value):
-        raise _wrong(value, "a number")
-    number = Decimal(value)
-    if number and (number.adjusted() >= precision - scale or number.adjusted() < -scale):
-        raise ValueError(f"{shortened(str(value))} doesn't fit decimal({precision},{scale})")
-    fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    if fitted != number:
-        raise ValueError(f"{shortened(str(value))} doesn't fit decimal({precision},{scale})")
-    return fitted
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | Decimal) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
-
-
-def _boolean(value: Value) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in {"true", "false"}:
-        return value.lower() == "true"
-    raise _wrong(value, "a boolean")
-
-
-def _timestamp(value: Value) -> datetime:
-    """ISO 8601; without an offset it is UTC. Numbers don't say their unit, so they are none."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            raise _wrong(value, "a timestamp (ISO 8601)") from None
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    raise _wrong(value, "a timestamp (ISO 8601)")
-
-
-def _wrong(value: Value, what: str) -> ValueError:
-    match value:
-        case dict():
-            shown = "an object"
-        case list():
-            shown = "a list"
-        case bool():
-            shown = "true" if value else "false"
-        case str():
-            shown = repr(shortened(value))
-        case _:
-            shown = shortened(str(value))
-    return ValueError(f"{shown} is not {what}")
-
-
-def shortened(text: str, most: int = 60) -> str:
-    """A text as far as a reason should quote it."""
-    return text if len(text) <= most else f"{text[:most]}…"

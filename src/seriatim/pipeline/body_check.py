@@ -1,0 +1,88 @@
+"""How a body is read and checked: none, empty, well-formed or valid JSON or XML.
+
+A body and a schema are a stranger's. What refers to something outside is refused, and nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Literal
+
+from seriatim.errors import InvariantBroken
+from seriatim.pipeline.json_paths import json_reader
+from seriatim.pipeline.values import Unreadable, Value, text_of
+from seriatim.pipeline.xml_paths import document_reader
+from seriatim.pipeline.xsd import xsd
+
+__all__ = ["FORMATS", "VALIDATIONS", "WITH_SCHEMA", "Format", "body_reader"]
+
+Format = Literal["json", "xml"]
+
+#: What bodies are read as that are checked so.
+FORMATS: Mapping[str, Format | None] = {
+    "none": None,
+    "empty": None,
+    "well_formed_json": "json",
+    "valid_json": "json",
+    "well_formed_xml": "xml",
+    "valid_xml": "xml",
+}
+VALIDATIONS = tuple(FORMATS)
+#: Those that are checked against a schema.
+WITH_SCHEMA = frozenset({"valid_json", "valid_xml"})
+
+
+# A schema is compiled where it is declared and once more where it is used: in one process only once.
+@lru_cache(maxsize=256)
+def body_reader(validation: str, schema: str | None, format_: Format | None) -> Callable[[bytes], Value]:
+    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with what is wrong.
+
+    Args:
+        validation: one of `VALIDATIONS`.
+        schema: the text of the JSON Schema or XSD.
+        format_: what the body is read as.
+
+    Raises:
+        UsageError: the schema can't be used.
+    """
+    match validation, format_:
+        case ("valid_json", "json") if schema is not None:
+            # It takes longer to import than NumPy, and `import seriatim` comes by here.
+            from seriatim.pipeline.json_schema import json_schema  # noqa: PLC0415
+
+            return _checked(_json(), json_schema(schema))
+        case ("valid_xml", "xml") if schema is not None:
+            return _checked(document_reader(), xsd(schema))
+        case ("none" | "well_formed_json", "json"):
+            return _json()
+        case ("none" | "well_formed_xml", "xml"):
+            return document_reader()
+        case ("empty", None):
+            return _empty
+        case ("none", None):
+            return _unread
+    raise InvariantBroken(f"{validation} doesn't go with {format_}")
+
+
+def _json() -> Callable[[bytes], Value]:
+    document_of = json_reader()
+    return lambda body: document_of(text_of(body))
+
+
+def _checked(read: Callable[[bytes], Value], check: Callable[[Value], None]) -> Callable[[bytes], Value]:
+    def read_and_check(body: bytes) -> Value:
+        document = read(body)
+        check(document)
+        return document
+
+    return read_and_check
+
+
+def _empty(body: bytes) -> None:
+    if body:
+        raise Unreadable(f"the body has {len(body):,} bytes and should be empty")
+
+
+def _unread(_: bytes) -> None:
+    return None

@@ -1,0 +1,123 @@
+"""The properties of the messages in a box: those that every message has, and those that the message types declare.
+
+One name has one type in a box, whichever message types declare it: a filter and a queue see messages of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError
+from seriatim.kernel.filter import type_from
+from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.pipeline.filters import named, parsed
+from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.section import likely
+
+__all__ = ["OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
+
+#: What every message of a box has without its type declaring it; what it wasn't given is null. `ticket` is the number.
+OWN: Mapping[str, str] = {
+    "correlation_id": "string",
+    "epoch": "long",
+    "location": "string",
+    "message_id": "string",
+    "parent_id": "string",
+    "part": "long",
+    "parts": "long",
+    "received_at": "timestamp",
+    "ticket": "long",
+    "to": "string",
+    "type": "string",
+}
+#: What is there besides, but no filter can look at.
+UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A property that two message types declare, each in another way."""
+
+    type: str
+    property: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A part of a queue that doesn't go with the properties: the field, what is wrong, and what to do."""
+
+    field: str
+    what: str
+    remedy: str = ""
+
+
+def declared(kind: MessageType) -> dict[str, str]:
+    """The properties that a message type declares, and their types."""
+    return {name: one if isinstance(one, str) else one["type"] for name, one in kind.properties.items()}
+
+
+def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
+    """Where message types don't agree; the later one is blamed."""
+    seen: dict[str, tuple[str, str, str]] = {}
+    for kind in types:
+        for name, written in declared(kind).items():
+            before, meant, owner = seen.setdefault(name.casefold(), (name, written, kind.name))
+            if before != name:
+                what = f"{name!r} is {before!r} in type {owner!r}, and Spark doesn't tell capitals apart"
+                yield Clash(kind.name, name, what)
+            elif meant != written:
+                yield Clash(kind.name, name, f"property {name!r} is {written} here and {meant} in type {owner!r}")
+
+
+def property_types(types: Iterable[MessageType]) -> dict[str, str]:
+    """What filters and queues of a box may name, and of which type it is: what the types declare, and `OWN`.
+
+    Raises:
+        UsageError: two types don't agree.
+    """
+    known = tuple(types)
+    for clash in clashes(known):
+        raise UsageError(clash.what, where=f"type {clash.type!r}", remedy="one name has one type in a box")
+    return {**OWN, **{name: written for kind in known for name, written in declared(kind).items()}}
+
+
+def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> Iterator[Misfit]:
+    """What of a queue doesn't go with the properties of a box.
+
+    Args:
+        queue: the queue.
+        types: the properties, and their types, as from `property_types`.
+        whole: whether these are all; if not, a name that isn't among them may be right.
+    """
+    policy = queue.policy
+    if isinstance(policy, Unordered):
+        needed: list[tuple[str, str | None, str]] = []
+    else:
+        needed = [("group", queue.group, "")]
+        if not isinstance(policy, Fifo):
+            by_time = isinstance(policy, BestEffort) and policy.by == "time"
+            needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
+        needed.append(("size", policy.size, "long"))
+    for field, name, fitting in [*needed, ("priority", queue.priority, "long")]:
+        found = types.get(name or "")
+        if name is None or (found is None and not whole):
+            continue
+        if found is None:
+            remedy = likely(name, types) if len(types) > len(OWN) else "declare it in a message type"
+            yield Misfit(field, f"no message type declares {name!r}", remedy)
+        elif fitting and found != fitting:
+            yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")
+    if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
+        yield from _wrong_filter(policy.last, types, whole=whole)
+
+
+def _wrong_filter(text: str, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
+    try:
+        if whole or named(text) <= {*types, *UNFIT}:
+            parsed(text, {name: type_from(kind) for name, kind in types.items()}, unfit=UNFIT)
+    except UsageError as error:
+        yield Misfit("last", f"{error.where} of the filter: {error.what}", error.remedy)

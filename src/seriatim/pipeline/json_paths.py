@@ -1,0 +1,109 @@
+"""JSON: a body to its document, and properties by paths.
+
+Pure Python, because Spark's own functions give up on documents above 16 MiB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.declaration import Promotion
+from seriatim.pipeline.values import Unreadable, Value, converted, converter, shortened, text_of
+
+__all__ = ["JsonPaths", "json_reader", "path_steps"]
+
+_STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d+)\]|\['([^']+)'\]""")
+
+
+def path_steps(path: str) -> tuple[str | int, ...]:
+    """The steps of a JSON path: names and list positions.
+
+    Args:
+        path: ``$``, ``$.name``, ``$['a name']``, ``$.list[0]`` and what these make together.
+
+    Raises:
+        UsageError: anything else; wildcards, slices and filters would find several values.
+    """
+    steps: list[str | int] = []
+    place = 1
+    while path.startswith("$") and place < len(path):
+        step = _STEP.match(path, place)
+        if step is None:
+            break
+        name, position, quoted = step.groups()
+        steps.append(int(position) if position is not None else name or quoted)
+        place = step.end()
+    if not path.startswith("$") or place != len(path):
+        raise UsageError(
+            f"{path!r} is not a path to one value", remedy="such as $.customer.id or $.lines[0]['unit price']"
+        )
+    return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPaths:
+    """Reads a JSON document.
+
+    A missing value and a null are null. A value that is not of its property's type makes the row
+    unreadable, except where text or a number says the same without loss: ``"7"`` and ``7.0`` are the
+    long 7, 7 is the string ``"7"``.
+    """
+
+    promote: tuple[Promotion, ...]
+
+    def reader(self) -> Callable[[bytes], list[Value]]:
+        """A function from a body to the promoted values; it raises `Unreadable`."""
+        finds = [find for _, find in self.finders()]
+        document_of = json_reader()
+
+        def read(body: bytes) -> list[Value]:
+            document = document_of(text_of(body))
+            return [find(document) for find in finds]
+
+        return read
+
+    def finders(self) -> list[tuple[str, Callable[[Value], Value]]]:
+        """By name what finds a promoted value in a document; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+        return [(item.name, _finder(item)) for item in self.promote]
+
+
+def _finder(item: Promotion) -> Callable[[Value], Value]:
+    name, steps, convert = item.name, path_steps(item.path), converter(item.type)
+
+    def find(document: Value) -> Value:
+        value = document
+        for step in steps:
+            value = _at(value, step)
+        return None if value is None else converted(name, convert, value)
+
+    return find
+
+
+def json_reader() -> Callable[[str], Value]:
+    """What reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
+    decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
+
+    def read(text: str) -> Value:
+        try:
+            return decode(text)
+        except (ValueError, ArithmeticError) as error:
+            raise Unreadable(f"not JSON: {shortened(str(error))}") from error
+        except RecursionError as error:
+            raise Unreadable("not JSON that can be read: nested too deeply") from error
+
+    return read
+
+
+def _at(value: Value, step: str | int) -> Value:
+    if isinstance(step, str):
+        return value.get(step) if isinstance(value, dict) else None
+    return value[step] if isinstance(value, list) and step < len(value) else None
+
+
+def _no_constant(name: str) -> Value:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,52 @@
+"""XSD: documents of XML against a schema that is one text. Nothing is fetched, for the schema or for a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+from lxml import etree
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.values import Unreadable, shortened
+from seriatim.pipeline.xml_paths import document_reader
+
+__all__ = ["xsd"]
+
+_XSD = "{http://www.w3.org/2001/XMLSchema}"
+_OUTSIDE = tuple(f"{_XSD}{name}" for name in ("import", "include", "redefine", "override"))
+
+
+def xsd(text: str) -> Callable[[etree._Element], None]:
+    """What checks a root element; it raises `Unreadable`, with the first violation.
+
+    Raises:
+        UsageError: the text is no XSD, or refers to another document.
+    """
+    try:
+        root = document_reader(encoding="utf-8")(text.encode())
+    except Unreadable as error:
+        raise UsageError(f"the schema can't be read: {error}") from error
+    except UnicodeEncodeError:
+        raise UsageError("the schema can't be read: half a surrogate pair is no text") from None
+    for element in root.iter(*_OUTSIDE):
+        name = etree.QName(element).localname
+        raise UsageError(
+            f"the schema has xs:{name} in line {element.sourceline}, which is refused",
+            remedy="write all into one schema",
+        )
+    try:
+        schema = etree.XMLSchema(root)
+    except etree.XMLSchemaParseError as error:
+        raise UsageError(f"the schema is not XSD: {shortened(str(error), 300)}") from error
+    # The log of errors belongs to the schema, not to a call.
+    lock = Lock()
+
+    def check(document: etree._Element) -> None:
+        with lock:
+            try:
+                schema.assertValid(document)
+            except etree.DocumentInvalid as error:
+                raise Unreadable(f"not valid: {shortened(str(error), 300)}") from error
+
+    return check

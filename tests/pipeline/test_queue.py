@@ -1,0 +1,89 @@
+"""What a queue and a subscription can be, and how they refuse what they can't."""
+
+from __future__ import annotations
+
+import pytest
+
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import Standard, Unordered
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.subscription import Subscription, distinct
+
+
+def test_a_queue_is_plain_unless_told_otherwise():
+    queue = Queue("q", group="key")
+    assert (queue.errors, queue.priority, queue.keep, queue.keep_for) == ("suspend", None, "nothing", None)
+    assert (queue.max_messages, queue.when_full, queue.enabled, queue.tablespace) == (None, "wait", True, None)
+
+
+def test_a_period_is_in_seconds():
+    assert Queue("q", group="key", keep="faults", keep_for="7d").keep_for == 604_800.0
+
+
+WRONG = [
+    ({"name": ""}, "'' is not a queue's name"),
+    ({"name": "x" * 129}, "is not a queue's name"),
+    ({"name": "a\0"}, "is not a queue's name"),
+    ({"name": "\ud800"}, "is not a queue's name"),
+    ({"name": 7}, "7 is not a queue's name"),
+    ({"policy": "standard"}, "queue 'q': 'standard' is not a policy"),
+    ({"group": None}, "queue 'q': fifo needs a group"),
+    ({"group": ""}, "queue 'q': group can't be ''"),
+    ({"policy": Standard()}, "queue 'q': standard needs a sequence"),
+    ({"sequence": 3}, "queue 'q': sequence can't be 3"),
+    ({"default_group": b"x"}, "queue 'q': default_group can't be b'x'"),
+    ({"errors": "ignore"}, "queue 'q': errors can't be 'ignore'"),
+    ({"errors": None}, "queue 'q': errors can't be None"),
+    ({"priority": 5}, "queue 'q': priority can't be 5"),
+    ({"keep": True}, "queue 'q': keep can't be True"),
+    ({"keep_for": "7d"}, "queue 'q': keep_for says for how long, and keep is nothing"),
+    ({"keep": "faults", "keep_for": "soon"}, "queue 'q': keep_for: 'soon' is not a duration"),
+    ({"keep": "faults", "keep_for": 0}, "queue 'q': keep_for can't be 0"),
+    ({"keep": "faults", "keep_for": -1}, "queue 'q': keep_for can't be -1"),
+    ({"keep": "faults", "keep_for": "10001d"}, "queue 'q': keep_for can't be '10001d'"),
+    ({"keep": "faults", "keep_for": float("nan")}, "queue 'q': keep_for: nan is not a time"),
+    ({"max_messages": 0}, "queue 'q': max_messages can't be 0"),
+    ({"max_messages": True}, "queue 'q': max_messages can't be True"),
+    ({"max_messages": 1.5}, "queue 'q': max_messages can't be 1.5"),
+    ({"when_full": "drop"}, "queue 'q': when_full can't be 'drop'"),
+    ({"when_full": "refuse"}, "queue 'q': when_full is refuse, and nothing makes it full"),
+    ({"enabled": 1}, "queue 'q': enabled can't be 1"),
+    ({"tablespace": ""}, "'' is not a tablespace (queue 'q')"),
+    ({"tablespace": "é" * 32}, "queue 'q': tablespace"),
+]
+
+
+@pytest.mark.parametrize(("changed", "told"), WRONG)
+def test_what_no_queue_can_be(changed, told):
+    with pytest.raises(UsageError) as error:
+        Queue(**{"name": "q", "group": "key", **changed})
+    assert told in str(error.value)
+    assert error.value.remedy
+
+
+def test_the_fields_of_the_box_are_given_by_name():
+    with pytest.raises(TypeError):
+        Queue("q", Unordered(), None, None, None, "stop")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"name": ""}, "'' is not a subscription's name"),
+        ({"to": None}, "None is not a subscription's destination"),
+        ({"where": "  "}, "subscription 's': '  ' is not a filter"),
+        ({"state": "on"}, "subscription 's': state can't be 'on' (one of started, stopped, enlisted, unenlisted)"),
+        ({"state": True}, "subscription 's': state can't be True"),
+    ],
+)
+def test_what_no_subscription_can_be(changed, told):
+    with pytest.raises(UsageError) as error:
+        Subscription(**{"name": "s", "where": "TRUE", "to": "q", **changed})
+    assert told in str(error.value)
+
+
+def test_a_router_has_the_subscriptions_that_collect():
+    given = [Subscription(state, "TRUE", "q", state) for state in ("started", "stopped", "enlisted", "unenlisted")]
+    assert [one.name for one in distinct(given)] == ["started", "stopped", "enlisted"]
+    with pytest.raises(UsageError, match="two subscriptions are named 'unenlisted'"):
+        distinct([*given, given[-1]])
