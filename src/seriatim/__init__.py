@@ -28,6 +28,7 @@ from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWor
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message import Message
+from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.subscription import Subscription
 
@@ -54,6 +55,7 @@ __all__ = [
     "Location",
     "Message",
     "MessageBox",
+    "MessageType",
     "Outcome",
     "Policy",
     "PolicyError",

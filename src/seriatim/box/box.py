@@ -14,7 +14,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
+from seriatim.box.access import Access
 from seriatim.box.define import Definition, define
+from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.migrate import Migration, check, migrate, version_of
@@ -53,6 +55,7 @@ class MessageBox:
         self._schema = schema
         self._place = place
         self._process = os.getpid()
+        self._access = Access(schema, place, Known(schema), self._transaction)
         settings = {name: value for name, value in _SETTINGS.items() if name not in conninfo_to_dict(dsn)}
         # Connections are made when they are needed, so that opening a box costs one and idle ones go.
         self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=connections, open=True, name="seriatim")
@@ -148,27 +151,23 @@ class MessageBox:
                 commit nobody knows whether it was done; publishing the same messages again is safe.
         """
         if connection is not None:
-            session = Session(checked_connection(connection), self._schema, self._place)
-            try:
+            with _session(Session(self._access, checked_connection(connection), own=False)) as session:
                 yield session
-            finally:
-                session._end()  # noqa: SLF001 -- whoever makes it ends it
         else:
-            with self._transaction() as own:
-                session = Session(own, self._schema, self._place)
-                try:
-                    yield session
-                finally:
-                    session._end()  # noqa: SLF001 -- as above
+            with self._transaction() as own, _session(Session(self._access, own, own=True)) as session:
+                yield session
 
     def define(self, *definitions: Definition) -> None:
-        """Define locations, all or none. Doing it again changes nothing.
+        """Define locations, message types, queues and subscriptions, all or none. Doing it again changes nothing.
+
+        The next publish goes by it.
 
         Raises:
+            UsageError: something that doesn't fit what is there: a queue or property that isn't defined, a filter.
             ActionRefused: a change that doesn't fit what is there.
         """
         with self._transaction() as connection, translated(self._place):
-            define(connection, self._schema, definitions)
+            define(connection, self._schema, self._access.known, definitions)
 
     def status(self) -> BoxStatus:
         """Version, size, and what each location gives next."""
@@ -212,6 +211,16 @@ class MessageBox:
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"
+
+
+@contextmanager
+def _session(session: Session) -> Iterator[Session]:
+    """Whoever makes a session ends it."""
+    try:
+        yield session
+        session._end()  # noqa: SLF001 -- as said
+    finally:
+        session._forget()  # noqa: SLF001 -- as said
 
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:

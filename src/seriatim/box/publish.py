@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
+from seriatim.box.route import Routed
 from seriatim.errors import UsageError
-from seriatim.pipeline.location import checked_location
+from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.message import Message, Property
 
-__all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "columns_of", "distinct", "portions"]
+__all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "parameters_of", "portions"]
 
-#: Where a message is received that doesn't say where.
-DEFAULT_LOCATION = "box"
 #: The largest body. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
 #: A statement carries that many bytes of bodies, unless one body is larger.
@@ -23,6 +24,7 @@ _PORTION_BYTES = 32 * 2**20
 #: Given by the box, or fields of the message: no application sets these among the properties.
 _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at"})
 _INT64 = 2**63
+_WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
 
 
 def distinct(messages: Iterable[Message]) -> list[Message]:
@@ -44,40 +46,68 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
     return list(found.values())
 
 
-def portions(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
-    """The messages in order, cut so that no statement carries too many bytes."""
+def portions(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Runs of messages, from and to (exclusive), cut so that no statement carries too many bytes."""
     begin, size = 0, 0
     for place, message in enumerate(messages):
         if size and size + len(message.body) > _PORTION_BYTES:
-            yield messages[begin:place]
+            yield begin, place
             begin, size = place, 0
         size += len(message.body)
     if begin < len(messages):
-        yield messages[begin:]
+        yield begin, len(messages)
 
 
-def columns_of(messages: Sequence[Message]) -> dict[str, list[str] | list[str | None] | list[bytes]]:
-    """The parameters of ``publish.sql``: a list for each column.
+def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
+    """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
 
     Raises:
         UsageError: a property that has no place in a context; names message and property.
     """
+    typed, entries = routed.typed, routed.entries
+    messages = typed.messages[begin:end]
+    # What is wrong with its type is kept as it was given.
+    contexts = [
+        message.context if problem is not None else context
+        for message, context, problem in zip(
+            messages, typed.contexts[begin:end], typed.problems[begin:end], strict=True
+        )
+    ]
+    first, last = bisect_left(entries.places, begin), bisect_left(entries.places, end)
+    mine = slice(first, last)
     return {
+        "version": routed.version,
         "message_ids": [message.message_id for message in messages],
         "types": [message.type for message in messages],
         "locations": [_location(message) for message in messages],
         "content_types": [message.content_type for message in messages],
-        "contexts": [_json(message) for message in messages],
+        "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
+        "property_types": [_types(context) for context in contexts],
         "bodies": [message.body for message in messages],
+        "problems": list(typed.problems[begin:end]),
+        "entry_places": [place - begin + 1 for place in entries.places[mine]],
+        "entry_queues": entries.queue_ids[mine],
+        "entry_groups": entries.groups[mine],
+        "entry_sequences": entries.sequences[mine],
+        "entry_sizes": entries.sizes[mine],
+        "entry_priorities": entries.priorities[mine],
+        "entry_problems": entries.problems[mine],
+        "entry_subscriptions": entries.subscriptions[mine],
+        "entry_waits": entries.waits[mine],
     }
 
 
 def _location(message: Message) -> str:
-    return checked_location(message.context.get("location", DEFAULT_LOCATION))
+    return checked_location(message.context.get("location") or DEFAULT_LOCATION)
 
 
-def _json(message: Message) -> str:
-    context: Mapping[str, Property] = message.context
+def _types(context: Mapping[str, Property]) -> str | None:
+    """The types of the properties that JSON has no type for, as JSON; None where there are none."""
+    found = {name: kind for name, value in context.items() if (kind := _WRITTEN.get(type(value))) is not None}
+    return json.dumps(found) if found else None
+
+
+def _json(message: Message, context: Mapping[str, Property]) -> str:
     if wrong := _OURS & context.keys():
         raise UsageError(
             f"message {message.message_id}: {', '.join(sorted(wrong))} can't be given as a property",

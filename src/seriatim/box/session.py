@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from seriatim.box.publish import columns_of, distinct, portions
+from seriatim.box.access import Access
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Delivery, Turns
+from seriatim.box.publish import distinct, parameters_of, portions
+from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.box.waiting import Waiter
+from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message
 
 __all__ = ["Session", "checked_connection"]
+
+#: The most messages of one delivery.
+_MOST_MESSAGES = 1_000_000
+_LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
+#: So many groups are judged at once where they have nothing to hand out.
+_GROUPS_AHEAD = 256
 
 
 class Session:
     """One transaction with a box; made by `MessageBox.session` and for one thread at a time.
 
     Args:
+        access: the box.
         connection: a psycopg connection.
-        schema: the schema of the box.
-        place: host, database and schema, for errors.
+        own: whether the transaction is the session's, and not one that the caller began.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str, place: str) -> None:
+    def __init__(self, access: Access, connection: psycopg.Connection, *, own: bool) -> None:
+        self._access = access
         self._connection: psycopg.Connection | None = connection
-        self._schema = schema
-        self._place = place
+        self._schema = access.schema
+        self._place = access.place
+        self._own = own
+        self._delivery: Delivery | None = None
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -68,33 +86,190 @@ class Session:
             epoch, number, last_number = cursor.fetchall()[0]
         return Tickets.run(location, epoch, number, count, last_number)
 
-    def publish(self, messages: Message | Iterable[Message]) -> list[str]:
-        """Take messages in. Each gets its ticket when the transaction commits.
+    def publish(
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay: float | str | None = None,
+        visible_at: datetime | None = None,
+    ) -> list[str]:
+        """Take messages in, for every queue that has a subscription for them. They get their tickets at the commit.
 
         A message whose id was published before is left out, so that a publisher who doesn't know whether a commit
-        reached the server may repeat it.
+        reached the server may repeat it. One that no subscription wants, and one that isn't what its type says, is
+        kept as *unrouted*, with the reason.
 
         Args:
             messages: in the order in which they get their tickets.
+            delay: seconds (or ``"5m"``) before which they aren't handed out. They are ordered at once: what comes
+                after them in their groups waits for them.
+            visible_at: the moment before which they aren't handed out, instead; without a time zone it is in UTC.
 
         Returns:
             their ids, as given, in that order.
 
         Raises:
             UsageError: something that isn't a message, a property that has no place in a context, a body that is
-                too large. Nothing of the call is taken in.
+                too large, an address that is no queue. Nothing of the call is taken in.
             Unavailable: the transaction has to be repeated.
         """
         given = [messages] if isinstance(messages, Message) else list(messages)
         fresh = distinct(given)
-        statements = [columns_of(portion) for portion in portions(fresh)]
-        with translated(self._place), self.connection.cursor() as cursor:
-            for columns in statements:
-                cursor.execute(statement("publish", self._schema), columns)
+        moment = _seen_from(delay, visible_at)
+        with translated(self._place), self.connection.cursor(row_factory=tuple_row) as cursor:
+            routed, begun = self._routed(fresh, read=False), 0
+            for begin, end in portions(fresh):
+                while True:
+                    parameters = parameters_of(routed, begin - begun, end - begun)
+                    (taken,) = cursor.execute(statement("publish", self._schema), parameters | moment).fetchall()[0]
+                    if taken:
+                        break
+                    # The definitions have changed: what isn't taken in yet is routed by the new ones.
+                    routed, begun = self._routed(fresh[begin:], read=True), begin
         return [message.message_id for message in given]
 
+    def _routed(self, messages: Sequence[Message], *, read: bool) -> Routed:
+        known = self._access.known
+        definitions = known.definitions
+        if read or definitions.version < 0:
+            definitions = known.read(self.connection)
+        router = definitions.router
+        moment = None
+        if router.needs_time:
+            with self.connection.cursor(row_factory=tuple_row) as cursor:
+                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
+        return router.route(messages, moment)
+
+    def receive(
+        self, queue: str, *, limit: int = 1, group: str | None = None, wait: float | str | None = None
+    ) -> Delivery | None:
+        """Take the next group of a queue that is ready, and lock it until the transaction ends.
+
+        The group is that whose first message has waited longest, where a level of priority counts for ten seconds.
+        A delivery that this session has received and not completed is put back before.
+
+        Args:
+            queue: its name.
+            limit: at most so many messages; a `UnitOfWork` comes whole.
+            group: only this group.
+            wait: seconds (or ``"5s"``) to wait for a message; None: not at all. Nothing may have been done in the
+                session before, since a transaction that waits holds back others.
+
+        Returns:
+            The messages in order, all of one group; None if there are none.
+
+        Raises:
+            UsageError: no such queue, or a wait in the midst of a transaction.
+            ActionRefused: the queue is off, or belongs to a pipeline.
+            Unavailable: the transaction has to be repeated.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
+            raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
+        wait_s = 0.0 if wait is None else seconds(micros(wait))
+        connection = self.connection
+        if wait_s and (not self._own or connection.info.transaction_status != TransactionStatus.IDLE):
+            raise UsageError(
+                "receive can't wait in the midst of a transaction",
+                remedy="receive first in a session of box.session(), or don't wait",
+            )
+        with translated(self._place):
+            self._put_back()
+            found = self._receive(queue, limit, group)
+            if found is None and wait_s:
+                found = self._wait(queue, limit, group, wait_s)
+            self._delivery = found
+            return found
+
+    def _receive(self, name: str, limit: int, group: str | None) -> Delivery | None:
+        connection, known = self.connection, self._access.known
+        turns = Turns(connection, self._schema)
+        definitions = known.definitions if known.definitions.version >= 0 else known.read(connection)
+        while True:
+            if name not in definitions.queues:
+                definitions = known.read(connection)
+            queue = definitions.queue(name)
+            locked = turns.lock(queue, 1, group)
+            if locked.version != definitions.version:
+                definitions = known.read(connection)
+                queue = definitions.queue(name)
+            _check_open(queue)
+            if not locked.keys:
+                return None
+            judged = turns.judge(queue, locked, limit)
+            if judged.handed:
+                return turns.delivery(queue, judged.handed[0], definitions)
+            if group is not None:
+                return None
+            self._judge_ahead(queue)
+
+    def _judge_ahead(self, queue: BoxQueue) -> None:
+        """Judge what other groups have, in transactions of their own: a turn that hands nothing out needs no lock."""
+        with self._access.transaction() as connection:
+            turns = Turns(connection, self._schema)
+            locked = turns.lock(queue, _GROUPS_AHEAD)
+            if locked.keys:
+                turns.judge(queue, locked, 0)
+
+    def _wait(self, name: str, limit: int, group: str | None, wait_s: float) -> Delivery | None:
+        connection = self.connection
+        connection.commit()  # what was judged, at most
+        deadline = time.monotonic() + wait_s
+        waiter = Waiter(connection, self._schema, self._access.known.definitions.queue(name).queue_id)
+        with waiter.listening():
+            while True:
+                waiter.register()
+                found = self._receive(name, limit, group)
+                left = deadline - time.monotonic()
+                if found is not None or left <= 0:
+                    return found
+                connection.commit()
+                waiter.wait(left)
+
+    def _put_back(self) -> None:
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            delivery.put_back()
+
     def _end(self) -> None:
+        """The last that is done in the transaction, if nothing has failed."""
+        with translated(self._place):
+            self._put_back()
+
+    def _forget(self) -> None:
         self._connection = None
+
+
+def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, Any]:
+    """The parameters that say when messages are handed out.
+
+    Raises:
+        UsageError: they aren't times, or both are given.
+    """
+    if delay is not None and visible_at is not None:
+        raise UsageError("delay and visible_at say the same", remedy="give one of them")
+    if visible_at is not None:
+        if not isinstance(visible_at, datetime):
+            raise UsageError(f"{visible_at!r} is not a moment", remedy="give a datetime")
+        visible_at = visible_at if visible_at.tzinfo else visible_at.replace(tzinfo=UTC)
+    period_us = 0 if delay is None else micros(delay)
+    if not 0 <= period_us <= _LONGEST_DELAY_US:
+        raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
+    return {"visible_at": visible_at, "delay": timedelta(microseconds=period_us) if period_us else None}
+
+
+def _check_open(queue: BoxQueue) -> None:
+    """Refuse a queue that hands nothing out.
+
+    Raises:
+        ActionRefused: it is off, or a pipeline's.
+    """
+    where = f"queue {queue.declared.name!r}"
+    if not queue.enabled:
+        raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue {queue.declared.name} --on")
+    if queue.owner is not None:
+        raise ActionRefused(
+            f"the queue belongs to the pipeline {queue.owner!r}", where=where, remedy="let that pipeline read it"
+        )
 
 
 def checked_connection(connection: object) -> psycopg.Connection:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.message import Ticket
 
 __all__ = ["Ticket", "Tickets"]
-
-
-class Ticket(NamedTuple):
-    """The `number` of one message in its `epoch` at its `location`."""
-
-    location: str
-    epoch: int
-    number: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""What a session has of its box: how to reach it, and what its process knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import psycopg
+
+from seriatim.box.definitions import Known
+
+__all__ = ["Access"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A box, for what works in it.
+
+    Args:
+        schema: its schema.
+        place: host, database and schema, for errors.
+        known: its definitions.
+        transaction: another transaction of its own, for what has to be committed apart.
+    """
+
+    schema: str
+    place: str
+    known: Known
+    transaction: Callable[[], AbstractContextManager[psycopg.Connection]]

@@ -1,0 +1,122 @@
+"""What is defined in a box, as a process knows it: read when it has changed, and then shared by all of its sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.section import likely
+from seriatim.pipeline.stored import from_json
+from seriatim.pipeline.subscription import Subscription
+
+if TYPE_CHECKING:
+    from seriatim.box.route import Router
+
+__all__ = ["BoxQueue", "BoxSubscription", "Definitions", "Known"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxQueue:
+    """A queue as it is in a box: its id, whether it hands out, and the pipeline that it belongs to, if it does."""
+
+    queue_id: int
+    declared: Queue
+    enabled: bool
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSubscription:
+    """A subscription as it is in a box: its id, and its state."""
+
+    subscription_id: int
+    declared: Subscription
+    state: str
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """All of a box, of one version, by name."""
+
+    version: int
+    types: Mapping[str, MessageType] = field(default_factory=dict)
+    queues: Mapping[str, BoxQueue] = field(default_factory=dict)
+    subscriptions: Mapping[str, BoxSubscription] = field(default_factory=dict)
+
+    def queue(self, name: str) -> BoxQueue:
+        """The queue of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        found = self.queues.get(name)
+        if found is None:
+            raise UsageError(f"there is no queue {name!r}", remedy=likely(name, self.queues) or "box.define(Queue(…))")
+        return found
+
+    @cached_property
+    def router(self) -> Router:
+        """What routes by them; made when it is first asked for."""
+        from seriatim.box.route import Router  # noqa: PLC0415 -- which routes by what is defined here
+
+        return Router(self)
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The names of the subscriptions by their ids."""
+        return {one.subscription_id: name for name, one in self.subscriptions.items()}
+
+
+class Known:
+    """The definitions that a process knows of one box. Threads may share it."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._lock = threading.Lock()
+        self._definitions = Definitions(-1)
+
+    @property
+    def definitions(self) -> Definitions:
+        """As last read; of version -1 before."""
+        return self._definitions
+
+    def current(self, connection: psycopg.Connection) -> Definitions:
+        """As the transaction of the connection sees them: read again if they have changed."""
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            (version,) = cursor.execute(statement("version", self._schema)).fetchall()[0]
+        return self._definitions if version == self._definitions.version else self.read(connection)
+
+    def read(self, connection: psycopg.Connection) -> Definitions:
+        """Read them, as the transaction of the connection sees them."""
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(statement("definitions", self._schema)).fetchall()
+        types: dict[str, MessageType] = {}
+        queues: dict[str, BoxQueue] = {}
+        subscriptions: dict[str, BoxSubscription] = {}
+        version = -1
+        for kind, number, name, definition, state, owner in rows:
+            match kind:
+                case "version":
+                    version = number
+                case "type":
+                    types[name] = from_json(MessageType, definition)
+                case "queue":
+                    queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner)
+                case _:
+                    subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
+        found = Definitions(version, types, queues, subscriptions)
+        with self._lock:
+            # A transaction that defines sees what others don't see yet, and may be rolled back: the next session
+            # then finds another version, and reads again.
+            self._definitions = found
+        return found

@@ -1,0 +1,65 @@
+"""Rows of the box become messages again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.pipeline.message import Property, Received, Ticket
+
+__all__ = ["context_of", "received_of"]
+
+_READ: Mapping[str, Callable[[Any], Property]] = {
+    "decimal": Decimal,
+    "double": float,
+    "timestamp": datetime.fromisoformat,
+}
+
+
+def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
+    """The properties as they were published, from JSON; `types` are those of properties that JSON has no type for."""
+    context: dict[str, Any] = json.loads(text, parse_float=Decimal)
+    for name, kind in (types or {}).items():
+        if context.get(name) is not None:
+            context[name] = _READ[kind](context[name])
+    return context
+
+
+def received_of(
+    row: Sequence[Any], queue: BoxQueue, definitions: Definitions, sequence: int, ordinal: int, late: bool
+) -> Received:
+    """The message of a row of ``handed.sql``."""
+    (
+        message_id,
+        kind,
+        content_type,
+        context,
+        types,
+        body,
+        received_at,
+        location,
+        epoch,
+        number,
+        attempt,
+        priority,
+        ids,
+    ) = row
+    return Received(
+        message_id=message_id,
+        type=kind,
+        content_type=content_type,
+        context=context_of(context, types),
+        body=body,
+        received_at=received_at,
+        ticket=Ticket(location, epoch, number),
+        sequence=None if queue.declared.sequence is None else sequence,
+        ordinal=ordinal,
+        late=late,
+        attempt=attempt + 1,
+        priority=priority,
+        subscriptions=tuple(definitions.names[one] for one in ids if one in definitions.names),
+    )

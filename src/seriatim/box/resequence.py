@@ -1,0 +1,403 @@
+"""A turn: what the box has of some groups of one queue, judged by the kernel, and what that changes.
+
+Owns how rows of the box become the kernel's columns and the other way round. Every decision is the kernel's; knows
+nothing of connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.errors import ActionRefused
+from seriatim.kernel import actions
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.columns import (
+    Bools,
+    Columns,
+    Ints,
+    first_per_group,
+    order_by,
+    rank_in_group,
+    running_max,
+)
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import Fifo, Policy
+from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
+from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.time import FOREVER
+
+__all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
+
+_ARRIVED, _HELD, _QUEUED = 0, 1, 2
+#: When a message may be seen that waits for somebody to say so.
+_NEVER = 2**63 - 1
+
+
+class GroupRow(NamedTuple):
+    """A row of ``turn_groups.sql``: what is remembered of a group."""
+
+    group_key: str
+    incarnation: int
+    state: list[int]
+    skipped: list[int]
+    arrivals: int
+    decided: list[int]
+
+
+class Request(NamedTuple):
+    """A row of ``turn_requests.sql``: what an operator asked of a group, by its place in the turn, that was locked."""
+
+    place: int
+    request_id: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(Columns):
+    """The rows of ``turn_entries.sql``: by group, and of each in the order in which they arrived, or leave.
+
+    `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued.
+    """
+
+    place: Ints
+    status: Ints
+    entry_id: Ints
+    sequence: Ints
+    size: Ints
+    rank: Ints
+    visible: Ints
+    arrival: Ints
+    ordinal: Ints
+    late: Bools
+    waits: Bools
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Any] | None]) -> Entries:
+        """From the lists that the statement gives, in its order; None where there are no rows."""
+        place, status, entry_id, sequence, size, rank, visible, arrival, ordinal, late, waits = lists
+        return cls(
+            _ints(place),
+            _ints(status),
+            _ints(entry_id),
+            _ints(sequence, 0),
+            _ints(size, NOT_SAID),
+            _ints(rank),
+            _ints(visible, 0),
+            _ints(arrival, 0),
+            _ints(ordinal, 0),
+            np.array(late or (), np.bool_),
+            np.array(waits or (), np.bool_),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Columns):
+    """Released messages of the turn's groups, in the order in which they leave.
+
+    `row`: the row of `Entries`; `fresh`: released in this turn.
+    """
+
+    place: Ints
+    row: Ints
+    ordinal: Ints
+    late: Bools
+    fresh: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What of one group is handed out: its entries, their sequences and ordinals and whether they are late, in order."""
+
+    group: str
+    incarnation: int
+    entry_ids: list[int]
+    sequences: list[int]
+    ordinals: list[int]
+    late: list[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something."""
+
+    changes: dict[str, list[Any]]
+    handed: list[Handed]
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an operator's action did to a group: all that was decided, and what it showed before and after."""
+
+    judged: Judged
+    before: GroupState
+    after: GroupState
+    released: int
+    set_aside: int
+
+
+class Turn:
+    """Some groups of one queue, which the caller has locked, at one moment.
+
+    Args:
+        policy: how the queue orders; not `Unordered`.
+        keys: the groups.
+        known: what is remembered of those that are known already, in any order.
+        entries: what they have; of what is queued at least the first ``at_most + 1`` of each.
+        now: microseconds.
+        at_most: so many messages of each group are handed out; 0: none, they are only judged.
+        requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        keys: Sequence[str],
+        known: Sequence[GroupRow],
+        entries: Entries,
+        now: int,
+        at_most: int,
+        requests: Sequence[Request] = (),
+    ) -> None:
+        self._policy = policy
+        self._keys = keys
+        self._known = {row.group_key: row for row in known}
+        self._entries = entries
+        self._now = now
+        self._at_most = at_most
+        self._requests = requests
+        held = np.flatnonzero(entries.status == _HELD)
+        arrived = np.flatnonzero(entries.status == _ARRIVED)
+        #: The row of each message that the kernel is told of: a ref of its is a place in here.
+        self._rows = np.concatenate([held, arrived])
+        self._held = len(held)
+        self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
+
+    def judge(self) -> Judged:
+        """Takes in what arrived, and fires what is due."""
+        return self._written(self._called())
+
+    def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> Acted:
+        """Does what an operator asks of the turn's one group, after what `judge` does.
+
+        Args:
+            action: what it does to the state of the group.
+            empties: whether what is released and not handed out becomes dead, too. Then the entries have to have
+                all that is queued.
+
+        Raises:
+            ActionRefused: what the action raises.
+        """
+        first = self._called()
+        before = actions.state_of(self._policy, first.state)
+        then = action(first.state)
+        judged = self._written(_one_after(first, then), empties=empties)
+        released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
+        aside = len(then.decided) - released
+        if empties:
+            aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
+        return Acted(judged, before, actions.state_of(self._policy, then.state), released, aside)
+
+    def _called(self) -> kernel.Outcome:
+        """What the kernel makes of it: requests, then what arrived, then what is due."""
+        asked = self._obeyed(kernel.Outcome(self._state(), no_messages(), no_events()))
+        rows = self._rows[self._held :]
+        refs = np.arange(self._held, len(self._rows))
+        place = self._entries.place[rows]
+        sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
+        time = np.full(len(rows), self._now, np.int64)
+        arrivals = Arrivals(place, sequence, refs, time, self._entries.size[rows])
+        return _one_after(asked, kernel.call(self._policy, asked.state, arrivals, self._now))
+
+    def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:
+        """What was asked of locked groups; what doesn't fit any more (a set was completed meanwhile) is dropped."""
+        for place, _, action in self._requests:
+            at = np.array([place], np.int64)
+            obey = actions.suspend if action == Action.SUSPEND else actions.resume
+            try:
+                part = obey(self._policy, outcome.state.select(at), self._now, self._keys[place])
+            except ActionRefused:
+                continue
+            decided, events = part.decided.with_columns(group=at[part.decided.group]), part.events
+            state = outcome.state.replace(at, part.state)
+            outcome = _one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
+        return outcome
+
+    # ---- rows to columns
+
+    def _state(self) -> State:
+        fresh = kernel.new_state(self._policy, len(self._keys))
+        if not self._known:
+            return fresh
+        at = np.array([place for place, key in enumerate(self._keys) if key in self._known], np.int64)
+        known = [self._known[key] for key in self._keys if key in self._known]
+        groups = fresh.groups.put(at, Groups(*np.array([row.state for row in known], np.int64).T))
+        entries, rows = self._entries, self._rows[: self._held]
+        refs = np.arange(self._held)
+        sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
+        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows])
+        skipped = [
+            (place, first, last)
+            for place, row in zip(at.tolist(), known, strict=True)
+            for first, last in zip(row.skipped[::2], row.skipped[1::2], strict=True)
+        ]
+        ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
+        return State(groups, held.take(order_by(held.group, held.sequence)), ranges)
+
+    # ---- columns to rows
+
+    def _written(self, outcome: kernel.Outcome, *, empties: bool = False) -> Judged:
+        after, decided = outcome.state, outcome.decided
+        line = self._line(decided)
+        dead = line.take(np.full(len(line), empties))
+        line = line.take(np.full(len(line), not empties))
+        stopped = _kept_back(after.groups)
+        seen = self._entries.visible[line.row] <= self._now
+        # A message that may not be seen yet keeps those behind it.
+        blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
+        ready = ~blocked & ~stopped[line.place]
+        goes = ready & (rank_in_group(line.place) < self._at_most)
+        stays = line.take(~goes)
+        kept = self._kept(after.held, stays.take(stays.fresh))
+        aside = decided.take(decided.disposition != Disposition.RELEASED)
+        changes = (
+            self._groups(after, decided)
+            | self._wakes(after, stays, ready[~goes], stopped)
+            | kept
+            | {
+                "aside_ids": self._entries.entry_id[np.concatenate([self._rows[aside.ref], dead.row])].tolist(),
+                "aside_dispositions": [Disposition(what).word for what in aside.disposition.tolist()]
+                + [Disposition.DEAD.word] * len(dead),
+                "aside_reasons": [REASONS[Reason(why)] for why in aside.reason.tolist()]
+                + [REASONS[Reason.ABORTED]] * len(dead),
+                "aside_ordinals": [None] * len(aside) + dead.ordinal.tolist(),
+                "obeyed_ids": [one.request_id for one in self._requests],
+            }
+        )
+        return Judged(changes, self._handed(line.take(goes)), outcome.events)
+
+    def _line(self, decided: Decided) -> _Line:
+        """What is queued already, and what was released now, in the order in which it leaves."""
+        entries = self._entries
+        queued = np.flatnonzero(entries.status == _QUEUED)
+        new = decided.take(decided.disposition == Disposition.RELEASED)
+        line = _Line(
+            np.concatenate([entries.place[queued], new.group]),
+            np.concatenate([queued, self._rows[new.ref]]),
+            np.concatenate([entries.ordinal[queued], new.ordinal]),
+            np.concatenate([entries.late[queued], new.late]),
+            np.concatenate([np.zeros(len(queued), np.bool_), np.ones(len(new), np.bool_)]),
+        )
+        return line.take(order_by(line.place, line.ordinal))
+
+    def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
+        """The columns of the groups."""
+        rows = [self._known.get(key) for key in self._keys]
+        groups, kinds = after.groups, len(Disposition)
+        states = (
+            groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
+            groups.reports, groups.clock,
+        )  # fmt: skip
+        counts = np.bincount(decided.group * kinds + decided.disposition, minlength=len(rows) * kinds)
+        counts = counts.reshape(-1, kinds) + np.array([row.decided if row else [0] * kinds for row in rows])
+        pairs: list[list[int]] = [[] for _ in rows]
+        for place, first, last in zip(
+            after.skipped.group.tolist(), after.skipped.first.tolist(), after.skipped.last.tolist(), strict=True
+        ):
+            pairs[place] += (first, last)
+        new = np.bincount(self._entries.place[self._rows[self._held :]], minlength=len(rows))
+        return {
+            "group_keys": list(self._keys),
+            "states": np.stack(states, axis=1).ravel().tolist(),
+            "skipped": [_array(each) for each in pairs],
+            "arrivals": (self._arrivals + new).tolist(),
+            "decided": [_array(each) for each in counts.tolist()],
+        }
+
+    def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
+        """When each group wants to be looked at again: what is ready by its rank, else the moment when something is."""
+        due = kernel.due(self._policy, after)
+        ranks: list[int | None] = [None] * len(self._keys)
+        heads = np.flatnonzero(first_per_group(stays.place))
+        for place, row, is_ready in zip(
+            stays.place[heads].tolist(), stays.row[heads].tolist(), ready[heads].tolist(), strict=True
+        ):
+            if is_ready:
+                ranks[place] = int(self._entries.rank[row])
+            elif not stopped[place] and self._entries.visible[row] < _NEVER:
+                due[place] = min(due[place], self._entries.visible[row])
+        return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
+
+    def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
+        """The entries that change and stay: those held anew or otherwise, and those released and not handed out."""
+        entries, rows = self._entries, self._rows[held.ref]
+        new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
+        held = held.take(new)
+        kept = np.concatenate([rows[new], queued.row])
+        return {
+            "kept_ids": entries.entry_id[kept].tolist(),
+            "kept_statuses": ["held"] * len(held) + ["queued"] * len(queued),
+            "kept_arrivals": self._numbers()[kept].tolist(),
+            "kept_ordinals": [None] * len(held) + queued.ordinal.tolist(),
+            "kept_late": held.late.tolist() + queued.late.tolist(),
+            "kept_waits": held.waits.tolist() + [False] * len(queued),
+        }
+
+    def _numbers(self) -> Ints:
+        """For each row which message of its group it was, in order of arrival."""
+        rows = self._rows[self._held :]
+        place = self._entries.place[rows]
+        numbers = self._entries.arrival.copy()
+        numbers[rows] = self._arrivals[place] + rank_in_group(place) + 1
+        return numbers
+
+    def _handed(self, line: _Line) -> list[Handed]:
+        handed = []
+        for place in np.unique(line.place).tolist():
+            mine = line.take(line.place == place)
+            known = self._known.get(self._keys[place])
+            handed.append(
+                Handed(
+                    self._keys[place],
+                    known.incarnation if known else 0,
+                    self._entries.entry_id[mine.row].tolist(),
+                    self._entries.sequence[mine.row].tolist(),
+                    mine.ordinal.tolist(),
+                    mine.late.tolist(),
+                )
+            )
+        return handed
+
+
+def _kept_back(groups: Groups) -> Bools:
+    """The groups that nothing is handed out of. A complete set closes its group, and leaves all the same."""
+    complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
+    return groups.has(Flag.stopping()) & ~complete
+
+
+def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+    decided = Decided.concat([first.decided, then.decided])
+    return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
+
+
+def _set_aside(decided: Decided) -> int:
+    return int(np.count_nonzero(decided.disposition != Disposition.RELEASED))
+
+
+def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
+    """A column of numbers, with something in place of nulls."""
+    if values is None:
+        return np.zeros(0, np.int64)
+    if missing is not None and None in values:
+        values = [missing if value is None else value for value in values]
+    return np.array(values, np.int64)
+
+
+def _array(numbers: Sequence[int]) -> str:
+    """Numbers as PostgreSQL writes an array."""
+    return "{" + ",".join(map(str, numbers)) + "}"

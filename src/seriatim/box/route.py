@@ -1,0 +1,247 @@
+"""Routing as messages are published: which queues get them, by whose subscription, and as what.
+
+Owns how a message's properties become an entry of a queue: group, sequence, size, priority. The filters are the
+kernel's; knows nothing of connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.errors import UsageError
+from seriatim.kernel.columns import Ints, first_per_group
+from seriatim.kernel.filter import Expression, Kind, Type
+from seriatim.kernel.filter_eval import Values, evaluate
+from seriatim.kernel.match import Matcher
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
+from seriatim.kernel.route import properties
+from seriatim.kernel.sequence import key_problem
+from seriatim.pipeline.box_types import UNFIT
+from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.message import Message
+from seriatim.pipeline.section import likely
+from seriatim.pipeline.typed import MessageTypes, Typed
+from seriatim.pipeline.typed_columns import columns
+
+__all__ = ["Entries", "Routed", "Router"]
+
+#: The group of messages in a queue that has none.
+_NO_GROUP = ""
+_MIDDLE = 5
+
+
+@dataclass(slots=True)
+class Entries:
+    """Entries of queues, as columns: a value for each. `places` are the rows of their messages."""
+
+    places: list[int] = field(default_factory=list)
+    queue_ids: list[int] = field(default_factory=list)
+    groups: list[str | None] = field(default_factory=list)
+    sequences: list[int | None] = field(default_factory=list)
+    sizes: list[int | None] = field(default_factory=list)
+    priorities: list[int] = field(default_factory=list)
+    problems: list[str | None] = field(default_factory=list)
+    subscriptions: list[str] = field(default_factory=list)
+    waits: list[bool] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A batch, with the entries that it becomes, by the definitions of that version."""
+
+    version: int
+    typed: Typed
+    entries: Entries
+
+
+class Router:
+    """Routes by the definitions of one version; never changes, so threads may share it.
+
+    Args:
+        definitions: what is defined.
+
+    Raises:
+        UsageError: a filter that doesn't fit the properties.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._version = definitions.version
+        self._queues = definitions.queues
+        self._types = MessageTypes(definitions.types.values())
+        enlisted = [one for one in definitions.subscriptions.values() if one.state != "unenlisted"]
+        self._matcher = Matcher([self._filter(s.declared.where, f"subscription {s.declared.name!r}") for s in enlisted])
+        by_name = {name: number for number, name in enumerate(definitions.queues)}
+        self._destinations = list(definitions.queues.values())
+        self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
+        self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
+        self._stopped = np.array([one.state != "started" for one in enlisted], np.bool_)
+        self._lasts = {
+            name: self._filter(queue.declared.policy.last, f"queue {name!r}: last")
+            for name, queue in definitions.queues.items()
+            if isinstance(queue.declared.policy, UnitOfWork) and isinstance(queue.declared.policy.last, str)
+        }
+        self._needed = self._needed_properties()
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether a filter looks at when a message is received."""
+        return "received_at" in self._needed
+
+    def route(self, messages: Sequence[Message], received_at: datetime | None = None) -> Routed:
+        """Find the queues of each message.
+
+        Args:
+            messages: the messages.
+            received_at: when they are received, if `needs_time`.
+
+        Raises:
+            UsageError: a message is addressed to a queue that isn't there.
+        """
+        typed = self._types.typed(messages)
+        found = columns(typed, self._needed, received_at=received_at)
+        fine = np.array([problem is None for problem in typed.problems], np.bool_)
+        rows, filters = self._matcher.matches(found, len(messages))
+        chosen = fine[rows]
+        rows, filters = rows[chosen], filters[chosen]
+        addressed = self._addressed(typed)
+        entries = Entries()
+        rows = np.concatenate([rows, np.array([row for row, _ in addressed], np.int64)])
+        queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
+        if not len(rows):
+            return Routed(self._version, typed, entries)
+        none = np.full(len(addressed), -1, np.int64)
+        ids = np.concatenate([self._id_of[filters], none])
+        stopped = np.concatenate([self._stopped[filters], none == 0])
+        order = np.lexsort((ids, queues, rows))
+        self._enter(entries, found, rows[order], queues[order], ids[order], stopped[order])
+        return Routed(self._version, typed, entries)
+
+    def _filter(self, text: str, where: str) -> Expression:
+        return parsed(text, self._types.properties, where=where, unfit=UNFIT)
+
+    def _needed_properties(self) -> dict[str, Type]:
+        """The properties that routing looks at."""
+        names = set(self._matcher.properties)
+        for queue in self._queues.values():
+            one = queue.declared
+            size = one.policy.size if isinstance(one.policy, UnitOfWork) else None
+            names |= {name for name in (one.group, one.sequence, one.priority, size) if isinstance(name, str)}
+        names |= {each.name for last in self._lasts.values() for each in properties(last)}
+        return {name: self._types.properties[name] for name in names if name in self._types.properties}
+
+    def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
+        """The rows of messages that are addressed, and the numbers of their queues."""
+        found = []
+        for row, context in enumerate(typed.contexts):
+            if (to := context.get("to")) is not None:
+                number = next((n for n, one in enumerate(self._destinations) if one.declared.name == to), None)
+                if number is None:
+                    raise UsageError(
+                        f"message {typed.messages[row].message_id} is addressed to {to!r}, which is no queue",
+                        remedy=likely(str(to), self._queues) or "box.define(Queue(…))",
+                    )
+                found.append((row, number))
+        return found
+
+    def _enter(
+        self, entries: Entries, found: dict[str, Values], rows: Ints, queues: Ints, ids: Ints, stopped: np.ndarray[Any, Any]
+    ) -> None:  # fmt: skip
+        """An entry for each message and queue, however many subscriptions led there."""
+        first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
+        by = np.split(ids, first[1:])
+        waits = np.logical_and.reduceat(stopped, first)
+        rows, queues = rows[first], queues[first]
+        size = len(rows)
+        groups: list[str | None] = [None] * size
+        sequences: list[int | None] = [None] * size
+        sizes: list[int | None] = [None] * size
+        priorities = [_MIDDLE] * size
+        problems: list[str | None] = [None] * size
+        for number in np.unique(queues).tolist():
+            places = np.flatnonzero(queues == number)
+            made = self._columns_of(self._destinations[number], found, rows[places])
+            for place, *values in zip(places.tolist(), *made, strict=True):
+                groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
+        entries.places += rows.tolist()
+        entries.queue_ids += [self._destinations[number].queue_id for number in queues.tolist()]
+        entries.groups += groups
+        entries.sequences += sequences
+        entries.sizes += sizes
+        entries.priorities += priorities
+        entries.problems += problems
+        entries.subscriptions += ["{" + ",".join(str(one) for one in each.tolist() if one >= 0) + "}" for each in by]
+        entries.waits += waits.tolist()
+
+    def _columns_of(
+        self, queue: BoxQueue, found: dict[str, Values], rows: Ints
+    ) -> tuple[Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]]:
+        """Groups, sequences, sizes, priorities and problems of messages in one queue."""
+        one, n = queue.declared, len(rows)
+        priorities = [
+            _MIDDLE if level is None else min(max(level, 1), 10) for level in _picked(found, one.priority, rows)
+        ]
+        if isinstance(one.policy, Unordered):
+            return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
+        keys = self._keys(one.group, found, rows)
+        reasons = [key_problem(key) for key in keys]
+        if one.default_group is not None:
+            keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
+            reasons = [Reason.NONE] * n
+        sequences: list[int | None] = [None] * n
+        if not isinstance(one.policy, Fifo):
+            sequences = _picked(found, one.sequence, rows)
+            reasons = [
+                why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
+                for why, number in zip(reasons, sequences, strict=True)
+            ]
+        sizes: list[int | None] = [None] * n
+        if one.name in self._lasts:
+            whole = len(found[str(one.sequence)].known)
+            is_last = np.broadcast_to(evaluate(self._lasts[one.name], found, whole)[0], whole)[rows].tolist()
+            sizes = [number if last else None for last, number in zip(is_last, sequences, strict=True)]
+        elif isinstance(one.policy, UnitOfWork) and isinstance(one.policy.size, str):
+            sizes = _picked(found, one.policy.size, rows)
+        problems = [REASONS[why] if why else None for why in reasons]
+        keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
+        return keys, sequences, sizes, priorities, problems
+
+    def _keys(self, name: str | None, found: dict[str, Values], rows: Ints) -> list[str | None]:
+        if name is None or name not in found:
+            return [None] * len(rows)
+        kind = self._types.properties[name]
+        return [None if value is None else _key(value, kind) for value in _picked(found, name, rows)]
+
+
+#: Keys that can't be kept as text.
+_UNKEPT = frozenset({Reason.KEY_HAS_NUL, Reason.KEY_NOT_TEXT, Reason.KEY_TOO_LONG})
+
+
+def _picked(found: dict[str, Values], name: str | None, rows: Ints) -> list[Any]:
+    """The values of a property at some rows; None where it isn't known."""
+    if name is None or name not in found:
+        return [None] * len(rows)
+    column = found[name]
+    return [
+        value if known else None
+        for value, known in zip(column.values[rows].tolist(), column.known[rows].tolist(), strict=True)
+    ]
+
+
+def _key(value: Any, kind: Type) -> str:
+    """A value as the key of a group, as it is written."""
+    match kind.kind:
+        case Kind.STRING:
+            return str(value)
+        case Kind.BOOLEAN:
+            return str(value).lower()
+        case Kind.DECIMAL:
+            return f"{Decimal(value).scaleb(-kind.scale):f}"
+    return str(value)

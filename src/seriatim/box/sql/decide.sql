@@ -1,0 +1,12 @@
+-- Purpose: write down what a turn decided.
+-- Caller: deliver.py, under the locks of the turn's groups.
+-- Locks: the rows of its groups and entries, which only a turn locks.
+-- Index: groups_pkey, entries_pkey.
+SELECT {schema}.decide(
+    %(queue_id)s, %(group_keys)s::text[], %(states)s::bigint[], %(skipped)s::text[], %(arrivals)s::bigint[],
+    %(decided)s::text[], %(due_ats)s::bigint[], %(ready_ranks)s::bigint[],
+    %(kept_ids)s::bigint[], %(kept_statuses)s::text[], %(kept_arrivals)s::bigint[], %(kept_ordinals)s::bigint[],
+    %(kept_late)s::boolean[], %(kept_waits)s::boolean[],
+    %(aside_ids)s::bigint[], %(aside_dispositions)s::text[], %(aside_reasons)s::text[], %(aside_ordinals)s::bigint[],
+    %(obeyed_ids)s::bigint[]
+)

@@ -1,0 +1,5 @@
+-- Purpose: the next version of what is defined; whoever routes reads it anew.
+-- Caller: define.py, once a transaction, under the lock of the definitions.
+-- Locks: none beyond the row.
+-- Index: changes_pkey.
+INSERT INTO {schema}.changes (version, what) SELECT max(version) + 1, %(what)s FROM {schema}.changes

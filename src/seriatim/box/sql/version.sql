@@ -1,0 +1,5 @@
+-- Purpose: the version of what is defined; it changes with every definition.
+-- Caller: definitions.py, to see whether what it knows is still so.
+-- Locks: none.
+-- Index: changes_pkey, its last entry.
+SELECT max(version) AS version FROM {schema}.changes

@@ -1,0 +1,67 @@
+"""Waiting for a message without a transaction: whoever brings one calls, at its commit, as many as there are messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from seriatim.box.statements import statement
+
+__all__ = ["Waiter"]
+
+#: A call may be missed where a message and a waiter cross each other; a look that often finds it.
+_LOOK_S = 1.0
+
+
+class Waiter:
+    """A connection that waits for messages of a queue; it is in no transaction meanwhile.
+
+    Args:
+        connection: of ours; nothing is begun on it.
+        schema: the schema of the box.
+        queue_id: the queue.
+    """
+
+    def __init__(self, connection: psycopg.Connection, schema: str, queue_id: int) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._queue_id = queue_id
+        self._channel = f"seriatim_{connection.info.backend_pid}"
+        self._waiter: int | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Around all waiting: what is called is heard."""
+        self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        self._connection.commit()
+        try:
+            yield
+        finally:
+            if not self._connection.closed:
+                self._leave()
+
+    def register(self) -> None:
+        """Ask to be called. Whoever looks for messages after this and finds none can wait."""
+        if self._waiter is None:
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                parameters = {"queue_id": self._queue_id, "channel": self._channel}
+                (self._waiter,) = cursor.execute(statement("register", self._schema), parameters).fetchall()[0]
+            self._connection.commit()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until somebody calls, a timer of the queue is due, or so many seconds are over."""
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            (due_s,) = cursor.execute(statement("next_due", self._schema), {"queue_id": self._queue_id}).fetchall()[0]
+        self._connection.commit()
+        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        for _ in self._connection.notifies(timeout=soon, stop_after=1):
+            self._waiter = None
+
+    def _leave(self) -> None:
+        self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
+        if self._waiter is not None:
+            self._connection.execute(statement("unregister", self._schema), {"waiter_id": self._waiter})
