@@ -7,8 +7,8 @@ asks for that and keeps it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,23 +44,26 @@ def empty_ints(n: int = 0) -> Ints:
 class Columns:
     """A table: arrays of one length, a field each."""
 
+    #: The names of the columns; a dataclass has them as what it is matched by.
+    __match_args__: ClassVar[tuple[str, ...]]
+
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, self.__match_args__[0]))
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The rows picked by a mask or by positions."""
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
 
     def put(self, rows: NDArray[Any], other: Self) -> Self:
         """The same table with some rows exchanged for those of another."""
-        columns = {f.name: getattr(self, f.name).copy() for f in fields(self)}
+        columns = {name: getattr(self, name).copy() for name in self.__match_args__}
         for name, column in columns.items():
             column[rows] = getattr(other, name)
         return type(self)(**columns)
 
     def with_columns(self, **columns: NDArray[Any]) -> Self:
         """The same table with some columns exchanged."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 
     @classmethod
@@ -73,7 +76,7 @@ class Columns:
             return filled[0]
         if not filled:
             return parts[0]
-        return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in filled]) for f in fields(cls)})
+        return cls(*[np.concatenate([getattr(part, name) for part in filled]) for name in cls.__match_args__])
 
 
 def order_by_group(group: Ints) -> Ints:
