@@ -88,6 +88,7 @@ def unordered(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     """The same without tickets and order: what remains when nobody stamps and resequences."""
     subscriptions = [Subscription(one.queue.name, one.where, one.queue.name) for one in pipeline.route]
     received = stamp_locations(receive(spark, pipeline), [])  # tickets of nulls, by no operator
+    received = received.drop("received_at", "_file", "_position")  # they only tell the order of arrival
     return route(received, subscriptions).withColumns(
         {
             "ordinal": F.lit(None).cast("long"),

@@ -172,11 +172,23 @@ def test_reports_are_counted_nowhere_and_handed_on(spark, tmp_path):
     assert delivered[0].counts == {("orders", "released"): 1}
 
 
-def test_a_default_group_is_the_delivered_group(spark, tmp_path):
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_a_default_group_is_the_delivered_group(spark, tmp_path, kind):
     queue = Queue("orders", Standard(), "customer", "version", default_group="none")
-    deliver, _ = sink(tmp_path, destination(tmp_path, queue=queue))
+    deliver, _ = sink(tmp_path, destination(tmp_path, kind, queue=queue))
     deliver(frame(spark, [row(1, None), row(2, ""), row(3, "x" * 1025), row(4, "a\0b"), row(5, "ä" * 512)]), 0)
-    assert [one["group"] for one in json_rows(tmp_path / "orders")] == ["none"] * 4 + ["ä" * 512]
+    found = ds.dataset(tmp_path / "orders", format=kind).to_table(columns=["group"]).column("group").to_pylist()
+    assert found == ["none"] * 4 + ["ä" * 512]
+
+
+def test_the_group_of_an_output_is_the_message_s(spark, tmp_path):
+    queue = Queue("orders", Standard(), "customer", "version", default_group="none")
+    deliver, _ = sink(tmp_path, destination(tmp_path, "parquet", queue=queue))
+    schema = f"{SCHEMA}, _outputs array<struct<customer: string, body: binary>>"
+    rows = [(*row(1), [("x", b"1"), ("y", b"2")]), (*row(2, ""), [("z", b"3")])]
+    deliver(spark.createDataFrame(rows, schema).coalesce(1), 0)
+    found = ds.dataset(tmp_path / "orders").to_table(columns=["group", "customer", "body"]).to_pylist()
+    assert [tuple(one.values()) for one in found] == [("c", "x", b"1"), ("c", "y", b"2"), ("none", "z", b"3")]
 
 
 def test_the_order_of_a_task_is_the_order_of_its_file(spark, tmp_path):

@@ -10,21 +10,22 @@ import pyarrow as pa
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from seriatim import Queue, Standard
-from seriatim.spark.bucket import ARRIVAL, KEY, PROBLEM, SEQUENCE, Plan
+from seriatim.spark.bucket import KEY, PROBLEM, SEQUENCE, Plan
 from seriatim.spark.operator import Resequencer
 from seriatim.spark.packets import to_bytes
 
 PLAN = Plan(
     queues=(Queue("q", Standard(), group="key", sequence="number"),),
     destination=None,
-    user=("key", "number"),
+    invalid=None,
+    user=("key", "number", "arrival"),
     clock="processing",
-    arrivals=1,
+    arrivals=(("arrival",),),
     output="all",
     reports=False,
     fingerprint="of this test",
 )
-SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64())])
+SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64()), ("arrival", pa.int64())])
 BUCKET = 0
 
 
@@ -37,7 +38,7 @@ def packet(rows: list[tuple[str, int, int]]) -> bytes:
         KEY: pa.array([key.encode() for key in keys], pa.binary()),
         SEQUENCE: pa.array(numbers, pa.int64()),
         PROBLEM: pa.array([0] * len(rows), pa.int32()),
-        f"{ARRIVAL}0": pa.array(arrivals, pa.int64()),
+        "arrival": pa.array(arrivals, pa.int64()),
     }
     return to_bytes(pa.table(columns)).to_pybytes()
 

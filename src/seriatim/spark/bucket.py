@@ -30,9 +30,9 @@ from seriatim.spark.packets import contiguous, slices
 
 __all__ = ["Bucket", "Plan"]
 
-# Columns that travel with a message through the operator where they are needed; those of arrival are numbered.
+# Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
-TIME, SIZE, TIE, INVALID, ARRIVAL = "__sq_time", "__sq_size", "__sq_tie", "__sq_invalid", "__sq_arrival"
+TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,17 @@ class Plan:
     """What the operator does; it travels to the workers.
 
     `destination` is the column that names a row's queue, where there are several; a row that names none goes to
-    the first, which sets it aside. `user` are the names of the user's columns, `arrivals` how many columns
-    settle ties (0: a hash of the row).
+    the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
+    names of the user's columns. `arrivals`: which of them, or which fields in them, settle ties (none: a hash of the
+    row).
     """
 
     queues: tuple[Queue, ...]
     destination: str | None
+    invalid: str | None
     user: tuple[str, ...]
     clock: Literal["processing", "event"]
-    arrivals: int
+    arrivals: tuple[tuple[str, ...], ...]
     output: Literal["released", "all"]
     reports: bool
     fingerprint: str
@@ -73,6 +75,8 @@ class Bucket:
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
         self._out: list[_Decision] = []
+        self._found = self._queues_of_rows()
+        self._refused = self._why_refused()
 
     def take(self, now: int, *, finish: bool = False, final: bool = False) -> Iterator[pa.Table]:
         """Judges what arrived and what is due, keeps what is held, and gives what was decided, in order.
@@ -133,14 +137,28 @@ class Bucket:
         self._index.queues[queue.name] = QueueState(all_keys, state)
         self._decide(decided)
 
+    def _queues_of_rows(self) -> pa.Array | None:
+        """The number of each row's queue, null where it names none; None where there is but one queue."""
+        if self._plan.destination is None or not self._arrived.num_rows:
+            return None
+        names = pa.array([queue.name for queue in self._plan.queues], pa.string())
+        return pc.index_in(self._arrived.column(self._plan.destination), value_set=names)
+
+    def _why_refused(self) -> pa.ChunkedArray | None:
+        """Why rows are no messages, null for those that are; None: all are."""
+        told = None if self._plan.invalid is None else self._column(self._plan.invalid)
+        if self._found is not None and self._found.null_count:
+            named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
+            stray = pc.binary_join_element_wise("no queue is named ", pc.fill_null(named, "null"), "")
+            stray = pc.if_else(pc.is_null(self._found), stray, pa.scalar(None, pa.string()))
+            told = stray if told is None else pc.coalesce(told, stray)
+        return None if told is None or told.null_count == len(told) else told
+
     def _rows_by_queue(self) -> dict[int, Ints]:
         """The rows that arrived for each queue, by its number."""
-        rows = self._arrived.num_rows
-        if self._plan.destination is None or len(self._plan.queues) == 1 or not rows:
-            return {0: np.arange(rows)}
-        names = pa.array([queue.name for queue in self._plan.queues])
-        found = pc.index_in(self._arrived.column(self._plan.destination), value_set=names)
-        number = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+        if self._found is None:
+            return {0: np.arange(self._arrived.num_rows)}
+        number = pc.fill_null(self._found, 0).to_numpy().astype(np.int64)
         order = order_by_group(number)
         present, starts = np.unique(number[order], return_index=True)
         return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
@@ -159,10 +177,9 @@ class Bucket:
         """Sets rows aside that can't be a message of the queue; gives their reasons and the rows that can."""
         if not len(rows):
             return empty_ints(), rows
-        told = self._column(INVALID)
-        if told is not None and told.null_count < len(told):
-            bad = pc.is_valid(told).to_numpy()[rows]
-            reasons = told.take(pa.array(rows[bad])).combine_chunks()
+        if self._refused is not None:
+            bad = pc.is_valid(self._refused).to_numpy()[rows]
+            reasons = self._refused.take(pa.array(rows[bad])).combine_chunks()
             self._emit(rows[bad], Disposition.INVALID, reasons)
             rows = rows[~bad]
         reason = empty_ints(len(rows))
@@ -220,8 +237,9 @@ class Bucket:
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
         if self._plan.arrivals:
-            names = [f"{ARRIVAL}{n}" for n in range(self._plan.arrivals)]
-            wanted = self._arrived.select(names).take(pa.array(rows))
+            columns = [_at(self._arrived, path) for path in self._plan.arrivals]
+            names = [str(place) for place in range(len(columns))]
+            wanted = pa.table(columns, names).take(pa.array(rows))
             order = pc.sort_indices(wanted, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
             if time is not None:
                 order = order[np.argsort(time[order], kind="stable")]
@@ -384,6 +402,12 @@ class _Decision:
 _DISPOSITIONS = pa.array([disposition.word for disposition in Disposition])
 _TEXTS = {int(reason): text or None for reason, text in REASONS.items()}
 _REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.string())
+
+
+def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column, or a field in one."""
+    column = rows.column(path[0])
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
 
 
 def _words(reason: Ints) -> pa.Array:

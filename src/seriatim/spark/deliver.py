@@ -1,8 +1,9 @@
 """Delivering: one sink for all ports, one Spark job for each micro-batch.
 
 The job that runs the frame also writes the files, so the frame is run once and needs no keeping in memory; `port.py`
-puts the files in place. Rows that were not released go to the set-aside port with disposition and reason, rows that
-no destination wanted to the unrouted port.
+puts the files in place. Files of columns are written by the workers that open the operator's packets; only what is
+written as text, and what code of the user's returned, goes through Spark once more. Rows that were not released go to
+the set-aside port with disposition and reason, rows that no destination wanted to the unrouted port.
 
 *Ports are independent.* Where one fails, in a task or when its files are put in place, the job runs once more for that
 destination alone and writes into its outbox (`outgoing.py`); nobody else notices.
@@ -19,16 +20,19 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Deliver, Pipeline
+from seriatim.pipeline.declaration import BOX, Deliver, Pipeline
+from seriatim.spark.decided import opened, rows_of
 from seriatim.spark.layout import Layout
 from seriatim.spark.outbox import Outbox, folder_name
 from seriatim.spark.outgoing import Outgoing, Waiting
 from seriatim.spark.parts import ANSWER, Outlet, Parts
 from seriatim.spark.port import Port
 from seriatim.spark.process import properties
-from seriatim.spark.targets import Folder, SparkSink, Target
+from seriatim.spark.stateful import arrow_schema
+from seriatim.spark.targets import BoxSink, Folder, SparkSink, Target
 from seriatim.spark.writers import FORMATS, check_options
 
 __all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
@@ -106,6 +110,8 @@ class Sink:
         self._names = tuple(queue.name for queue in self._queues)
         self._outgoing = _outgoing(session, pipeline, identity, folders, clock)
         self._formats = [destination.deliver.format for destination in pipeline.route]
+        # Whether any port takes columns, and not lines of text.
+        self._typed = any(kind != "json" for kind in self._formats)
         self._layout = Layout(self._queues, self._formats, tuple(properties(pipeline)))
         self._delivered = delivered
         self._clock = clock
@@ -180,24 +186,38 @@ class Sink:
         if again:
             with ThreadPoolExecutor(_THREADS) as threads:
                 list(threads.map(Outgoing.begin, self._outgoing))
-        rows = self._layout.of(frame)
-        answers = self._write(rows, everywhere)
+        answers = self._write(frame, everywhere)
         failed = self._put(batch, answers, everywhere if again else ())
         if failed:
             # What the others have they have; the rows of those that failed are written once more.
-            self._put(batch, self._write(rows, failed), failed)
+            self._put(batch, self._write(frame, failed), failed)
         self._delivered(_outcome(batch, answers))
         self._last = batch
 
-    def _write(self, rows: DataFrame, places: Iterable[int]) -> list[Row]:
-        outlets = {place: self._outlet(place, rows.columns) for place in places}
-        return rows.mapInArrow(Parts(outlets, self._names).__call__, ANSWER).collect()
+    def _write(self, frame: DataFrame, places: Iterable[int]) -> list[Row]:
+        """Write files of columns where the packets are opened, and then those of lines, whose text is Spark's."""
+        packed = rows_of(frame)
+        opening = None if packed is None else opened(frame, packed)
+        rows = packed or frame.schema
+        if opening is not None and not (self._typed and self._layout.is_straight(rows)):
+            frame, opening = frame.mapInArrow(opening, rows), None
+        if opening is None:
+            frame = self._layout.rows(frame)
+            rows = StructType([StructField(field.name, field.dataType) for field in frame.schema])
+        outlets = {place: self._outlet(place, rows) for place in places}
+        typed = {place: outlet for place, outlet in outlets.items() if outlet.columns}
+        lines = {place: outlet for place, outlet in outlets.items() if not outlet.columns}
+        if self._typed:
+            onward = Parts(typed, self._names, frozenset(lines))
+            frame = frame.mapInArrow(onward.passing_on(arrow_schema(frame.sparkSession, rows), opening), rows)
+        written = Parts(lines, self._names, answered=self._typed)
+        return self._layout.lines(frame).mapInArrow(written.__call__, ANSWER).collect()
 
-    def _outlet(self, place: int, columns: Sequence[str]) -> Outlet:
+    def _outlet(self, place: int, rows: StructType) -> Outlet:
         port = self._outgoing[place].ready()
         if place >= len(self._queues):
             return Outlet(str(port.staging), port.format)
-        chosen = self._layout.columns(self._queues[place], self._formats[place], columns)
+        chosen = self._layout.columns(self._queues[place], self._formats[place], rows)
         return Outlet(str(port.staging), port.format, port.options, chosen)
 
     def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
@@ -232,6 +252,9 @@ def _outgoing(
         if deliver.format in FORMATS:
             target: Target = Folder(_port(name, deliver), pipeline.name, identity)
             made.append(way(name, target, folder_name(name), deliver.format, options))
+        elif deliver.format == BOX:
+            target = BoxSink(session, f"{identity} {name}", options)
+            made.append(way(name, target, folder_name(name), "parquet", {}))
         else:
             target = SparkSink(session, deliver.format, deliver.path, options)
             made.append(way(name, target, folder_name(name), "parquet", {}))

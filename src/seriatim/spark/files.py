@@ -16,7 +16,7 @@ from seriatim.pipeline.function import Function
 from seriatim.pipeline.source import FILE_OPTIONS, OPTIONS
 from seriatim.spark.lines import Lines
 from seriatim.spark.promote import CsvColumns, CsvDialect, JsonPaths, Returned
-from seriatim.spark.reading import Reading
+from seriatim.spark.reading import OWN_COLUMNS, Reading
 from seriatim.spark.rows import CsvRows, Documents, RowFormat
 from seriatim.spark.split import JsonElements, ReturnedParts, Splitter
 from seriatim.spark.xml import XmlElements, XmlPaths
@@ -55,8 +55,7 @@ def read_files(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *,
     rows = _rows(spark, entry, options, folders)
     reading = Reading(entry.location, entry.promote, rows, splitter_of(entry, folders))
     reading.check()
-    schema = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
-    return lines.mapInArrow(Lines(reading, str(folder)).__call__, schema + reading.schema())
+    return lines.mapInArrow(Lines(reading, str(folder)).__call__, OWN_COLUMNS + reading.schema())
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:

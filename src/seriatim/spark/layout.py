@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.process import spread
@@ -25,6 +26,7 @@ __all__ = ["Layout"]
 
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
+_LEFT = (("ordinal", "ordinal"), ("late", "late"))
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc"})
 
@@ -58,90 +60,87 @@ class Layout:
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
         self._flat = any(kind in _FLAT for kind in formats)
         self._selected: dict[tuple[str, ...], list[Column]] = {}
-        self._shared: dict[tuple[str | None, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
+        self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
 
-    def columns(self, queue: Queue, kind: str, frame: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    def columns(self, queue: Queue, kind: str, rows: T.StructType) -> tuple[tuple[str, str], ...]:
         """The columns of a delivered file, each with the column that it is taken from; none for lines of text.
 
         Args:
             queue: its queue.
             kind: the port's format.
-            frame: the columns of the frame that is laid out.
+            rows: the decided rows.
         """
         if kind == "json":
             return ()
-        key = (queue.sequence, kind in _FLAT, tuple(frame))
+        key = (self._shapes[queue.name], kind in _FLAT, tuple(rows.names))
         if key not in self._shared:
-            self._shared[key] = self._columns(*key)
+            self._shared[key] = self._columns(*key[:2], rows)
         return self._shared[key]
 
-    def _columns(self, sequence: str | None, flat: bool, frame: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    def _columns(self, shape: _Shape, flat: bool, rows: T.StructType) -> tuple[tuple[str, str], ...]:
         source = {"ticket": "_ticket"} if flat else {}
-        own = [(name, source.get(name, name)) for name in _own(frame)]
-        order = [
-            ("group", "_group"),
-            ("sequence", source.get(sequence, f"{_KEPT}{sequence}") if sequence is not None else "_none"),
-            ("ordinal", "ordinal"),
-            ("late", "late"),
-        ]
+        own = [(name, source.get(name, name)) for name in _own(rows.names)]
+        sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
+        group = _group_as_it_is(shape, rows) if shape.group is not None else ""
+        order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
-    def of(self, frame: DataFrame) -> DataFrame:
-        """The frame as the workers write it.
+    def is_straight(self, rows: T.StructType) -> bool:
+        """Whether files of columns can be written from the rows as they are."""
+        return OUTPUTS not in rows.names and not self._computed(rows)
 
-        ``_destination, _disposition, _report`` and ``_line``, the text of the row where it is written as text; where a
-        port takes columns also these, and ``_output`` where the frame has it.
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """The rows with what files of columns don't find in them, a row for each output of a message.
+
+        Group and sequence stay the message's, whatever its outputs have there.
         """
-        if "ticket" in frame.columns:  # a location without tickets has structs of nulls
-            frame = frame.withColumn("ticket", F.when(F.col("ticket.number").isNotNull(), F.col("ticket")))
-        if OUTPUTS in frame.columns:  # group and sequence are the message's, whatever its outputs have there
+        if OUTPUTS in frame.columns:
             used = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
-            frame = spread(frame.withColumns({f"{_KEPT}{name}": F.col(name) for name in sorted(used)}))
+            kept = {f"{_KEPT}{name}": F.col(name) for name in sorted(used)}
+            frame = spread(_with_whole_tickets(frame).withColumns(kept))
+        return frame.withColumns(self._computed(frame.schema))
+
+    def _computed(self, rows: T.StructType) -> dict[str, Column]:
+        typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines}
+        found = {}
+        if any(shape.group is not None and _group_as_it_is(shape, rows) is None for shape in typed.values()):
+            groups = {name: (shape.group, shape.default_group) for name, shape in typed.items()}
+            found["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
+        if self._flat and "ticket" in rows.names:
+            found["_ticket"] = _ticket_text()
+        return found
+
+    def lines(self, frame: DataFrame) -> DataFrame:
+        """The rows as they are written as text.
+
+        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message, and ``_output`` where the frame
+        has it.
+        """
+        frame = _with_whole_tickets(frame)
         names = tuple(frame.columns)
         if names not in self._selected:
-            self._selected[names] = self._select(names)
+            self._selected[names] = [
+                F.col("destination"),
+                F.col("disposition"),
+                F.when(F.col("disposition").isNull(), F.col("reason")).alias("reason"),
+                self._line(frame).alias("_line"),
+                *([F.col("_output")] if "_output" in names else []),
+            ]
         return frame.select(*self._selected[names])
 
-    def _select(self, frame: Sequence[str]) -> list[Column]:
-        columns = [
-            F.col("destination").alias("_destination"),
-            F.col("disposition").alias("_disposition"),
-            F.when(F.col("disposition").isNull(), F.col("reason")).alias("_report"),
-            self._line(frame).alias("_line"),
-        ]
-        if "_output" in frame:
-            columns.append(F.col("_output"))
-        return columns + self._typed(frame) if len(self._lines) < len(self._shapes) else columns
-
-    def _typed(self, frame: Sequence[str]) -> list[Column]:
-        typed = self._shapes.keys() - self._lines
-        columns = [F.col(name) for name in (*_own(frame), "ordinal", "late", *self._properties)]
-        # A body travels to a worker once: as a column, or in its line.
-        here = F.col("disposition") == "released"
-        if self._lines:
-            here = here & F.col("destination").isin(sorted(typed))
-        columns.append(F.when(here, F.col("body")).alias("body"))
-        groups = {name: (shape.group, shape.default_group) for name, shape in self._shapes.items() if name in typed}
-        columns.append(_by_destination(groups, lambda key: _group(*key, frame)).alias("_group"))
-        columns.append(F.lit(None).cast("bigint").alias("_none"))
-        sequences = sorted({shape.sequence for shape in self._shapes.values() if shape.sequence})
-        columns += [F.col(_kept(name, frame)).alias(f"{_KEPT}{name}") for name in sequences]
-        if self._flat and "ticket" in frame:
-            columns.append(_ticket_text().alias("_ticket"))
-        return columns
-
-    def _line(self, frame: Sequence[str]) -> Column:
+    def _line(self, rows: DataFrame) -> Column:
         """The row as text: of a released one if its port takes text, of any other always."""
+        frame = rows.columns
         mine = {name: shape for name, shape in self._shapes.items() if name in self._lines}
         released = F.col("disposition") == "released"
-        mixed = 0 < len(mine) < len(self._shapes)
-        written = released & F.col("destination").isin(sorted(mine)) if mixed else released
-        line = F.when(written, _by_destination(mine, lambda shape: self._released(shape, frame))) if mine else None
         aside = F.when(
             F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
         ).otherwise(self._aside(_Shape(None, None, None), frame))
-        rest = F.col("disposition").isNotNull() & ~released
-        return F.when(rest, aside) if line is None else line.when(rest, aside)
+        rest = F.when(F.col("disposition").isNotNull() & ~released, aside)
+        if not mine:
+            return rest
+        written = released & F.col("destination").isin(sorted(mine)) if len(mine) < len(self._shapes) else released
+        return F.when(written, _by_destination(mine, lambda shape: self._released(shape, frame))).otherwise(rest)
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
@@ -171,6 +170,13 @@ class Layout:
         )
 
 
+def _with_whole_tickets(frame: DataFrame) -> DataFrame:
+    """The frame with nulls for tickets of nulls, which a location without `stamp` has."""
+    if "ticket" not in frame.columns:
+        return frame
+    return frame.withColumn("ticket", F.when(F.col("ticket.number").isNotNull(), F.col("ticket")))
+
+
 def _own(frame: Sequence[str]) -> tuple[str, ...]:
     """What a delivered row says of the message itself, as far as the frame has it."""
     return ("message_id", "type", "location", *(name for name in ("ticket", *_PARTS) if name in frame))
@@ -184,6 +190,12 @@ def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
 def _kept(name: str, frame: Sequence[str]) -> str:
     """The column with what the message had by that name when it was put in order."""
     return f"{_KEPT}{name}" if f"{_KEPT}{name}" in frame else name
+
+
+def _group_as_it_is(shape: _Shape, rows: T.StructType) -> str | None:
+    """The column that has the group's text; None: it has to be computed."""
+    name = _kept(shape.group or "", rows.names)
+    return name if shape.default_group is None and isinstance(rows[name].dataType, T.StringType) else None
 
 
 def _group(name: str | None, default: str | None, frame: Sequence[str]) -> Column:

@@ -20,7 +20,6 @@ __all__ = [
     "slices",
     "to_bytes",
     "unpack",
-    "unpack_reports",
     "with_witness",
 ]
 
@@ -136,24 +135,3 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             buffer = packet.as_buffer()
             if buffer is not None:
                 yield from pa.ipc.open_stream(buffer)
-
-
-def unpack_reports(schema: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Like `unpack`; the texts in the column ``report`` come along as rows that have nothing but a ``reason``.
-
-    Args:
-        schema: the Arrow schema of the rows, as an IPC message.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fields = pa.ipc.read_schema(pa.py_buffer(schema))
-        for batch in batches:
-            # One stream has one schema: the packets' columns may be marked as never null, the reports' can't.
-            for part in unpack([batch]):
-                yield pa.RecordBatch.from_arrays(part.columns, schema=fields)
-            reports = batch.column("report").drop_null()
-            if len(reports):
-                columns = [reports if f.name == "reason" else pa.nulls(len(reports), f.type) for f in fields]
-                yield pa.RecordBatch.from_arrays(columns, schema=fields)
-
-    return run

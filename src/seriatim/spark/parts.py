@@ -12,6 +12,7 @@ comes for it later goes into a next file (``part-00000_001.json``, which sorts b
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import uuid
 from collections import Counter
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from seriatim.spark.decided import Opening, telling
 from seriatim.spark.writers import Writer, open_writer
 
 __all__ = ["ANSWER", "Outlet", "Parts"]
@@ -59,7 +61,8 @@ class Outlet:
         staging: the folder for files that are not complete.
         format: json, csv or parquet.
         options: the format's.
-        columns: (name in the file, column of the frame) of each column; for JSON none, it takes ``_line``.
+        columns: (name in the file, column of the frame) of each column; for JSON none, it takes ``_line``. An empty
+            column of the frame: a group or sequence that the port's queue doesn't have.
     """
 
     staging: str
@@ -71,8 +74,7 @@ class Outlet:
         """The columns of the port's file."""
         if not self.columns:
             return rows.select(["_line"])
-        names = [name for name, _ in self.columns]
-        return rows.select([column for _, column in self.columns]).rename_columns(names)
+        return pa.table({name: _picked(rows, name, column) for name, column in self.columns})
 
     @property
     def suffix(self) -> str:
@@ -83,6 +85,18 @@ class Outlet:
     def is_zipped(self) -> bool:
         """Whether a whole file is compressed; Parquet compresses inside."""
         return self.format != "parquet" and self.options.get("compression") == "gzip"
+
+
+def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Array:
+    if not column:
+        return pa.nulls(rows.num_rows, pa.int64() if name == "sequence" else pa.string())
+    found = rows.column(column)
+    if not pa.types.is_struct(found.type):
+        return found
+    # Only tickets are structs, and those of a location without `stamp` are of nulls.
+    ticket = found.combine_chunks()
+    none = pc.is_null(pc.struct_field(ticket, "number"))
+    return pa.StructArray.from_arrays(ticket.flatten(), fields=list(ticket.type), mask=none)
 
 
 class _File:
@@ -245,39 +259,77 @@ class Parts:
     """Writes a task's rows.
 
     Args:
-        outlets: the ports that are written now, by place: that of a destination among `destinations`, then
-            the one for what is set aside, then the one for what is unrouted. Rows of others are only counted.
+        outlets: the ports that are written here, by place: that of a destination among `destinations`, then
+            the one for what is set aside, then the one for what is unrouted.
         destinations: their names.
+        onward: places of ports whose rows are passed on, to be written by a later `Parts`.
+        answered: whether the rows come from an earlier `Parts`, with its answer among them; else they are counted.
     """
 
     outlets: Mapping[int, Outlet]
     destinations: tuple[str, ...]
+    onward: frozenset[int] = frozenset()
+    answered: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """From the columns of `layout.py` to `ANSWER`."""
+        """From rows to `ANSWER`."""
+        answer: list[dict[str, Any]] = []
+        yield from self._write(batches, answer)
+        yield pa.RecordBatch.from_pylist(answer, schema=_ANSWER)
+
+    def passing_on(self, schema: bytes, opening: Opening | None) -> Opening:
+        """A function for ``mapInArrow``: from rows to those of `onward`, and the answer as `telling` rows.
+
+        Args:
+            schema: the Arrow schema of the rows, as an IPC message.
+            opening: what gives the rows, where they come in packets.
+        """
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            fields = pa.ipc.read_schema(pa.py_buffer(schema))
+            answer: list[dict[str, Any]] = []
+            for rows in self._write(batches if opening is None else opening(batches), answer):
+                yield pa.RecordBatch.from_arrays(rows.columns, schema=fields)  # one stream has one schema
+            yield telling(pa.array([json.dumps(row) for row in answer]), fields)
+
+        return run
+
+    def _write(self, batches: Iterable[pa.RecordBatch], answer: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """Writes rows, and gives those that go onward; at the end fills in the answer."""
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("parts are written in a Spark task")
         known = pa.array(self.destinations, pa.string())
+        onward = pa.array(sorted(self.onward), pa.int32())
         counts: Counter[tuple[str, str]] = Counter()
-        reports: list[str] = []
+        told: list[str] = []
         desk = _Desk(self.outlets, context.partitionId(), context.taskAttemptId())
         try:
             for batch in batches:
                 table = pa.Table.from_batches([batch])
-                _count(table, counts, reports)
-                desk.take(table, _ports(table, known))
+                told += _told(table)
+                if not self.answered:
+                    _count(table, counts)
+                ports = _ports(table, known)
+                desk.take(table, ports)
+                leaving = pc.is_in(ports, onward)
+                if pc.any(leaving).as_py():
+                    yield from table.filter(leaving).to_batches()
             desk.finish()
         except BaseException:
             desk.give_up()
             raise
-        yield _answer(desk.parts, counts, reports)
+        answer += _files(desk.parts)
+        if self.answered:
+            answer += map(json.loads, told)
+        else:
+            answer += [*_counted(counts), *({"kind": "report", "text": report} for report in told)]
 
 
 def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
     """The place of each row's port; null for a row that isn't written."""
-    disposition = table.column("_disposition")
-    place = pc.index_in(table.column("_destination"), destinations)
+    disposition = table.column("disposition")
+    place = pc.index_in(table.column("destination"), destinations)
     aside = pa.scalar(len(destinations), pa.int32())
     place = pc.if_else(pc.equal(disposition, "released"), place, aside)
     place = pc.if_else(pc.equal(disposition, "unrouted"), pa.scalar(len(destinations) + 1, pa.int32()), place)
@@ -304,31 +356,38 @@ def _by_port(table: pa.Table, ports: pa.ChunkedArray) -> Iterator[tuple[int, pa.
         yield int(sorted_places[start]), sorted_rows.slice(start, end - start)
 
 
-def _count(table: pa.Table, counts: Counter[tuple[str, str]], reports: list[str]) -> None:
-    decided = table.select([name for name in ("_destination", "_disposition", "_output") if name in table.column_names])
+def _told(table: pa.Table) -> list[str]:
+    """The texts that travel among the messages."""
+    silent: list[str] = table.column("reason").filter(pc.is_null(table.column("disposition"))).to_pylist()
+    return silent
+
+
+def _count(table: pa.Table, counts: Counter[tuple[str, str]]) -> None:
+    decided = table.select([name for name in ("destination", "disposition", "_output") if name in table.column_names])
     if "_output" in table.column_names:
         decided = decided.filter(pc.less_equal(pc.fill_null(table.column("_output"), 1), 1))
-    grouped = decided.group_by(["_destination", "_disposition"]).aggregate([([], "count_all")])
+    grouped = decided.group_by(["destination", "disposition"]).aggregate([([], "count_all")])
     for row in grouped.to_pylist():
-        if row["_disposition"] is not None:
-            counts[row["_destination"] or "", row["_disposition"]] += row["count_all"]
-    silent = table.filter(pc.is_null(table.column("_disposition")))
-    reports.extend(silent.column("_report").to_pylist())
+        if row["disposition"] is not None:
+            counts[row["destination"] or "", row["disposition"]] += row["count_all"]
 
 
-def _answer(
-    parts: Mapping[int, _Part], counts: Mapping[tuple[str, str], int], reports: Iterable[str]
-) -> pa.RecordBatch:
-    rows: list[dict[str, Any]] = [{"kind": "task", "rows": sum(counts.values())}]
+def _files(parts: Mapping[int, _Part]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for port, part in parts.items():
         if part.failure is not None:
             rows.append({"kind": "failed", "port": port, "text": part.failure})
             continue
         rows += [{"kind": "part", "port": port, "name": name, "text": staged, "rows": 0} for staged, name in part.files]
         rows[-1]["rows"] = part.rows
-    rows += [
-        {"kind": "count", "destination": destination, "disposition": disposition, "rows": count}
-        for (destination, disposition), count in counts.items()
+    return rows
+
+
+def _counted(counts: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    return [
+        {"kind": "task", "rows": sum(counts.values())},
+        *(
+            {"kind": "count", "destination": destination, "disposition": disposition, "rows": count}
+            for (destination, disposition), count in counts.items()
+        ),
     ]
-    rows += [{"kind": "report", "text": report} for report in reports]
-    return pa.RecordBatch.from_pylist(rows, schema=_ANSWER)

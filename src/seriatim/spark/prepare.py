@@ -17,7 +17,7 @@ from seriatim.spark import bucket as names
 from seriatim.spark.columns import NESTED, TURN_OVER, field_of, microseconds, quoted, type_of
 from seriatim.spark.filters import Properties, condition
 
-__all__ = ["prepared"]
+__all__ = ["arrival_of", "prepared"]
 
 _INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -131,35 +131,35 @@ def _tie(df: DataFrame) -> Column:
     return F.xxhash64(*hashed)
 
 
-def _arrival(df: DataFrame, arrival: Sequence[str]) -> list[Column]:
-    """The columns that say in which order messages arrived; a ticket counts as its epoch and number."""
-    columns: list[Column] = []
+def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """What says in which order messages arrived: columns, and fields of columns; a ticket is its epoch and number."""
+    found: list[tuple[str, ...]] = []
     for name in arrival:
         kind = type_of(df, name, "order of arrival")
         if isinstance(kind, T.StructType) and {"epoch", "number"} <= set(kind.fieldNames()):
             # Of two locations' equal tickets none was first; but a batch that runs again has to decide alike.
             fields = ["epoch", "number", *(["location"] if "location" in kind.fieldNames() else [])]
-            columns += [quoted(name)[field] for field in fields]
+            found += [(name, field) for field in fields]
         elif isinstance(kind, NESTED):
             raise ColumnError(f"a {kind.simpleString()} has no order", where=f"column {name!r}")
         else:
-            columns.append(quoted(name))
-    return columns
+            found.append((name,))
+    return tuple(found)
 
 
 def prepared(
     df: DataFrame,
     queues: Sequence[Queue],
     destination: str | None,
-    arrival: Sequence[str],
     time: str | None,
     invalid: str | None,
     buckets: int,
     bucket_column: str,
-) -> tuple[DataFrame, int]:
-    """The frame with our columns as far as they are needed, and how many of them settle ties."""
+    *,
+    ties: bool,
+) -> DataFrame:
+    """The frame with our columns as far as they are needed; `ties`: also a hash of each row that settles ties."""
     where = None
-    why = None if invalid is None else quoted(invalid)
     if invalid is not None:
         type_of(df, invalid, "reason")
     if destination is not None:
@@ -168,28 +168,20 @@ def prepared(
             what = f"a destination is a name, not a {kind.simpleString()}"
             raise ColumnError(what, where=f"column {destination!r}", remedy="cast it to string")
         where = quoted(destination)
-        known = F.coalesce(where.isin([queue.name for queue in queues]), F.lit(False))
-        stray = F.concat(
-            F.lit("no queue is named "), F.coalesce(F.concat(F.lit("'"), where, F.lit("'")), F.lit("null"))
-        )
-        why = F.when(~known, stray) if why is None else F.coalesce(why, F.when(~known, stray))
     ours: dict[str, Column | None] = {
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[0], "long"),
         names.PROBLEM: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[1], "int"),
         names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size(df, queue), "long"),
-        names.INVALID: why,
         names.TIME: None,
     }
     if time is not None:
         ours[names.TIME] = microseconds(type_of(df, time, "event time"), quoted(time), time, "event time")
-    ties = _arrival(df, arrival)
-    ours |= {f"{names.ARRIVAL}{n}": column for n, column in enumerate(ties)}
-    if not ties:
+    if ties:
         ours[names.TIE] = _tie(df)
     ours[bucket_column] = F.pmod(_spread(df, queues, where, ours[names.KEY]), F.lit(buckets)).cast("int")
     added = [column.alias(name) for name, column in ours.items() if column is not None]
-    return df.select(*[quoted(c) for c in df.columns], *added), len(ties)
+    return df.select(*[quoted(c) for c in df.columns], *added)
 
 
 def _spread(df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None) -> Column:

@@ -15,11 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declaration import Destination, Pipeline, StartFrom
-from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.subscription import Subscription
 from seriatim.spark.buckets import bucket_ids
+from seriatim.spark.decided import NOWHERE
 from seriatim.spark.operator import FINISH
 from seriatim.spark.process import process
 from seriatim.spark.receive import ARRIVAL, arrival, receive
@@ -31,9 +30,6 @@ __all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in"
 
 _OBSERVED = "seriatim"
 _ROUTER = "seriatim-router"
-# Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
-# pipeline file can't name a destination so.
-_NOWHERE = Queue("\x1fnowhere", Unordered())
 
 
 def decided(
@@ -49,8 +45,7 @@ def decided(
         calls: a folder in which workers note the calls of the user's code under way.
 
     Returns:
-        The messages with what `resequence` adds to them. One that matches no destination has null for it, and the
-        disposition ``unrouted``, or ``invalid`` if it is.
+        The messages with what `resequence` adds to them, in packets; see `decided.py`.
 
     Raises:
         UsageError: a source, column or file of first numbers is not as it has to be.
@@ -62,9 +57,9 @@ def decided(
     order = _arrival(pipeline)
     # What only told the order of arrival needn't travel on and be held where tickets tell it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
-    ordered = resequence(
-        entered.fillna(_NOWHERE.name, ["destination"]),
-        queues=[*(one.queue for one in pipeline.route), _NOWHERE],
+    return resequence(
+        entered.fillna(NOWHERE.name, ["destination"]),
+        queues=[*(one.queue for one in pipeline.route), NOWHERE],
         destination="destination",
         invalid="_invalid",
         arrival=order,
@@ -74,16 +69,8 @@ def decided(
         start_from=reduce(DataFrame.unionByName, start_from) if start_from else None,
         output="all",
         buckets=buckets,
-        reports=True,
+        packed=True,
         control=_commands(spark, control),
-    )
-    nowhere = F.col("destination") == _NOWHERE.name
-    unrouted = nowhere & (F.col("disposition") == "released")
-    return ordered.withColumns(
-        {
-            "disposition": F.when(unrouted, "unrouted").otherwise(F.col("disposition")),
-            "destination": F.when(~nowhere, F.col("destination")),
-        }
     )
 
 

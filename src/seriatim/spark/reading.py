@@ -17,8 +17,10 @@ from seriatim.spark.rows import Block, Documents, ReadRow, RowFormat
 from seriatim.spark.split import Split, Splitter
 from seriatim.spark.values import Unreadable, arrow_type, ddl_of
 
-__all__ = ["PARTS", "Found", "Reader", "Reading"]
+__all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
 
+#: The columns that every message has, as DDL.
+OWN_COLUMNS = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
 #: The columns that tell of a message of which other it is a part, and their types; null where it is none.
 PARTS = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
 
@@ -69,6 +71,14 @@ class Found:
         self.bodies: list[bytes | None] = []
         self.parts: list[tuple[str | None, int | None, int | None]] = []
         self.size = 0
+
+    def add(self, place: int, message_id: str, values: list[Any], reason: str | None) -> None:
+        """A message of the row at `place`."""
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+        self.kept.append(place)
+        self.ids.append(message_id)
+        self.reasons.append(reason)
 
     def columns(self, bodies: pa.Array) -> dict[str, pa.Array]:
         """The columns of these messages, `bodies` being those of all rows."""
@@ -150,12 +160,7 @@ class Reader:
                 return
         except Unreadable as error:
             values, reason = self._nothing, f"{name}: {error}"
-        found = self._found
-        for column, value in zip(found.values, values, strict=True):
-            column.append(value)
-        found.kept.append(place)
-        found.ids.append(self._prefix + name)
-        found.reasons.append(reason)
+        self._found.add(place, self._prefix + name, values, reason)
 
     def _several(self, place: int, name: str, body: bytes | None, split: Split) -> None:
         try:
@@ -205,11 +210,7 @@ class Reader:
         part: tuple[str | None, int | None, int | None] = (None, None, None),
     ) -> None:
         found = self._found
-        for column, value in zip(found.values, values, strict=True):
-            column.append(value)
-        found.kept.append(place)
-        found.ids.append(self._prefix + name)
-        found.reasons.append(reason)
+        found.add(place, self._prefix + name, values, reason)
         found.bodies.append(body)
         found.parts.append(part)
         found.size += len(body) if body is not None else 0

@@ -20,10 +20,11 @@ from seriatim.pipeline.queue import Queue
 from seriatim.spark.bucket import Plan
 from seriatim.spark.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.columns import check_columns, microseconds
+from seriatim.spark.decided import decided_schema
 from seriatim.spark.manifest import fingerprint
 from seriatim.spark.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
-from seriatim.spark.packets import PACKET_SCHEMA, pack_by, unpack, unpack_reports, with_witness
-from seriatim.spark.prepare import prepared
+from seriatim.spark.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
+from seriatim.spark.prepare import arrival_of, prepared
 from seriatim.spark.stateful import arrow_schema, make_ready
 
 __all__ = ["resequence"]
@@ -48,7 +49,7 @@ def resequence(
     buckets: int = DEFAULT_BUCKETS,
     finish: bool = False,
     invalid: str | None = None,
-    reports: bool = False,
+    packed: bool = False,
     control: DataFrame | None = None,
 ) -> DataFrame:
     """Puts messages in order per group.
@@ -79,7 +80,8 @@ def resequence(
             tasks that can share the work. More buckets mean more, smaller state values.
         finish: of a frame that ends: lets time run out at the end.
         invalid: a column with the reason why a row is no message; null for those that are.
-        reports: adds a row a bucket and batch whose ``reason`` is JSON about what it holds (for `run`).
+        packed: of a streaming frame leaves the rows in packets, beside a report a bucket and batch: JSON about what
+            it holds (for `run`; see `decided.py`).
         control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
 
     Returns:
@@ -102,15 +104,18 @@ def resequence(
     order = _arrival(df, arrival)
     _check_order(chosen, order)
     df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
-    frame, ties = prepared(df, chosen, None if queues is None else destination, order, time, invalid, buckets, _BUCKET)
+    of_queues = None if queues is None else destination
+    arrivals = arrival_of(df, order)
+    frame = prepared(df, chosen, of_queues, time, invalid, buckets, _BUCKET, ties=not arrivals)
     plan = Plan(
         queues=tuple(chosen),
-        destination=None if queues is None else destination,
+        destination=of_queues,
+        invalid=invalid,
         user=tuple(df.columns),
         clock=clock,
-        arrivals=ties,
+        arrivals=arrivals,
         output=output,
-        reports=reports,
+        reports=packed,
         fingerprint=fingerprint(chosen, buckets, clock),
     )
     shown = _output_schema(df.schema, output)
@@ -241,12 +246,12 @@ def _streaming(
         initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
     decided = packets.groupBy("bucket").transformWithStateInPandas(
         statefulProcessor=Resequencer(plan, schema),
-        outputStructType="packet binary, report string",
+        outputStructType=decided_schema(shown),
         outputMode="Append",
         timeMode="EventTime" if plan.clock == "event" else "ProcessingTime",
         initialState=initial,
     )
-    return decided.mapInArrow(unpack_reports(arrow_schema(session, shown)) if plan.reports else unpack, shown)
+    return decided if plan.reports else decided.mapInArrow(unpack, shown)
 
 
 def _static(

@@ -17,20 +17,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Promotion, Receive
+from seriatim.pipeline.declaration import BOX, Promotion, Receive
 from seriatim.pipeline.function import Function
 from seriatim.pipeline.source import in_body
 from seriatim.spark.columns import quoted
 from seriatim.spark.files import checked_options, folder_of, open_files, schema_of, splitter_of
 from seriatim.spark.promote import JsonPaths, Returned
-from seriatim.spark.reading import Found, Reader, Reading
+from seriatim.spark.reading import OWN_COLUMNS, Found, Reader, Reading
 from seriatim.spark.rows import Block, Documents
 from seriatim.spark.values import ddl_of
 from seriatim.spark.xml import XmlPaths
 
 __all__ = ["read_parquet", "read_source"]
 
-_OWN_SCHEMA = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
 # Formats of files, of which a stream would leave out those that are a week older than the newest.
 _FILES = frozenset({"avro", "binaryfile", "orc"})
@@ -85,6 +84,9 @@ def read_source(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *
         what = f"the format {entry.source.format!r} can't be received without the columns that name a row"
         raise UsageError(what, where=where, remedy="give id, such as [topic, partition, offset]")
     rows = _opened(spark, entry, static=static)
+    if entry.source.format == BOX:  # a queue without order has neither
+        named = {"group": F.coalesce("group", F.lit("")), "ordinal": F.coalesce("ordinal", F.lit(0))}
+        rows = rows.withColumns(named)
     schema = rows.schema
     ids = [_Id.of(entry, schema, name) for name in entry.source.id]
     *leading, last = ids
@@ -97,6 +99,8 @@ def read_source(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *
         F.concat_ws(":", *[F.coalesce(one.shown, F.lit("null")) for one in ids]).alias("_name"),
     )
     body = _body(entry, schema)
+    if entry.source.format == BOX:
+        frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
     return _messages(frame, entry, schema, folders, body, absent)
 
@@ -230,7 +234,7 @@ def _messages(
     reading = Reading(entry.location, tuple(inside), _documents(entry, inside, folders), splitter_of(entry, folders))
     reading.check()
     kept = "".join(f", `{item.name}` {ddl_of(item.type)}" for item in entry.promote if item not in inside)
-    return messages.mapInArrow(_Bodies(reading).__call__, _OWN_SCHEMA + kept + reading.schema())
+    return messages.mapInArrow(_Bodies(reading).__call__, OWN_COLUMNS + kept + reading.schema())
 
 
 def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
