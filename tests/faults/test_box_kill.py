@@ -1,0 +1,259 @@
+"""Receivers, publishers and PostgreSQL are killed, again and again: nothing is lost, handled twice or out of order.
+
+What the handlers wrote down goes through the history checker; the box's own tables are not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.box.embedded import EmbeddedServer
+from tests.faults import publishers, receivers
+from tests.faults.checker import assert_good
+from tests.faults.crew import Crew, wait_for_an_end
+from tests.faults.history import Findings, History
+from tests.faults.publishers import KEY, NUMBER, TYPE, Feed
+from tests.faults.receivers import Log
+
+SEED = 20240501
+QUEUE = "events"
+RECEIVERS, LIMIT = 8, 50
+#: A run in which nothing was written for so long is at its end, whatever is missing; and none takes longer than that.
+STALLED_S, DEADLINE_S = 30.0, 900.0
+#: The embedded server is given up when it lives shorter than five seconds, three times in a row.
+LIFE_S, MOST_SHORT_LIVES = 6.0, 2
+
+
+class Run:
+    """A feed that is published, received and handled by processes of their own, in one queue of a box."""
+
+    def __init__(self, box: sq.MessageBox, policy: sq.Policy, feed: Feed, folder: Path) -> None:
+        self.feed = feed
+        # Without numbers nobody can know that two messages are one.
+        self.expected = feed.total if isinstance(policy, sq.Standard) else len(feed.message_ids())
+        self._policy = policy
+        self.log = Log(box.schema)
+        self._box = box
+        self._logs = [folder / f"publisher-{number}.jsonl" for number in range(feed.publishers)]
+        self.receivers = Crew(self._receiver, folder / "receivers")
+        self.publishers = Crew(self._publisher, folder / "publishers")
+        self._connection: psycopg.Connection | None = None
+        self._born = 0
+
+    def start(self) -> None:
+        """Define the queue, make the log, start all processes."""
+        self._box.define(
+            sq.MessageType(TYPE, properties={KEY: "string", NUMBER: "long"}),
+            sq.Queue(QUEUE, policy=self._policy, group=KEY, sequence=self._sequence),
+            sq.Subscription("all", where=f"type = '{TYPE}'", to=QUEUE),
+        )
+        with psycopg.connect(self._box.dsn) as connection:
+            self.log.make(connection)
+        for number in range(self.feed.publishers):
+            self.publishers.start(str(number))
+        for _ in range(RECEIVERS):
+            self.add_receiver()
+
+    @property
+    def _sequence(self) -> str | None:
+        return NUMBER if isinstance(self._policy, sq.Standard) else None
+
+    def add_receiver(self) -> None:
+        """Start one with a name that none has had."""
+        self._born += 1
+        self.receivers.start(f"r{self._born}")
+
+    def progress(self) -> int:
+        """How many rows were written into the log; what was known before while there is no server."""
+        return self._ask(self.log.begun) or 0
+
+    def is_done(self) -> bool:
+        """Whether all is published and as much handled as there has to be."""
+        if self.publishers.running or self.progress() < self.expected:
+            return False
+        return (self._ask(self.log.written) or 0) >= self.expected
+
+    def go_on(self, disturb: Callable[[int], None]) -> None:
+        """Until all is handled or nothing moves any more; `disturb` is called with the progress, often."""
+        begun, moved, furthest = time.monotonic(), time.monotonic(), 0
+        while not self.is_done() and time.monotonic() - moved < STALLED_S:
+            assert time.monotonic() - begun < DEADLINE_S, f"{furthest} of {self.expected} were handled in time"
+            wait_for_an_end(self.receivers, self.publishers)
+            for crew in (self.receivers, self.publishers):
+                crew.look()
+            progress = self.progress()
+            if progress > furthest:
+                furthest, moved = progress, time.monotonic()
+            disturb(progress)
+
+    def check(self) -> Findings:
+        """Stop the receivers, see that nothing is left to be handed out, and check the history."""
+        self.receivers.kill_all()
+        rest = self._left()
+        sent = [one for number, log in enumerate(self._logs) for one in self.feed.sent(number, log)]
+        if self._sequence is None:
+            sent = [replace(one, sequence=None) for one in sent]
+        with psycopg.connect(self._box.dsn) as connection:
+            handled = self.log.read(connection)
+        found = assert_good(History(self._policy, sent, handled))
+        assert rest == []
+        assert found.handled == self.expected
+        assert found.groups == self.feed.groups
+        assert found.sent == len(self.feed.message_ids()) > self.feed.total
+        return found
+
+    def close(self) -> None:
+        """Kill what is left."""
+        self.receivers.kill_all()
+        self.publishers.kill_all()
+        self._disconnect()
+
+    def _left(self) -> list[str]:
+        with suppress(sq.Unavailable):  # the server was restarted since this process used the box
+            self._box.status()
+        with self._box.session() as tx:
+            delivery = tx.receive(QUEUE, limit=LIMIT)
+            return [] if delivery is None else [message.message_id for message in delivery]
+
+    def _receiver(self, name: str) -> list[str]:
+        return receivers.words(name, self._box.dsn, self._box.schema, QUEUE, LIMIT)
+
+    def _publisher(self, name: str) -> list[str]:
+        number = int(name)
+        return publishers.words(self.feed, number, self._box.dsn, self._box.schema, self._logs[number])
+
+    def _ask(self, question: Callable[[psycopg.Connection], int]) -> int | None:
+        """The answer, or None while there is no server."""
+        try:
+            if self._connection is None:
+                self._connection = psycopg.connect(self._box.dsn, autocommit=True)
+            return question(self._connection)
+        except psycopg.OperationalError:
+            self._disconnect()
+            return None
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+@contextmanager
+def running(box: sq.MessageBox, policy: sq.Policy, feed: Feed, folder: Path) -> Iterator[Run]:
+    """A run; all of its processes are gone at the end of the block."""
+    run = Run(box, policy, feed, folder)
+    try:
+        run.start()
+        yield run
+    finally:
+        run.close()
+
+
+class Killer:
+    """SIGKILL to a receiver, and now and then to a publisher, whenever some more was handled.
+
+    Args:
+        run: whose.
+        every: so many messages later, in the mean.
+    """
+
+    def __init__(self, run: Run, every: int) -> None:
+        self._run = run
+        self._every = every
+        self._chance = random.Random(SEED)
+        self._next = 0.0
+
+    def __call__(self, progress: int) -> None:
+        if progress < self._next:
+            return
+        self._next = progress + self._every * self._chance.uniform(0.5, 1.5)
+        if self._run.publishers.running and self._run.receivers.killed % 5 == 1:
+            self._run.publishers.start(self._run.publishers.kill(self._chance))
+        self._run.receivers.kill(self._chance)
+        self._run.add_receiver()
+
+
+class ServerKiller:
+    """Ends PostgreSQL whenever a part of the feed was handled, in one way after the other; it is started again.
+
+    Args:
+        run: whose.
+        folder: of the embedded server.
+    """
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self._note = folder / "data" / "postmaster.pid"
+        self._part = run.expected / 5
+        self.done: list[signal.Signals] = []
+
+    def __call__(self, progress: int) -> None:
+        ways = (signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGQUIT)  # crash, fast and immediate shutdown
+        ended = len(self.done)
+        if ended == len(ways) or progress < self._part * (ended + 1):
+            return
+        with suppress(FileNotFoundError, ProcessLookupError):
+            pid, _, started, *_ = self._note.read_text().splitlines()
+            if ended < MOST_SHORT_LIVES or time.time() - int(started) > LIFE_S:
+                os.kill(int(pid), ways[ended])
+                self.done.append(ways[ended])
+
+
+def test_a_feed_has_all_numbers_scrambled_and_some_again():
+    feed = Feed(SEED, groups=20, numbers=100)
+    rows = [row for publisher in range(feed.publishers) for row in feed.rows(publisher)]
+    assert {(group, number) for _, group, number in rows} == {(f"g{g}", n + 1) for g in range(20) for n in range(100)}
+    assert feed.total < len(feed.message_ids()) < len(rows) < 1.1 * feed.total
+    mine = [number for _, group, number in feed.rows(0) if group == "g7"]
+    assert 0 < len(mine) < 100
+    assert mine != sorted(mine)
+
+
+@pytest.mark.faults
+def test_receivers_killed_at_random_handle_all_of_200_000_messages_once_and_in_order(box, tmp_path):
+    kill_receivers(box, sq.Standard(), Feed(SEED, groups=1000, numbers=200), tmp_path)
+
+
+@pytest.mark.faults
+def test_receivers_killed_at_random_handle_messages_as_they_were_committed(box, tmp_path):
+    kill_receivers(box, sq.Fifo(), Feed(SEED, groups=300, numbers=100), tmp_path)
+
+
+def kill_receivers(box: sq.MessageBox, policy: sq.Policy, feed: Feed, folder: Path) -> None:
+    with running(box, policy, feed, folder) as run:
+        run.go_on(Killer(run, every=feed.total // 50))
+        run.check()
+        assert run.receivers.killed >= 30
+        assert run.publishers.killed >= 1
+        assert run.receivers.told() == run.publishers.told() == []  # who goes on notices nothing
+
+
+@pytest.mark.faults
+def test_a_killed_server_loses_repeats_and_reorders_nothing(tmp_path):
+    feed = Feed(SEED, groups=500, numbers=100)
+    folder = tmp_path / "server"
+    server = EmbeddedServer(folder)
+    try:
+        with sq.MessageBox.open(server.dsn) as box, running(box, sq.Standard(), feed, tmp_path) as run:
+            killer, server_killer = Killer(run, every=feed.total // 10), ServerKiller(run, folder)
+
+            def disturb(progress: int) -> None:
+                killer(progress)
+                server_killer(progress)
+
+            run.go_on(disturb)
+            run.check()
+            assert len(server_killer.done) >= MOST_SHORT_LIVES
+            assert run.receivers.told()
+    finally:
+        server.close()
