@@ -15,6 +15,7 @@ demo:  ## set up, then show the whole story on a generated order feed
 	@scripts/java
 	@$(BIN)/seriatim demo $(ARGS)
 
+NAME ?= orders
 example:  ## set up, then run one of the examples and compare its outcome (NAME=orders)
 	@scripts/set-up run
 	@scripts/java
@@ -38,7 +39,7 @@ format:  ## mend what `make check` can mend by itself
 	$(BIN)/ruff check --fix
 
 bench:  ## measure: ratios from one run, a table and JSON
-	@scripts/set-up test
+	@scripts/set-up bench
 	@scripts/java
 	@$(BIN)/python -m benchmarks $(ARGS)
 

@@ -1,7 +1,8 @@
-"""Run the benchmarks of `resequence`, `stamp` and `route` and print ratios, a table and JSON.
+"""Run the benchmarks of the two engines and print ratios, a table and JSON.
 
-Same source (Parquet), same sink (Parquet), same number of partitions for all; the times are Spark's own for each
-micro-batch, the first ones left out, the median of the rest taken.
+On Spark: same source (Parquet; a whole pipeline reads JSON lines), same sink (Parquet), same number of partitions for
+all; the times are Spark's own for each micro-batch, the first ones left out, the median of the rest taken. The message
+box: see `benchmarks.box`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.box import boxes
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.measure import Claim, identity, measure
@@ -83,17 +85,21 @@ PARTS = {
 
 
 @click.command
-@click.argument("parts", nargs=-1, type=click.Choice(sorted(PARTS)))
+@click.argument("parts", nargs=-1, type=click.Choice(sorted({*PARTS, "box"})))
 @click.option("--data", type=click.Path(path_type=Path), default=Path(".bench"), help="Where feeds are kept.")
 @click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the ratios there.")
-@click.option("--peers/--no-peers", default=True, help="With the textbook peer, which takes a quarter of an hour.")
+@click.option("--peers/--no-peers", default=True, help="With the peers, which take half an hour.")
 def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool) -> None:
     """Measure PARTS (default: all) and print ratios, a table and JSON."""
     root = data.absolute()
     root.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 2
-    spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
-    claims = [claim for part in parts or sorted(PARTS) for claim in PARTS[part](spark, root, peers)]
+    chosen = parts or sorted({*PARTS, "box"})
+    claims = list(boxes(root, peers)) if "box" in chosen else []  # first: an idle Spark takes memory and cores, too
+    if on_spark := [part for part in chosen if part in PARTS]:
+        spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
+        claims += [claim for part in on_spark for claim in PARTS[part](spark, root, peers)]
+        spark.stop()
     table = Table("what", "ratio", "has to be", title=f"ratios on {cores} cores")
     for claim in claims:
         table.add_row(claim.what, f"{claim.ratio:.2f}", claim.demand)
@@ -103,7 +109,6 @@ def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool) -
     click.echo(document)
     if report is not None:
         report.write_text(document + "\n", encoding="utf-8")
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,336 @@
+"""Races: the same messages through the publishers and workers of a contender, each a process of its own.
+
+Bodies have 1,024 random bytes, printable, so that a contender who keeps JSON needn't encode them. The clock runs from
+the moment at which all workers have had their first message, for some seconds or until nine tenths of what waits is
+handled, whichever is first: neither the start of the processes nor the last worker's tail is measured.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import math
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import click
+import psycopg
+from psycopg import sql
+
+__all__ = ["Contender", "Delay", "Parcel", "Race", "Seat", "delays", "fresh_database", "handled", "published"]
+
+#: Not forked: a child of a process that has threads and connections inherits what it must not use.
+_PROCESSES = get_context("spawn")
+_START_S, _STOP_S = 60, 30
+_STAMP = 20  # digits of a time in nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A message before it is a contender's."""
+
+    group: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What waits, who works, and for how long.
+
+    Args:
+        groups: how many.
+        waiting: messages that wait in each group at the start; in the order 1, 2, 3 … of all groups in turn.
+        batch: messages a publisher's transaction has.
+        run: messages of one group that a publisher publishes one after another.
+        limit: messages a worker takes at most at once; what that means is the contender's.
+        workers: processes.
+        threads: workers in each process; the asynchronous contenders have one.
+        publishers: processes; together with workers they publish as much as is handled, so that what waits stays.
+        pause_s: what handling one message takes.
+        seconds: at most so long.
+    """
+
+    groups: int = 1_000
+    waiting: int = 20
+    batch: int = 1
+    run: int = 1
+    limit: int = 1
+    workers: int = 4
+    threads: int = 1
+    publishers: int = 0
+    pause_s: float = 0.0
+    seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Seconds from just before a message is published to its handler, nobody else being there."""
+
+    median: float
+    p99: float
+
+
+class Contender(Protocol):
+    """A queue in PostgreSQL that takes part. It is pickled, and so says only what it is."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the tables."""
+
+    def prepare(self, dsn: str) -> None:
+        """Make what it needs in an empty database."""
+
+    def publishing(self, dsn: str) -> AbstractContextManager[Callable[[Sequence[Parcel]], None]]:
+        """Connect, and give what publishes messages in one transaction."""
+
+    def work(self, dsn: str, limit: int, seat: Seat) -> None:
+        """Connect, call `Seat.begin`, then receive, handle and complete until `Seat.stopped`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    """What the processes of a race share."""
+
+    race: Race
+    places: int
+    stop: Any = field(default_factory=_PROCESSES.Event)
+    handled: Any = None
+    published: Any = None
+    delays: Any = None
+    ready: Any = None
+
+    @classmethod
+    def of(cls, race: Race, samples: int = 0) -> _Track:
+        """A track for all workers and publishers, and the one who watches."""
+        places = race.workers * race.threads
+        return cls(
+            race,
+            places,
+            handled=_PROCESSES.RawArray("q", max(places, 1)),
+            published=_PROCESSES.RawArray("q", max(race.publishers, 1)),
+            delays=_PROCESSES.RawArray("q", samples) if samples else None,
+            ready=_PROCESSES.Barrier(places + race.publishers + 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A worker's place: it counts what the worker has done, and tells it when to stop."""
+
+    track: _Track
+    place: int
+
+    def begin(self) -> None:
+        """Wait until everybody is connected."""
+        self.track.ready.wait(_START_S)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to end."""
+        return bool(self.track.stop.is_set())
+
+    def wait(self) -> None:
+        """Block until it is time to end: for a thread beside an event loop."""
+        self.track.stop.wait()
+
+    def handle(self, body: bytes) -> None:
+        """What a handler does with a message."""
+        if self.track.delays is not None:
+            self.track.delays[self.track.handled[self.place]] = time.monotonic_ns() - int(body[:_STAMP])
+        if self.track.race.pause_s:
+            time.sleep(self.track.race.pause_s)
+
+    def done(self, count: int) -> None:
+        """So many messages are completed. Where a contender completes behind the handler's back, they are handled."""
+        self.track.handled[self.place] += count
+
+
+def handled(contender: Contender, server: str, race: Race) -> float:
+    """Messages a second that the workers receive and complete; with publishers: that go in and out, the lesser of both.
+
+    Publishers keep the backlog as it is if they can. Where workers are faster it shrinks, and what is published counts.
+    """
+    with fresh_database(server) as dsn:
+        contender.prepare(dsn)
+        _fill(contender, dsn, race)
+        into, out = _run(contender, dsn, race)
+    what = f"received and completed, {race.groups:,} groups with {race.waiting}, at most {race.limit} at once"
+    if race.publishers:
+        what += f", while {into:,.0f} were published, {race.batch} a transaction"
+    _tell(contender, f"{out:,.0f} messages/s {what}")
+    return min(into, out) if race.publishers else out
+
+
+def published(contender: Contender, server: str, race: Race) -> float:
+    """Messages a second that the publishers publish, nobody receiving."""
+    with fresh_database(server) as dsn:
+        contender.prepare(dsn)
+        into, _ = _run(contender, dsn, race)
+    _tell(contender, f"{into:,.0f} messages/s published, {race.batch:,} a transaction, {race.publishers} publishers")
+    return into
+
+
+def delays(contender: Contender, server: str, samples: int) -> Delay:
+    """How long a single message takes to a worker that waits; a message at a time, with a pause after each."""
+    race = Race(workers=1)
+    track = _Track.of(race, samples)
+    with fresh_database(server) as dsn:
+        contender.prepare(dsn)
+        with _running([_PROCESSES.Process(target=_work, args=(contender, dsn, track, 0))], track) as processes:
+            with contender.publishing(dsn) as publish:
+                for count in range(samples):
+                    time.sleep(0.06 + 0.04 * (count % 8) / 8)  # idle, and in step with nobody's polling
+                    body = f"{time.monotonic_ns():0{_STAMP}}".encode().ljust(1_024, b".")
+                    publish([Parcel(f"g{count:04}", body)])
+                    if not _until(partial(_arrived, track, count), processes, _START_S, 0.001):
+                        raise click.ClickException(f"{contender.name}: a message didn't arrive")
+            seconds = sorted(delay / 1e9 for delay in track.delays)
+    delay = Delay(statistics.median(seconds), seconds[int(0.99 * samples)])
+    _tell(contender, f"{delay.median * 1e3:.2f} ms from publish to handler, p99 {delay.p99 * 1e3:.2f} ms")
+    return delay
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """An empty database of a server that really writes to disk; gone afterwards."""
+    name = f"race_{next(_NUMBERS)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            if connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchall() != [("on",)]:
+                raise click.ClickException(f"{setting} is off: there is nothing to compare")
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield urlsplit(server)._replace(path=f"/{name}").geturl()
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+_NUMBERS = itertools.count(1)
+
+
+def _parcels(race: Race, place: int, places: int, run: int) -> Iterator[Parcel]:
+    """Messages without end: those of every group whose number is the publisher's, `run` of them at a time."""
+    for group in itertools.cycle(range(place, race.groups, places)):
+        for _ in range(run):
+            yield Parcel(f"g{group:04}", base64.b64encode(os.urandom(768)))
+
+
+def _fill(contender: Contender, dsn: str, race: Race) -> None:
+    """Publish what waits, in turn over the groups; then give all the same start: statistics, and a checkpoint."""
+    waiting = itertools.islice(_parcels(race, 0, 1, 1), race.groups * race.waiting)
+    with contender.publishing(dsn) as publish:
+        while batch := list(itertools.islice(waiting, 1_000)):
+            publish(batch)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+
+
+def _run(contender: Contender, dsn: str, race: Race) -> tuple[float, float]:
+    """Messages a second that were published, and that were completed."""
+    track = _Track.of(race)
+    processes = [
+        *(_PROCESSES.Process(target=_work, args=(contender, dsn, track, place)) for place in range(race.workers)),
+        *(_PROCESSES.Process(target=_publish, args=(contender, dsn, track, place)) for place in range(race.publishers)),
+    ]
+    busy = track.handled if race.workers else track.published
+    goal = 0.9 * race.groups * race.waiting if not race.publishers else math.inf
+    with _running(processes, track):
+        if not _until(lambda: sum(map(bool, busy)) >= min(len(busy), race.groups), processes, _START_S):
+            raise click.ClickException(f"{contender.name}: not all of them have begun")
+        begun, into, out = time.perf_counter(), sum(track.published), sum(track.handled)
+        _until(lambda: sum(busy) >= goal, processes, race.seconds)
+        seconds = time.perf_counter() - begun
+        return (sum(track.published) - into) / seconds, (sum(track.handled) - out) / seconds
+
+
+def _arrived(track: _Track, count: int) -> bool:
+    return bool(track.handled[0] > count)
+
+
+def _work(contender: Contender, dsn: str, track: _Track, process: int) -> None:
+    """A worker process: its threads, or itself if it has none."""
+    _end_with_parent()
+    threads = track.race.threads
+    seats = [Seat(track, process * threads + thread) for thread in range(threads)]
+    started = [threading.Thread(target=contender.work, args=(dsn, track.race.limit, seat)) for seat in seats[1:]]
+    for thread in started:
+        thread.start()
+    contender.work(dsn, track.race.limit, seats[0])
+    for thread in started:
+        thread.join()
+
+
+def _publish(contender: Contender, dsn: str, track: _Track, place: int) -> None:
+    """A publisher process: as fast as it can, or as what it publishes is handled."""
+    _end_with_parent()
+    race = track.race
+    parcels = _parcels(race, place, race.publishers, race.run)
+    with contender.publishing(dsn) as publish:
+        track.ready.wait(_START_S)
+        while not track.stop.is_set():
+            if race.workers and sum(track.published) - sum(track.handled) >= race.batch * race.publishers:
+                time.sleep(0.0005)
+                continue
+            publish(list(itertools.islice(parcels, race.batch)))
+            track.published[place] += race.batch
+
+
+@contextmanager
+def _running(processes: Sequence[BaseProcess], track: _Track) -> Iterator[Sequence[BaseProcess]]:
+    """All started and connected; afterwards all asked to stop, and none left."""
+    for process in processes:
+        process.start()
+    try:
+        track.ready.wait(_START_S)
+        yield processes
+    finally:
+        track.stop.set()
+        for process in processes:
+            process.join(_STOP_S)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+
+def _until(
+    condition: Callable[[], bool], processes: Sequence[BaseProcess], seconds: float, every_s: float = 0.003
+) -> bool:
+    """Wait for a condition; False if it wasn't met in that time.
+
+    Raises:
+        click.ClickException: a process has ended; it has said why.
+    """
+    deadline = time.perf_counter() + seconds
+    while not condition():
+        if any(process.exitcode is not None for process in processes):
+            raise click.ClickException("a process of the race has ended too early")
+        if time.perf_counter() >= deadline:
+            return False
+        time.sleep(every_s)
+    return True
+
+
+def _tell(contender: Contender, what: str) -> None:
+    click.echo(f"{contender.name}: {what} (load {os.getloadavg()[0]:.1f})", err=True)
+
+
+def _end_with_parent() -> None:
+    """Whatever kills the one who watches, nobody runs on."""
+
+    def wait() -> None:
+        parent_process().join()  # type: ignore[union-attr]
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,53 @@
+"""Ours: a queue of a message box, `Fifo` by group, which is the order that a lock per group gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks.race import Parcel, Seat
+from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
+
+__all__ = ["SeriatimBox"]
+
+_QUEUE, _TYPE, _GROUP = "orders", "order", "customer"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriatimBox:
+    """Publish and receive through the public interface: typed properties, a subscription, all policies' bookkeeping."""
+
+    name: str = "seriatim"
+
+    def prepare(self, dsn: str) -> None:
+        """A box with one queue, that one subscription brings everything to."""
+        with MessageBox.open(dsn) as box:
+            box.define(
+                MessageType(_TYPE, properties={_GROUP: "string"}),
+                Queue(_QUEUE, policy=Fifo(), group=_GROUP),
+                Subscription("all-orders", where=f"type = '{_TYPE}'", to=_QUEUE),
+            )
+
+    @contextmanager
+    def publishing(self, dsn: str) -> Iterator[Callable[[Sequence[Parcel]], None]]:
+        """One call publishes all."""
+        with MessageBox.open(dsn) as box:
+
+            def publish(parcels: Sequence[Parcel]) -> None:
+                with box.session() as tx:
+                    tx.publish([Message(type=_TYPE, body=p.body, context={_GROUP: p.group}) for p in parcels])
+
+            yield publish
+
+    def work(self, dsn: str, limit: int, seat: Seat) -> None:
+        """A transaction for each delivery; its messages count when that has committed."""
+        with MessageBox.open(dsn) as box:
+            seat.begin()
+            while not seat.stopped:
+                count = 0
+                with box.session() as tx:
+                    for message in tx.receive(_QUEUE, limit=limit, wait=1.0) or ():
+                        seat.handle(message.body)
+                        count += 1
+                seat.done(count)
