@@ -18,6 +18,7 @@ from seriatim.errors import (
     FilterError,
     InvariantBroken,
     PolicyError,
+    QueueFull,
     SchemaMismatch,
     SeriatimError,
     Unavailable,
@@ -27,7 +28,7 @@ from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.location import Location
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.message import Message, Part
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.subscription import Subscription
@@ -57,9 +58,11 @@ __all__ = [
     "MessageBox",
     "MessageType",
     "Outcome",
+    "Part",
     "Policy",
     "PolicyError",
     "Queue",
+    "QueueFull",
     "Released",
     "SchemaMismatch",
     "Sequencer",

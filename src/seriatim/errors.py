@@ -12,6 +12,7 @@
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
     ├── Unavailable             nobody: the same again may work
+    │   └── QueueFull           ... a queue has as many messages as it may
     └── InvariantBroken         us: a bug in seriatim
 
 An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
@@ -30,6 +31,7 @@ __all__ = [
     "FilterError",
     "InvariantBroken",
     "PolicyError",
+    "QueueFull",
     "SchemaMismatch",
     "SeriatimError",
     "Unavailable",
@@ -131,6 +133,12 @@ class Unavailable(SeriatimError):
     """A message box wasn't there for a moment, or two transactions got in each other's way: repeat the transaction."""
 
     code = "unavailable"
+
+
+class QueueFull(Unavailable):
+    """A queue has as many messages as it may; nothing of the call was taken in. Publish again later."""
+
+    code = "queue-full"
 
 
 class InvariantBroken(SeriatimError):

@@ -26,7 +26,12 @@ def test_migrate_status_and_sql(box):
         tx.dispense("crm", count=1234)
     assert "crm: next is 1,235 of epoch 0" in call("status", *where).stdout
     told = json.loads(call("status", *where, "--json").stdout)
-    assert told["locations"] == [{"location": "crm", "epoch": 0, "next_number": 1235, "last_number": 2**53 - 1}]
+    assert told["locations"] == [
+        {
+            "location": "crm", "epoch": 0, "next_number": 1235, "last_number": 2**53 - 1,
+            "last_sent_epoch": 0, "last_sent": 1234, "in_queue": 0,
+        }
+    ]  # fmt: skip
     assert told["version"] >= 1
     assert told["size_bytes"] > 0
     assert told["schema"] == f"{box.schema}_cli"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seriatim.kernel import match
-from seriatim.kernel.filter import BOOLEAN, Constant, Expression, Type, type_from
+from seriatim.kernel.filter import BOOLEAN, Compare, Constant, Expression, Type, type_from
 from seriatim.kernel.filter_eval import Values, column, evaluate
 from seriatim.kernel.filter_function import as_function
 from seriatim.kernel.match import Matcher
@@ -217,6 +217,34 @@ def test_many_filters_behind_one_value() -> None:
 def test_what_goes_wrong_while_computing_is_unknown() -> None:
     texts = [f"s = 'a' AND l {operator} {n} > 0" for operator in ("*", "/", "%", "+") for n in (0, 2, 10**18, -1)]
     assert same(texts, {"s": ["a"] * 5, "l": [2**63 - 1, -(2**63), 0, None, 7]})
+
+
+def test_messages_in_many_runs() -> None:
+    values = {"s": ["a", "b", None, "c", "b", "a", "d"], "l": [1, 2, 3, None, 5, 6, 7]}
+    pairs = same(["s = 'b'", "s IN ('a', 'd') AND l > 5", "l > 6", "s = 'c' OR l = 3"], values)
+    assert pairs == [(1, 0), (2, 3), (3, 3), (4, 0), (5, 1), (6, 1), (6, 2)]
+
+
+def test_doubles_and_decimals_at_their_ends() -> None:
+    nan, inf = float("nan"), float("inf")
+    doubles = [nan, inf, -inf, 0.5, None]
+    same(
+        ["d < 0e0 / 1 + d", "d <= 1e0", "d < 1e0 - d", "d % 1e0 = d % 2e0", "1e0 % d = 1", "d * 0e0 = d"],
+        {"d": doubles},
+    )
+    wide = [10**38 - 1, -(10**38) + 1, 10**37, 10**37 - 1, 10**36, 10**36 - 1, None]
+    same(
+        ["w + w > 0", "w + 1 <> 0", "w * 10 <> 0", "w - 0.00001 <> w", "w % 7 = 3", "n = w / 1"],
+        {"w": wide, "n": [1] * 7},
+    )
+
+
+def test_short_decimals_are_compared_as_int64() -> None:
+    for text in ("n >= 100", "100.5 > n", "n < 0.123456", "n > 12345678901"):
+        form, (constant,) = shape(parsed(text, TYPES))
+        assert isinstance(form, Compare)
+        assert max(form.left.type.whole, form.right.type.whole) + max(form.left.type.scale, form.right.type.scale) < 18
+        assert constant.type in (form.left.type, form.right.type)
 
 
 def test_no_filters_no_messages_and_filters_of_constants() -> None:

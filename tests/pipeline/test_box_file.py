@@ -151,7 +151,7 @@ def test_every_part_is_optional(part):
         ("policy: unordered", Unordered()),
         ("policy: best_effort, group: key, sequence: at, by: time, window: 2", BestEffort(by="time", window=2)),
         ("policy: unit_of_work, group: key, sequence: number, last: number = 9", UnitOfWork(last="number = 9")),
-        ("policy: standard, group: location, sequence: ticket, start: first", Standard(start="first")),
+        ("policy: standard, group: location, sequence: part, start: first", Standard(start="first")),
     ],
 )
 def test_reads_policies(queue, policy):

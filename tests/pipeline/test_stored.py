@@ -99,6 +99,14 @@ DECLARATIONS = st.one_of(
     message_types(),
     queues(),
     st.builds(Subscription, NAMES, filters(), NAMES, st.sampled_from(STATES)),
+    st.builds(
+        Subscription,
+        NAMES,
+        filters(),
+        NAMES,
+        starts=st.sampled_from(["a:b", "a.b:c"]),
+        correlate=st.lists(NAMES, min_size=1, max_size=3, unique=True),
+    ),
 )
 
 
@@ -156,8 +164,18 @@ def test_the_format_does_not_change_unnoticed():
     kept = [to_json(Queue("q", policy, "key", "n"))["policy"] for policy in policies]
     assert kept == [{"name": "unordered"}, {"name": "fifo"}, best, unit]
     assert to_json(Location("crm", 9)) == {"version": 1, "name": "crm", "last_number": 9}
-    subscription = {"version": 1, "name": "s", "where": "TRUE", "to": "q", "state": "started"}
+    subscription = {
+        "version": 1,
+        "name": "s",
+        "where": "TRUE",
+        "to": "q",
+        "state": "started",
+        "starts": None,
+        "correlate": [],
+    }
     assert to_json(Subscription("s", "TRUE", "q")) == subscription
+    starts = Subscription("s", "TRUE", "q", starts="orders:handle", correlate=("order_id", "shipment_id"))
+    assert to_json(starts) == subscription | {"starts": "orders:handle", "correlate": ["order_id", "shipment_id"]}
     assert to_json(MessageType("order", {"a": "long", "b": {"path": "$.b"}})) == {
         "version": 1,
         "name": "order",

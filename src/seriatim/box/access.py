@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 
 from seriatim.box.definitions import Known
+from seriatim.box.room import Room
 
 __all__ = ["Access"]
 
@@ -22,9 +23,11 @@ class Access:
         place: host, database and schema, for errors.
         known: its definitions.
         transaction: another transaction of its own, for what has to be committed apart.
+        room: what is known of the room in its queues.
     """
 
     schema: str
     place: str
     known: Known
     transaction: Callable[[], AbstractContextManager[psycopg.Connection]]
+    room: Room = field(default_factory=Room)

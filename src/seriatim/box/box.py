@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,15 +14,26 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
+from seriatim.box import purge as clean_up
 from seriatim.box.access import Access
-from seriatim.box.define import Definition, define
-from seriatim.box.definitions import Known
+from seriatim.box.apply import apply, drops_of
+from seriatim.box.change import Change, Definition
+from seriatim.box.define import define
+from seriatim.box.definitions import Definitions, Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.forget import forget
+from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate, version_of
+from seriatim.box.peek import Peeked, peek
+from seriatim.box.places import Placed, Stored, message_of, places_of
+from seriatim.box.queue_counts import QueueCounts, counts_of
+from seriatim.box.resubmit import Resubmitted, resubmit
 from seriatim.box.session import Session, checked_connection
 from seriatim.box.statements import checked_schema
+from seriatim.box.states import set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
+from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
 
@@ -33,6 +44,8 @@ DEFAULT_SCHEMA = "seriatim"
 VARIABLE = "SERIATIM_DSN"
 #: Where the embedded PostgreSQL keeps its data, below where the program was started.
 FOLDER = Path(".seriatim/postgres")
+#: So many transactions beside those of sessions, at most; they are short.
+_APART = 2
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
 _SETTINGS: dict[str, Any] = {
     "application_name": "seriatim",
@@ -55,11 +68,13 @@ class MessageBox:
         self._schema = schema
         self._place = place
         self._process = os.getpid()
-        self._access = Access(schema, place, Known(schema), self._transaction)
+        self._access = Access(schema, place, Known(schema), self._apart)
         settings = {name: value for name, value in _SETTINGS.items() if name not in conninfo_to_dict(dsn)}
         # Connections are made when they are needed, so that opening a box costs one and idle ones go.
         self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=connections, open=True, name="seriatim")
-        self._finalizer = weakref.finalize(self, _close, self._pool, server, self._process)
+        # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
+        self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
+        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
     def open(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA, connections: int = 20) -> Self:
@@ -157,35 +172,294 @@ class MessageBox:
             with self._transaction() as own, _session(Session(self._access, own, own=True)) as session:
                 yield session
 
-    def define(self, *definitions: Definition) -> None:
+    def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, message types, queues and subscriptions, all or none. Doing it again changes nothing.
 
-        The next publish goes by it.
+        The next publish goes by it. What an operator has started, stopped, or turned on or off stays so, unless the
+        declaration of that changes.
+
+        Returns:
+            what has changed.
 
         Raises:
             UsageError: something that doesn't fit what is there: a queue or property that isn't defined, a filter.
             ActionRefused: a change that doesn't fit what is there.
+            Unavailable: transactions that publish don't end, and the change has to wait for them.
         """
         with self._transaction() as connection, translated(self._place):
-            define(connection, self._schema, self._access.known, definitions)
+            return define(connection, self._schema, definitions)
+
+    def drop(self, **named: str | Iterable[str]) -> list[Change]:
+        """Drop what nothing uses, all or none: ``box.drop(subscription="big-orders", queue=["fulfilment", "archive"])``.
+
+        Args:
+            named: names, by ``subscription``, ``queue``, ``type`` or ``location``.
+
+        Returns:
+            what has been dropped.
+
+        Raises:
+            UsageError: there is no such thing.
+            ActionRefused: something uses it; says what.
+            Unavailable: transactions that publish don't end.
+        """
+        drops = drops_of(named)
+        with self._transaction() as connection, translated(self._place):
+            return define(connection, self._schema, drops=drops)
+
+    def apply(self, file: str | Path, *, prune: bool = False, dry_run: bool = False) -> list[Change]:
+        """Define what a box file says, all or none; see ``docs/reference/box-file.md``.
+
+        Args:
+            file: the file.
+            prune: drop what it doesn't have, too. Locations that have given numbers stay.
+            dry_run: change nothing, and only say what would.
+
+        Returns:
+            what has changed.
+
+        Raises:
+            DeclarationError: the file is wrong; names the lines.
+            UsageError, ActionRefused, Unavailable: as from `define` and `drop`.
+        """
+        with self._transaction() as connection, translated(self._place):
+            changes = apply(connection, self._schema, file, prune=prune)
+            if dry_run:
+                connection.rollback()
+            return changes
+
+    def start(self, *subscriptions: str) -> list[Change]:
+        """Start subscriptions: what they have collected is handed out, in order. Raises `UsageError` for an unknown one."""
+        return self._set_state(subscriptions, "started")
+
+    def stop(self, *subscriptions: str) -> list[Change]:
+        """Stop subscriptions: they collect, and nothing is handed out. What a worker has in its hands isn't taken back.
+
+        Raises:
+            UsageError: an unknown one.
+        """
+        return self._set_state(subscriptions, "stopped")
+
+    def unenlist(self, *subscriptions: str) -> list[Change]:
+        """Let subscriptions collect nothing; what they have is kept back. Raises `UsageError` for an unknown one."""
+        return self._set_state(subscriptions, "unenlisted")
+
+    def turn_on(self, *queues: str) -> list[Change]:
+        """Let queues hand out. Raises `UsageError` for an unknown one."""
+        with self._transaction() as connection, translated(self._place):
+            return set_enabled(connection, self._schema, queues, enabled=True)
+
+    def turn_off(self, *queues: str) -> list[Change]:
+        """Let queues take messages in and hand out nothing. Raises `UsageError` for an unknown one."""
+        with self._transaction() as connection, translated(self._place):
+            return set_enabled(connection, self._schema, queues, enabled=False)
+
+    def resubmit(self, message_ids: Iterable[str] | None = None, *, message_type: str | None = None) -> Resubmitted:
+        """Route messages again that are unrouted, by what is defined now, as if they were published now.
+
+        They keep their tickets, and go by them; those that nobody wants now either stay. It is done in transactions
+        of some hundreds.
+
+        Args:
+            message_ids: only these.
+            message_type: only messages of this type.
+        """
+        ids = None if message_ids is None else list(message_ids)
+        with translated(self._place):
+            return resubmit(self._transaction, self._schema, ids, message_type)
+
+    def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
+        """Look at what is in a queue, or in one of its groups, without locks: by group, in the order of leaving.
+
+        What a worker has in its hands is there as it was before.
+
+        Raises:
+            UsageError: no such queue, or a limit that can't be.
+        """
+        with self._transaction() as connection, translated(self._place):
+            return peek(connection, self._schema, self._access.known.current(connection), queue, group, limit)
+
+    def queues(self) -> list[QueueCounts]:
+        """What each queue has, counted, by name."""
+        with self._transaction() as connection, translated(self._place):
+            return counts_of(connection, self._schema)
+
+    def messages(
+        self,
+        *,
+        queue: str | None = None,
+        group: str | None = None,
+        status: str | None = None,
+        message_type: str | None = None,
+        limit: int | None = None,
+    ) -> list[Placed]:
+        """Where messages are, oldest first: for each queue that has one, and once for one that is unrouted.
+
+        Args:
+            queue: only of this queue.
+            group: only of groups with this key.
+            status: only in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
+                ``rejected``, ``dead``, ``done`` (of queues that keep it) or ``unrouted``.
+            message_type: only of this type.
+            limit: at most so many.
+
+        Raises:
+            UsageError: not a status.
+        """
+        with self._transaction() as connection, translated(self._place):
+            return places_of(
+                connection, self._schema, queue=queue, group=group, status=status, kind=message_type, limit=limit
+            )
+
+    def message(self, message_id: str) -> tuple[Stored, list[Placed]]:
+        """A message with its body, and where it is.
+
+        Raises:
+            UsageError: the box has none of that id.
+        """
+        with self._transaction() as connection, translated(self._place):
+            found = message_of(connection, self._schema, message_id)
+            return found, places_of(connection, self._schema, message_id=message_id)
+
+    def definitions(self) -> Definitions:
+        """What is defined now: types, queues and subscriptions by name, with their states."""
+        with self._transaction() as connection, translated(self._place):
+            return self._access.known.current(connection)
+
+    def _set_state(self, subscriptions: Iterable[str], state: str) -> list[Change]:
+        with self._transaction() as connection, translated(self._place):
+            return set_state(connection, self._schema, subscriptions, state)
 
     def status(self) -> BoxStatus:
         """Version, size, and what each location gives next."""
         with self._transaction() as connection, translated(self._place):
             return read_status(connection, self._schema, self._place)
 
+    def purge(
+        self,
+        *,
+        queue: str | None = None,
+        older_than: float | str | None = None,
+        seconds: float | None = None,
+        progress: Callable[[clean_up.Purged], None] | None = None,
+    ) -> clean_up.Purged:
+        """Clean up: what nobody refers to any more, and what is older than it has to be kept. See `purge.run`.
+
+        Args:
+            queue: of the history only this queue's.
+            older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
+            seconds: end after so many; the next clean-up goes on. None: when all is done.
+            progress: is called after each batch with what is done so far.
+        """
+        return clean_up.run(self._access, queue=queue, older_than=older_than, seconds=seconds, progress=progress)
+
+    def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> clean_up.Purgeable:
+        """What `purge` would free; nothing is changed."""
+        return clean_up.purgeable(self._access, queue=queue, older_than=older_than)
+
+    def keep_message_ids(self, period: float | str) -> None:
+        """Recognise messages that are published again for so many seconds (or ``"7d"``, the default) at least."""
+        clean_up.keep_message_ids(self._access, period)
+
+    def forget(self, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
+        """Begin a group anew that has no messages: its next one finds it as if it were new, in its next incarnation.
+
+        Args:
+            queue: the queue's name.
+            group: the group's key.
+            actor: who asks, for the operator log.
+            reason: why, for the operator log.
+
+        Returns:
+            the number of the new incarnation.
+
+        Raises:
+            UsageError: there is no such queue or group.
+            ActionRefused: the group has messages.
+            Unavailable: somebody works on it, and goes on doing so.
+        """
+        with self._transaction() as connection, translated(self._place):
+            found = self._access.known.current(connection).queue(queue)
+            return forget(connection, self._schema, found, group, actor, reason)
+
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
         self._finalizer()
 
+    def tick(self) -> Tick:
+        """Do what is due though nobody receives: route what was published through SQL, and fire timers.
+
+        Raises:
+            EnvironmentProblem: the role that the box was opened with may not.
+            Unavailable: do it again.
+        """
+        with translated(self._place):
+            return tick(self._access)
+
+    def grant(
+        self,
+        role: str,
+        *,
+        publish: Iterable[str] = (),
+        receive: Iterable[str] = (),
+        subscribe: Iterable[str] = (),
+        route: bool = False,
+    ) -> None:
+        """Give a role of PostgreSQL rights in this box, besides those that it has. Only the box's owner can.
+
+        Args:
+            role: its name; it has to be there.
+            publish: queues that it may publish to.
+            receive: queues that it may receive from.
+            subscribe: queues that it may make subscriptions for.
+            route: whether it may route what others publish through SQL, which it can read, then.
+
+        Raises:
+            UsageError: no such role or queue, or no right is named.
+            EnvironmentProblem: only the owner may.
+        """
+        rights = Rights(tuple(publish), tuple(receive), tuple(subscribe), route)
+        with self._transaction() as connection, translated(self._place):
+            grant(connection, self._schema, role, rights)
+
+    def revoke(
+        self,
+        role: str,
+        *,
+        publish: Iterable[str] = (),
+        receive: Iterable[str] = (),
+        subscribe: Iterable[str] = (),
+        route: bool = False,
+    ) -> None:
+        """Take rights from a role: those that are named, or else all of them.
+
+        Raises:
+            UsageError: the role has none, or there is no such queue.
+            EnvironmentProblem: only the owner may.
+        """
+        rights = Rights(tuple(publish), tuple(receive), tuple(subscribe), route)
+        with self._transaction() as connection, translated(self._place):
+            revoke(connection, self._schema, role, rights)
+
+    def grants(self) -> list[Grant]:
+        """Which roles have rights here; by name. Only the box's owner can ask."""
+        with self._transaction() as connection, translated(self._place):
+            return grants(connection, self._schema)
+
     @contextmanager
-    def _transaction(self) -> Iterator[psycopg.Connection]:
+    def _apart(self) -> Iterator[psycopg.Connection]:
+        with self._transaction(self._second) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, pool: ConnectionPool | None = None) -> Iterator[psycopg.Connection]:
         if not self._finalizer.alive:
             raise UsageError("the message box is closed", remedy="open it again")
         if os.getpid() != self._process:
             raise UsageError("the message box was opened before this process was forked", remedy="open it here")
+        pool = pool or self._pool
         with translated(self._place):
-            connection = self._pool.getconn()
+            connection = pool.getconn()
         try:
             try:
                 yield connection
@@ -197,9 +471,9 @@ class MessageBox:
                 connection.commit()
         finally:
             broken = connection.closed
-            self._pool.putconn(connection)
+            pool.putconn(connection)
             if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
-                self._pool.check()
+                pool.check()
 
     def __enter__(self) -> Self:
         return self
@@ -247,8 +521,9 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
         raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
 
 
-def _close(pool: ConnectionPool, server: EmbeddedServer | None, process: int) -> None:
-    if os.getpid() == process:  # in a forked child the threads of the pool are gone
-        pool.close()
+def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:
+    if os.getpid() == process:  # in a forked child the threads of the pools are gone
+        for pool in pools:
+            pool.close()
     if server is not None:
         server.close()

@@ -1,17 +1,25 @@
-"""What `MessageBox.define` does: writes declarations into the box, again and again with the same result."""
+"""What `MessageBox.define` and `drop` do: writes declarations into the box, again and again with the same result.
+
+One transaction at a time defines. What it reads of the definitions is its own: it may be rolled back, and nobody else
+shall route by it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable, Sequence
 
 import psycopg
+from psycopg.rows import tuple_row
 
-from seriatim.box.definitions import Definitions, Known
-from seriatim.box.route import Router
+from seriatim.box import drop
+from seriatim.box.change import Change, Definition, Kind, changed_fields, kind_of
+from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.fit import check_fit, check_lost
+from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.box.statements import statement
-from seriatim.errors import ActionRefused, UsageError
-from seriatim.pipeline.box_types import misfits, property_types
+from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
@@ -19,97 +27,236 @@ from seriatim.pipeline.section import likely
 from seriatim.pipeline.stored import to_json
 from seriatim.pipeline.subscription import Subscription
 
-__all__ = ["Definition", "define"]
-
-#: What can be defined.
-Definition = Location | MessageType | Queue | Subscription
+__all__ = ["Definition", "define", "record"]
 
 #: Subscriptions name queues, and these name properties of types.
-_ORDER = (Location, MessageType, Queue, Subscription)
+_ORDER = (Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION)
+#: While publishers are waited for, others can't begin: briefly, then, and again after they had their turn.
+_BRIEFLY_MS, _PAUSE_S, _PATIENCE_S = 200, 0.05, 10.0
+_LONGEST_NOTE = 10_000
 
 
-def define(connection: psycopg.Connection, schema: str, known: Known, definitions: Iterable[Definition]) -> list[str]:
-    """Define all, in the transaction of the connection.
+def define(
+    connection: psycopg.Connection,
+    schema: str,
+    definitions: Iterable[Definition] = (),
+    drops: Iterable[tuple[Kind, str]] = (),
+) -> list[Change]:
+    """Define and drop, all or nothing, in the transaction of the connection.
 
     Returns:
-        what has changed, in words.
+        what has changed, in the order in which it was done; empty if all was so already.
 
     Raises:
-        UsageError: something that can't be defined, or that doesn't fit what is there.
-        ActionRefused: a change that doesn't fit what is there.
+        UsageError: something that can't be defined or isn't there, or that doesn't fit what is there.
+        ActionRefused: what is in use, and can't be changed like that, or dropped; says by what.
+        Unavailable: transactions go on publishing that a change has to wait for.
     """
-    given = list(definitions)
-    for one in given:
+    given, gone = _checked(definitions), list(dict.fromkeys(drops))
+    connection.execute(statement("lock_definitions", schema))
+    return _Defining(connection, schema).change(given, gone)
+
+
+def record(connection: psycopg.Connection, schema: str, changes: Sequence[Change]) -> None:
+    """Write down that the definitions have changed: whoever knows them reads them anew."""
+    note = "; ".join(map(str, changes))[:_LONGEST_NOTE]
+    connection.execute(statement("record_change", schema), {"what": note})
+
+
+def _checked(definitions: Iterable[Definition]) -> list[Definition]:
+    found: dict[tuple[Kind, str], Definition] = {}
+    for one in definitions:
         if not isinstance(one, Definition):
             raise UsageError(f"{type(one).__name__} can't be defined in a message box")
-    connection.execute(statement("lock_definitions", schema))
-    before = known.read(connection)
-    changed = [
-        f"{type(one).__name__.lower()} {one.name}"
-        for kind in _ORDER
-        for one in given
-        if isinstance(one, kind) and _define(connection, schema, before, one)
-    ]
-    if any(not isinstance(one, Location) for one in given) and changed:
-        connection.execute(statement("record_change", schema), {"what": ", ".join(changed)[:10_000]})
-        _check(known.read(connection))
-    return changed
+        if found.setdefault((kind_of(one), one.name), one) is not one:
+            raise UsageError(f"{kind_of(one)} {one.name!r} is given twice", remedy="give it once")
+    return sorted(found.values(), key=lambda one: _ORDER.index(kind_of(one)))
 
 
-def _define(connection: psycopg.Connection, schema: str, before: Definitions, one: Definition) -> bool:
-    parameters: dict[str, object]
+class _Defining:
+    """One transaction that defines, under the lock of the definitions."""
+
+    def __init__(self, connection: psycopg.Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._before = read_definitions(connection, schema)
+        self._held_publishers = False
+
+    def change(self, given: Sequence[Definition], gone: Sequence[tuple[Kind, str]]) -> list[Change]:
+        connection, schema = self._connection, self._schema
+        for kind, name in gone:
+            drop.check_there(connection, schema, self._before, kind, name)
+        self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
+        kept = [one for one in given if (kind_of(one), one.name) not in set(gone)]
+        # Subscriptions first and last: others can't go while they are there, or come before what they name.
+        changes = [self._drop(Kind.SUBSCRIPTION, name) for kind, name in gone if kind is Kind.SUBSCRIPTION]
+        changes += [change for one in kept if (change := self._put(one)) is not None]
+        for kind in (Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
+            changes += [self._drop(kind, name) for one, name in gone if one is kind]
+        if any(one.kind is not Kind.LOCATION for one in changes):
+            record(connection, schema, changes)
+            after = read_definitions(connection, schema)
+            check_lost(self._before, after)
+            check_fit(after)
+        return changes
+
+    def _check_destinations(self, given: Sequence[Definition], gone: Collection[str]) -> None:
+        queues = {*self._before.queues, *(one.name for one in given if isinstance(one, Queue))} - set(gone)
+        for one in given:
+            if isinstance(one, Subscription) and one.to not in queues:
+                raise UsageError(
+                    f"there is no queue {one.to!r}",
+                    where=f"subscription {one.name!r}",
+                    remedy=likely(one.to, queues) or "define the queue",
+                )
+
+    # ---- adding and changing
+
+    def _put(self, one: Definition) -> Change | None:
+        """Write a declaration, if it isn't there as it is."""
+        if isinstance(one, Location):
+            return self._put_location(one)
+        old = _declared(self._before, one)
+        fields = () if old is None else changed_fields(old, one)
+        if old is not None and not fields:
+            return None
+        match one:
+            case MessageType():
+                self._check_type(old, one)
+                self._write("define_type", one)
+            case Queue():
+                self._put_queue(one)
+            case Subscription():
+                self._put_subscription(one)
+        return Change("added" if old is None else "changed", kind_of(one), one.name, fields)
+
+    def _put_location(self, location: Location) -> Change | None:
+        known = {one.name: one for one, _ in drop.locations(self._connection, self._schema)}
+        old = known.get(location.name)
+        if old == location:
+            return None
+        parameters = {"location": location.name, "last_number": location.last_number}
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            done = cursor.execute(statement("define_location", self._schema), parameters).fetchone()
+        if done is None:
+            raise ActionRefused(
+                f"the last number of location {location.name} can't become {location.last_number:,}: "
+                "it has given numbers under another one",
+                remedy="tickets are compared by it; begin a new location instead",
+            )
+        return Change(
+            "added" if old is None else "changed", Kind.LOCATION, location.name, ("last_number",) if old else ()
+        )
+
+    def _put_queue(self, new: Queue) -> None:
+        old = self._before.queues.get(new.name)
+        enabled = new.enabled
+        if old is not None:
+            if fields := frozen(old.declared, new):
+                self._hold_publishers()
+                self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
+            if moves_timers(old.declared, new):
+                self._execute("look_held", queue_id=old.queue_id)
+                self._execute("call_waiters", queue_ids=[old.queue_id])
+            if old.declared.enabled == new.enabled:  # so what an operator did stays
+                enabled = old.enabled
+        self._write("define_queue", new, enabled=enabled)
+
+    def _put_subscription(self, new: Subscription) -> None:
+        old = self._before.subscriptions.get(new.name)
+        state = new.state
+        if old is not None:
+            if old.declared.state == new.state:  # so what an operator did stays
+                state = old.state  # type: ignore[assignment]
+            if old.declared.to != new.to or new.starts is None:
+                drop.check_running(
+                    self._connection, self._schema, self._before, new.name, "lead elsewhere, or start nothing"
+                )
+            if old.declared.to != new.to and old.state != "started":
+                self._hold_publishers()
+                drop.check_collected(self._connection, self._schema, self._before, new.name, "lead elsewhere")
+        self._write("define_subscription", new, queue=new.to, state=state)
+        if old is not None and old.state != "started" == state and old.declared.to == new.to:
+            queue_id = self._before.queues[new.to].queue_id
+            self._execute("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
+            self._execute("call_waiters", queue_ids=[queue_id])
+
+    def _check_type(self, old: Definition | None, new: MessageType) -> None:
+        """Refuse another type for what a queue has judged by already."""
+        changed = retyped(old, new) if isinstance(old, MessageType) else set()
+        for queue in self._before.queues.values():
+            if wrong := sorted(changed & judged_by(queue.declared)):
+                self._hold_publishers()
+                what = [f"property {name!r}" for name in wrong]
+                self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
+
+    def _check_unused(self, queue_id: int, where: str, fields: Sequence[str], whose: str) -> None:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            (in_use,) = cursor.execute(statement("queue_in_use", self._schema), {"queue_id": queue_id}).fetchall()[0]
+        if in_use:
+            raise ActionRefused(
+                f"{', '.join(fields)} can't change: {whose} has groups, which were judged by it",
+                where=where,
+                remedy="define another queue, and let the subscriptions lead there",
+            )
+
+    def _write(self, name: str, one: Definition, /, **parameters: object) -> None:
+        self._execute(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
+
+    # ---- dropping
+
+    def _drop(self, kind: Kind, name: str) -> Change:
+        connection, schema, before = self._connection, self._schema, self._before
+        match kind:
+            case Kind.SUBSCRIPTION:
+                drop.check_running(connection, schema, before, name, "be dropped")
+                if before.subscriptions[name].state != "started":
+                    self._hold_publishers()
+                    drop.check_collected(connection, schema, before, name, "be dropped")
+                self._execute("drop_subscription", name=name)
+            case Kind.QUEUE:
+                queue = before.queues[name]
+                drop.check_queue(connection, schema, queue)
+                self._execute("drop_groups", queue_id=queue.queue_id)
+                self._hold_publishers()
+                drop.check_queue(connection, schema, queue)
+                self._execute("drop_queue", queue_id=queue.queue_id)
+            case Kind.TYPE:
+                self._execute("drop_type", name=name)
+            case Kind.LOCATION:
+                drop.drop_location(connection, schema, name)
+        return Change("dropped", kind, name)
+
+    def _hold_publishers(self) -> None:
+        """See that nobody has published, and not committed yet, by what is about to go; until the transaction ends."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._held_publishers:
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                held = cursor.execute(
+                    statement("hold_publishers", self._schema), {"patience_ms": _BRIEFLY_MS}
+                ).fetchall()[0][0]
+            self._held_publishers = held
+            if not held and time.monotonic() > deadline:
+                raise Unavailable(
+                    f"transactions that publish didn't end within {_PATIENCE_S:.0f} s",
+                    remedy="define it again when they have ended",
+                )
+            if not held:
+                time.sleep(_PAUSE_S)
+
+    def _execute(self, name: str, /, **parameters: object) -> None:
+        self._connection.execute(statement(name, self._schema), parameters)
+
+
+def _declared(before: Definitions, one: Definition) -> Definition | None:
+    """What is declared under that name now."""
     match one:
-        case Location():
-            return _define_location(connection, schema, one)
         case MessageType():
-            name, parameters = "define_type", {}
+            return before.types.get(one.name)
         case Queue():
-            _check_change(before, one)
-            name, parameters = "define_queue", {"enabled": one.enabled}
+            queue = before.queues.get(one.name)
+            return None if queue is None else queue.declared
         case Subscription():
-            name, parameters = "define_subscription", {"queue": one.to, "state": one.state}
-    stored = {"name": one.name, "definition": json.dumps(to_json(one))}
-    row = connection.cursor().execute(statement(name, schema), stored | parameters).fetchone()
-    if isinstance(one, Subscription) and row is None and before.subscriptions.get(one.name) is None:
-        raise UsageError(
-            f"there is no queue {one.to!r}",
-            where=f"subscription {one.name!r}",
-            remedy=likely(one.to, before.queues) or "define the queue",
-        )
-    return row is not None
-
-
-def _check(after: Definitions) -> None:
-    """See that all that is defined now goes together."""
-    types = property_types(after.types.values())
-    for name, queue in after.queues.items():
-        for one in misfits(queue.declared, types):
-            raise UsageError(one.what, where=f"queue {name!r}: {one.field}", remedy=one.remedy)
-    Router(after)
-
-
-def _check_change(before: Definitions, queue: Queue) -> None:
-    """Refuse what would judge anew what a queue has judged already."""
-    known = before.queues.get(queue.name)
-    if known is None:
-        return
-    old, new = known.declared, queue
-    if type(old.policy) is not type(new.policy):
-        raise ActionRefused(
-            f"the policy of queue {queue.name!r} can't become {new.policy.name}: its groups were ordered by "
-            f"{old.policy.name}",
-            remedy="define another queue",
-        )
-
-
-def _define_location(connection: psycopg.Connection, schema: str, location: Location) -> bool:
-    cursor = connection.cursor().execute(
-        statement("define_location", schema), {"location": location.name, "last_number": location.last_number}
-    )
-    if cursor.fetchone() is None:
-        raise ActionRefused(
-            f"the last number of location {location.name} can't become {location.last_number:,}: "
-            "it has given numbers under another one",
-            remedy="tickets are compared by it; begin a new location instead",
-        )
-    return True
+            subscription = before.subscriptions.get(one.name)
+            return None if subscription is None else subscription.declared
+    return None

@@ -22,7 +22,7 @@ from seriatim.pipeline.subscription import Subscription
 if TYPE_CHECKING:
     from seriatim.box.route import Router
 
-__all__ = ["BoxQueue", "BoxSubscription", "Definitions", "Known"]
+__all__ = ["BoxQueue", "BoxSubscription", "Definitions", "Known", "read_definitions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,20 @@ class Definitions:
         return Router(self)
 
     @cached_property
+    def limited(self) -> Mapping[int, BoxQueue]:
+        """The queues that say how many messages they may have, by their ids."""
+        return {one.queue_id: one for one in self.queues.values() if one.declared.max_messages is not None}
+
+    @cached_property
+    def activations(self) -> Mapping[str, frozenset[str]]:
+        """By the names of the queues to which activations lead the names of these."""
+        found: dict[str, set[str]] = {}
+        for name, one in self.subscriptions.items():
+            if one.declared.starts is not None:
+                found.setdefault(one.declared.to, set()).add(name)
+        return {queue: frozenset(names) for queue, names in found.items()}
+
+    @cached_property
     def names(self) -> Mapping[int, str]:
         """The names of the subscriptions by their ids."""
         return {one.subscription_id: name for name, one in self.subscriptions.items()}
@@ -97,26 +111,32 @@ class Known:
         return self._definitions if version == self._definitions.version else self.read(connection)
 
     def read(self, connection: psycopg.Connection) -> Definitions:
-        """Read them, as the transaction of the connection sees them."""
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            rows = cursor.execute(statement("definitions", self._schema)).fetchall()
-        types: dict[str, MessageType] = {}
-        queues: dict[str, BoxQueue] = {}
-        subscriptions: dict[str, BoxSubscription] = {}
-        version = -1
-        for kind, number, name, definition, state, owner in rows:
-            match kind:
-                case "version":
-                    version = number
-                case "type":
-                    types[name] = from_json(MessageType, definition)
-                case "queue":
-                    queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner)
-                case _:
-                    subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
-        found = Definitions(version, types, queues, subscriptions)
+        """Read them, as the transaction of the connection sees them.
+
+        Not for a transaction that defines: what it sees may be rolled back, and its version be given again.
+        """
+        found = read_definitions(connection, self._schema)
         with self._lock:
-            # A transaction that defines sees what others don't see yet, and may be rolled back: the next session
-            # then finds another version, and reads again.
             self._definitions = found
         return found
+
+
+def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions:
+    """What is defined, as the transaction of the connection sees it."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("definitions", schema)).fetchall()
+    types: dict[str, MessageType] = {}
+    queues: dict[str, BoxQueue] = {}
+    subscriptions: dict[str, BoxSubscription] = {}
+    version = -1
+    for kind, number, name, definition, state, owner in rows:
+        match kind:
+            case "version":
+                version = number
+            case "type":
+                types[name] = from_json(MessageType, definition)
+            case "queue":
+                queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner)
+            case _:
+                subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
+    return Definitions(version, types, queues, subscriptions)

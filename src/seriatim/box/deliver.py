@@ -9,7 +9,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue, Definitions
-from seriatim.box.received import received_of
+from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
@@ -50,6 +50,7 @@ class Delivery:
         self._complete = complete
         self._put_back = put_back
         self._open = True
+        self._done = False
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -67,7 +68,12 @@ class Delivery:
         """
         if self._open:
             self._complete()
-            self._open = False
+            self._open, self._done = False, True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it has been worked on."""
+        return self._done
 
     def put_back(self) -> None:
         """None of it has been worked on: it is handed out again. Does nothing where it is done."""
@@ -80,11 +86,15 @@ class Delivery:
 
 
 class Locked(NamedTuple):
-    """Groups that were locked: their keys; microseconds; the version of the definitions."""
+    """Groups that were locked: their keys; microseconds; the version of the definitions.
+
+    `unrouted`: something that was published through SQL waits to be routed.
+    """
 
     keys: list[str]
     now_us: int
     version: int
+    unrouted: bool = False
 
 
 class Turns:
@@ -101,32 +111,78 @@ class Turns:
         self._schema = schema
         self._now_us = now_us
 
-    def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None) -> Locked:
+    def lock(
+        self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int | None = None
+    ) -> Locked:
         """Lock the next groups that have something to do, or the named one.
+
+        Args:
+            queue: whose groups.
+            how_many: at most so many.
+            group: this one, if it has something to do and nobody has it.
+            patience_ms: this one, whether it has something to do or not, and wait for it, milliseconds.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        name = "lock_next" if group is None else "lock_named"
+        name = "lock_next" if group is None else "lock_named" if patience_ms is None else "lock_patiently"
         parameters = {
             "queue_id": queue.queue_id, "how_many": how_many, "group_key": group, "now_us": self._now_us,
+            "patience_ms": patience_ms,
         }  # fmt: skip
+        return self._lock(name, parameters)
+
+    def lock_due(self, queue: BoxQueue, how_many: int) -> Locked:
+        """Lock groups that have a timer which is due; those that others have are passed over.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        return self._lock("lock_due", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
+
+    def _lock(self, name: str, parameters: dict[str, Any]) -> Locked:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement(name, self._schema), parameters)
-            keys, now, isolation, version = cursor.fetchall()[0]
-        if isolation != "read committed":
-            raise UsageError(
-                f"messages can't be received in a transaction that is {isolation}",
-                remedy="use READ COMMITTED: what it reads has to be younger than the lock of the group",
-            )
-        return Locked(keys, now, version)
+            keys, now, isolation, version, *unrouted = cursor.fetchall()[0]
+        _check_isolation(isolation)
+        return Locked(keys, now, version, any(unrouted))
 
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
         """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
-        at_most = _ALL if limit and isinstance(queue.declared.policy, UnitOfWork) else limit
-        judged = self._turn(queue, locked, at_most, at_most + 1).judge()
-        self._execute("decide", {"queue_id": queue.queue_id, **judged.changes})
+        at_most = _at_most(queue, limit)
+        turn, _ = self._turn(queue, locked, at_most, at_most + 1)
+        judged = turn.judge()
+        self._decide(queue, judged, [])
         return judged
+
+    def deliver(
+        self, queue: BoxQueue, locked: Locked, limit: int, definitions: Definitions, *, wary: bool
+    ) -> tuple[Judged | None, Delivery | None]:
+        """As `judge` for one group, with the delivery of what it hands out, if it does.
+
+        Args:
+            queue: whose group it is.
+            locked: the group.
+            limit: at most so many messages, or a whole set.
+            definitions: what is defined.
+            wary: judge nothing, and answer None, where something that was published through SQL waits to be routed.
+        """
+        at_most = _at_most(queue, limit)
+        turn, unrouted = self._turn(queue, locked, at_most, at_most + 1)
+        if unrouted and wary:
+            return None, None
+        judged = turn.judge()
+        if not judged.handed:
+            self._decide(queue, judged, [])
+            return judged, None
+        handed = judged.handed[0]
+        rows = self._decide(queue, judged, handed.entry_ids)
+        return judged, self._delivery(queue, handed, rows, definitions)
+
+    def _decide(self, queue: BoxQueue, judged: Judged, handed_ids: list[int]) -> list[Any]:
+        parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
+        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            return cursor.execute(statement("decide", self._schema), parameters).fetchall()
 
     def act(
         self, queue: BoxQueue, locked: Locked, action: Callable[[State], Outcome], *, empties: bool = False
@@ -142,35 +198,76 @@ class Turns:
         Raises:
             ActionRefused: what the action raises; then nothing is written.
         """
-        acted = self._turn(queue, locked, 0, _ALL if empties else 1).act(action, empties=empties)
-        self._execute("decide", {"queue_id": queue.queue_id, **acted.judged.changes})
+        turn, _ = self._turn(queue, locked, 0, _ALL if empties else 1)
+        acted = turn.act(action, empties=empties)
+        self._decide(queue, acted.judged, [])
         return acted
 
-    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, queued: int) -> Turn:
-        """A turn of locked groups, with the first `queued` messages that are queued in each."""
+    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, queued: int) -> tuple[Turn, bool]:
+        """A turn of locked groups, with the first `queued` messages that are queued in each.
+
+        What was committed after something that waits to be routed is left out; True where something waits.
+        """
         parameters = {"queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued}
-        with (
-            self._connection.pipeline(),
-            self._connection.cursor(row_factory=tuple_row, binary=True) as groups,
-            self._connection.cursor(row_factory=tuple_row, binary=True) as entries,
-            self._connection.cursor(row_factory=tuple_row, binary=True) as requests,
-        ):
-            groups.execute(statement("turn_groups", self._schema), parameters)
-            entries.execute(statement("turn_entries", self._schema), parameters)
-            requests.execute(statement("turn_requests", self._schema), parameters)
-            known = [GroupRow(*row) for row in groups.fetchall()]
-            (*columns, _) = entries.fetchall()[0]
-            asked = [Request(*row) for row in requests.fetchall()]
-        found = Entries.of(columns)
-        return Turn(queue.declared.policy, locked.keys, known, found, locked.now_us, at_most, asked)
+        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            (row,) = cursor.execute(statement("turn", self._schema), parameters).fetchall()
+        columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
+        groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
+        requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
+        entries = Entries.of(columns)
+        return Turn(queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests), unrouted
+
+    def hand_out(
+        self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions
+    ) -> tuple[Delivery | None, int]:
+        """What was released before, of the next group that has some or the named one, and lock that group.
+
+        Returns:
+            None where a group has to be judged first; the version of the definitions, if there is anything.
+        """
+        parameters = {
+            "queue_id": queue.queue_id, "group_key": group, "at_most": _at_most(queue, limit), "now_us": self._now_us,
+        }  # fmt: skip
+        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            rows = cursor.execute(statement("hand_out", self._schema), parameters).fetchall()
+        if not rows:
+            return None, definitions.version
+        version, isolation, key, incarnation = rows[0][:4]
+        _check_isolation(isolation)
+        entry_ids, sequences, ordinals, late = (
+            list(column) for column in zip(*(row[4:8] for row in rows), strict=True)
+        )
+        handed = Handed(key, incarnation, entry_ids, sequences, ordinals, late)
+        return self._delivery(queue, handed, [row[8:] for row in rows], definitions), version
+
+    def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
+        """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
+        parameters = {"queue_id": queue.queue_id, "at_most": limit}
+        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            rows = cursor.execute(statement("take_unordered", self._schema), parameters).fetchall()
+        if not rows:
+            return None, definitions.version
+        none: list[int | None] = [None] * len(rows)
+        handed = Handed(None, 0, [row[1] for row in rows], none, none, [False] * len(rows))
+        return self._delivery(queue, handed, [row[2:] for row in rows], definitions), rows[0][0]
 
     def delivery(self, queue: BoxQueue, handed: Handed, definitions: Definitions) -> Delivery:
         """The messages of what is handed out."""
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            rows = cursor.execute(statement("handed", self._schema), {"entry_ids": handed.entry_ids}).fetchall()
+            parameters = {"queue_id": queue.queue_id, "entry_ids": handed.entry_ids}
+            rows = cursor.execute(statement("handed", self._schema), parameters).fetchall()
+        return self._delivery(queue, handed, rows, definitions)
+
+    def _delivery(
+        self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
+    ) -> Delivery:
+        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
+        parts = parts_of(self._connection, self._schema, queue, having)
         messages = [
-            received_of(row, queue, definitions, sequence, ordinal, late)
-            for row, sequence, ordinal, late in zip(rows, handed.sequences, handed.ordinals, handed.late, strict=True)
+            received_of(row, queue, definitions, sequence, ordinal, late, parts.get(entry_id, ()))
+            for row, entry_id, sequence, ordinal, late in zip(
+                rows, handed.entry_ids, handed.sequences, handed.ordinals, handed.late, strict=True
+            )
         ]
         named: dict[str, Any] = {
             "queue_id": queue.queue_id,
@@ -179,15 +276,34 @@ class Turns:
             "ordinals": handed.ordinals,
             "late": handed.late,
             "incarnation": handed.incarnation,
-            "keep": queue.declared.keep == "everything",
+            "keep": queue.declared.keep,
         }
         return Delivery(
             queue.declared.name,
             handed.group,
             messages,
             lambda: self._execute("complete", named),
-            lambda: self._execute("put_back", named),
+            # A message without a group was locked, and nothing else has happened to it.
+            lambda: None if handed.group is None else self._execute("put_back", named),
         )
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), parameters)
+
+
+def _at_most(queue: BoxQueue, limit: int) -> int:
+    """How many messages may be handed out: a set comes whole."""
+    return _ALL if limit and isinstance(queue.declared.policy, UnitOfWork) else limit
+
+
+def _check_isolation(isolation: str) -> None:
+    """Refuse a transaction that reads by a snapshot older than the lock would be.
+
+    Raises:
+        UsageError: it does.
+    """
+    if isolation != "read committed":
+        raise UsageError(
+            f"messages can't be received in a transaction that is {isolation}",
+            remedy="use READ COMMITTED: what it reads has to be younger than the lock of the group",
+        )

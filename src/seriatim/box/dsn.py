@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from seriatim.errors import EnvironmentProblem, UsageError
 
-__all__ = ["place_of", "resolve"]
+__all__ = ["place_of", "resolve", "without_secret"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = ("postgresql://", "postgres://")
@@ -35,6 +35,8 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
     """
     text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn
     text = _with_variables(text.strip(), environment)
+    if "\0" in text:  # where libpq would stop to read, and go somewhere else
+        raise UsageError("the DSN has a NUL in it", remedy=_FORMS)
     try:
         if not conninfo_to_dict(text):
             raise UsageError("the DSN is empty", remedy=_FORMS)
@@ -42,6 +44,26 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
         # What libpq says quotes the text, which may hold a password: neither said nor chained.
         raise UsageError("the DSN can't be read", remedy=f"{_FORMS}; quote or percent-encode what is special") from None
     return text
+
+
+def without_secret(dsn: str | None) -> str | None:
+    """A DSN that is written down where it may be seen, in a pipeline file or among Spark's options.
+
+    Raises:
+        UsageError: it has a password in it, or is no DSN.
+    """
+    if dsn is None or dsn.startswith("file:") or _VARIABLE.fullmatch(dsn.strip()):
+        return dsn
+    try:
+        password = conninfo_to_dict(_VARIABLE.sub("", dsn)).get("password")
+    except psycopg.ProgrammingError:
+        raise UsageError("the DSN can't be read", remedy=f"{_FORMS}; quote or percent-encode what is special") from None
+    if password:
+        raise UsageError(
+            "the DSN has a password in it, which others could read",
+            remedy="write ${NAME} for it, or use SERIATIM_DSN, .pgpass, a service or file:PATH",
+        )
+    return dsn
 
 
 def place_of(dsn: str, schema: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from seriatim.box.route import Routed
 from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
@@ -17,12 +19,13 @@ from seriatim.pipeline.message import Message, Property
 
 __all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "parameters_of", "portions"]
 
-#: The largest body. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
+#: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
 #: A statement carries that many bytes of bodies, unless one body is larger.
 _PORTION_BYTES = 32 * 2**20
 #: Given by the box, or fields of the message: no application sets these among the properties.
 _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at"})
+_PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
 _INT64 = 2**63
 _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
 
@@ -37,9 +40,10 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
     for message in messages:
         if not isinstance(message, Message):
             raise UsageError(f"{type(message).__name__} is not a message", remedy="publish a list of seriatim.Message")
-        if len(message.body) > MOST_BODY_BYTES:
+        if (size := _size(message)) > MOST_BODY_BYTES:
             raise UsageError(
-                f"the body of message {message.message_id} has {len(message.body):,} bytes",
+                f"the body of message {message.message_id} has {size:,} bytes"
+                + (", its parts included" if message.parts else ""),
                 remedy=f"at most {MOST_BODY_BYTES:,}; store it elsewhere and publish where it is",
             )
         found.setdefault(message.message_id, message)
@@ -50,10 +54,10 @@ def portions(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """Runs of messages, from and to (exclusive), cut so that no statement carries too many bytes."""
     begin, size = 0, 0
     for place, message in enumerate(messages):
-        if size and size + len(message.body) > _PORTION_BYTES:
+        if size and size + _size(message) > _PORTION_BYTES:
             yield begin, place
             begin, size = place, 0
-        size += len(message.body)
+        size += _size(message)
     if begin < len(messages):
         yield begin, len(messages)
 
@@ -75,6 +79,7 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     ]
     first, last = bisect_left(entries.places, begin), bisect_left(entries.places, end)
     mine = slice(first, last)
+    places = np.array(entries.places[mine], np.int64) - begin
     return {
         "version": routed.version,
         "message_ids": [message.message_id for message in messages],
@@ -84,8 +89,9 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
         "property_types": [_types(context) for context in contexts],
         "bodies": [message.body for message in messages],
+        "destinations": np.bincount(places, minlength=end - begin).tolist(),
         "problems": list(typed.problems[begin:end]),
-        "entry_places": [place - begin + 1 for place in entries.places[mine]],
+        "entry_places": (places + 1).tolist(),
         "entry_queues": entries.queue_ids[mine],
         "entry_groups": entries.groups[mine],
         "entry_sequences": entries.sequences[mine],
@@ -94,7 +100,27 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_problems": entries.problems[mine],
         "entry_subscriptions": entries.subscriptions[mine],
         "entry_waits": entries.waits[mine],
+        **_parts(messages),
     }
+
+
+def _size(message: Message) -> int:
+    return len(message.body) + sum(len(part.body) for part in message.parts) if message.parts else len(message.body)
+
+
+def _parts(messages: Sequence[Message]) -> dict[str, list[Any] | None]:
+    """The parameters for parts; NULL where no message has any."""
+    if not any(message.parts for message in messages):
+        return dict.fromkeys(_PARTS)
+    parts = [(place, part) for place, message in enumerate(messages, 1) for part in message.parts]
+    columns = (
+        [len(message.parts) or None for message in messages],
+        [place for place, _ in parts],
+        [part.name for _, part in parts],
+        [part.content_type for _, part in parts],
+        [part.body for _, part in parts],
+    )
+    return dict(zip(_PARTS, columns, strict=True))
 
 
 def _location(message: Message) -> str:

@@ -8,10 +8,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from seriatim.box.definitions import BoxQueue, Definitions
-from seriatim.pipeline.message import Property, Received, Ticket
+import psycopg
+from psycopg.rows import tuple_row
 
-__all__ = ["context_of", "received_of"]
+from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.statements import statement
+from seriatim.pipeline.message import Part, Property, Received, Ticket
+
+__all__ = ["context_of", "parts_of", "received_of"]
 
 _READ: Mapping[str, Callable[[Any], Property]] = {
     "decimal": Decimal,
@@ -29,10 +33,29 @@ def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property
     return context
 
 
+def parts_of(
+    connection: psycopg.Connection, schema: str, queue: BoxQueue, entry_ids: Sequence[int]
+) -> dict[int, tuple[Part, ...]]:
+    """The parts of messages, by their entries in a queue; it is asked for nothing where there are no entries."""
+    found: dict[int, tuple[Part, ...]] = {}
+    if entry_ids:
+        parameters = {"queue_id": queue.queue_id, "entry_ids": entry_ids}
+        with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            for entry_id, *fields in cursor.execute(statement("parts", schema), parameters):
+                found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
+    return found
+
+
 def received_of(
-    row: Sequence[Any], queue: BoxQueue, definitions: Definitions, sequence: int, ordinal: int, late: bool
+    row: Sequence[Any],
+    queue: BoxQueue,
+    definitions: Definitions,
+    sequence: int | None,
+    ordinal: int | None,
+    late: bool,
+    parts: Sequence[Part] = (),
 ) -> Received:
-    """The message of a row of ``handed.sql``."""
+    """The message of a row of ``handed.sql``, with its parts."""
     (
         message_id,
         kind,
@@ -47,6 +70,7 @@ def received_of(
         attempt,
         priority,
         ids,
+        _,
     ) = row
     return Received(
         message_id=message_id,
@@ -54,6 +78,7 @@ def received_of(
         content_type=content_type,
         context=context_of(context, types),
         body=body,
+        parts=parts,
         received_at=received_at,
         ticket=Ticket(location, epoch, number),
         sequence=None if queue.declared.sequence is None else sequence,

@@ -39,18 +39,19 @@ _NEVER = 2**63 - 1
 
 
 class GroupRow(NamedTuple):
-    """A row of ``turn_groups.sql``: what is remembered of a group."""
+    """What is remembered of a group."""
 
     group_key: str
     incarnation: int
     state: list[int]
-    skipped: list[int]
+    #: As PostgreSQL writes an array.
+    skipped: str
     arrivals: int
     decided: list[int]
 
 
 class Request(NamedTuple):
-    """A row of ``turn_requests.sql``: what an operator asked of a group, by its place in the turn, that was locked."""
+    """What an operator asked of a group, by its place in the turn, that was locked."""
 
     place: int
     request_id: int
@@ -59,7 +60,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries(Columns):
-    """The rows of ``turn_entries.sql``: by group, and of each in the order in which they arrived, or leave.
+    """Entries, as ``turn.sql`` gives them: by group, and of each in the order in which they arrived, or leave.
 
     `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued.
     """
@@ -113,11 +114,11 @@ class _Line(Columns):
 class Handed:
     """What of one group is handed out: its entries, their sequences and ordinals and whether they are late, in order."""
 
-    group: str
+    group: str | None
     incarnation: int
     entry_ids: list[int]
-    sequences: list[int]
-    ordinals: list[int]
+    sequences: list[int | None]
+    ordinals: list[int | None]
     late: list[bool]
 
 
@@ -244,7 +245,7 @@ class Turn:
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)
-            for first, last in zip(row.skipped[::2], row.skipped[1::2], strict=True)
+            for first, last in _pairs(row.skipped)
         ]
         ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
         return State(groups, held.take(order_by(held.group, held.sequence)), ranges)
@@ -401,3 +402,9 @@ def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> In
 def _array(numbers: Sequence[int]) -> str:
     """Numbers as PostgreSQL writes an array."""
     return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _pairs(written: str) -> list[tuple[int, int]]:
+    """The pairs of numbers in an array as PostgreSQL writes it."""
+    numbers = [int(one) for one in written[1:-1].split(",") if one]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))

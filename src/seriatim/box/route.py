@@ -6,18 +6,18 @@ kernel's; knows nothing of connections.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from seriatim.box.correlation import Asked, Correlation, Found, Look, key
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.errors import UsageError
 from seriatim.kernel.columns import Ints, first_per_group
-from seriatim.kernel.filter import Expression, Kind, Type
+from seriatim.kernel.filter import Expression, Type
 from seriatim.kernel.filter_eval import Values, evaluate
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.outcome import REASONS, Reason
@@ -76,6 +76,7 @@ class Router:
         self._version = definitions.version
         self._queues = definitions.queues
         self._types = MessageTypes(definitions.types.values())
+        self._correlation = Correlation(definitions, self._types.properties)
         enlisted = [one for one in definitions.subscriptions.values() if one.state != "unenlisted"]
         self._matcher = Matcher([self._filter(s.declared.where, f"subscription {s.declared.name!r}") for s in enlisted])
         by_name = {name: number for number, name in enumerate(definitions.queues)}
@@ -91,16 +92,24 @@ class Router:
         self._needed = self._needed_properties()
 
     @property
+    def properties(self) -> Mapping[str, Type]:
+        """The properties of the box, and their types."""
+        return self._types.properties
+
+    @property
     def needs_time(self) -> bool:
         """Whether a filter looks at when a message is received."""
         return "received_at" in self._needed
 
-    def route(self, messages: Sequence[Message], received_at: datetime | None = None) -> Routed:
+    def route(
+        self, messages: Sequence[Message], received_at: datetime | None = None, look: Look | None = None
+    ) -> Routed:
         """Find the queues of each message.
 
         Args:
             messages: the messages.
             received_at: when they are received, if `needs_time`.
+            look: finds the running instances that lead messages by their values; None: there are none.
 
         Raises:
             UsageError: a message is addressed to a queue that isn't there.
@@ -115,13 +124,21 @@ class Router:
         entries = Entries()
         rows = np.concatenate([rows, np.array([row for row, _ in addressed], np.int64)])
         queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
-        if not len(rows):
-            return Routed(self._version, typed, entries)
         none = np.full(len(addressed), -1, np.int64)
         ids = np.concatenate([self._id_of[filters], none])
         stopped = np.concatenate([self._stopped[filters], none == 0])
+        led: dict[tuple[int, int], Found] = {}
+        if look is not None and self._correlation.names:
+            led = self._led(look, found, fine, rows, queues)
+            by = [one.subscription_id for one in led.values()]
+            rows = np.concatenate([rows, np.array([row for row, _ in led], np.int64)])
+            queues = np.concatenate([queues, np.array([queue for _, queue in led], np.int64)])
+            ids = np.concatenate([ids, np.array(by, np.int64)])
+            stopped = np.concatenate([stopped, np.array([self._correlation.stopped(one) for one in by], np.bool_)])
+        if not len(rows):
+            return Routed(self._version, typed, entries)
         order = np.lexsort((ids, queues, rows))
-        self._enter(entries, found, rows[order], queues[order], ids[order], stopped[order])
+        self._enter(entries, found, rows[order], queues[order], ids[order], stopped[order], led)
         return Routed(self._version, typed, entries)
 
     def _filter(self, text: str, where: str) -> Expression:
@@ -134,6 +151,9 @@ class Router:
             one = queue.declared
             size = one.policy.size if isinstance(one.policy, UnitOfWork) else None
             names |= {name for name in (one.group, one.sequence, one.priority, size) if isinstance(name, str)}
+            names |= (
+                {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
+            )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
@@ -151,8 +171,35 @@ class Router:
                 found.append((row, number))
         return found
 
+    def _led(
+        self, look: Look, found: dict[str, Values], fine: np.ndarray[Any, Any], rows: Ints, queues: Ints
+    ) -> dict[tuple[int, int], Found]:
+        """Where running instances lead messages, by row and queue: those that have no group of their own there.
+
+        A value of a property that the activation names earlier goes before one of a later.
+        """
+        places: list[tuple[int, int]] = []
+        asked: list[Asked] = []
+        for number, queue in enumerate(self._destinations):
+            names = self._correlation.names.get(queue.declared.name)
+            if names is None:
+                continue
+            mine = rows[queues == number]
+            keys = self._keys(queue.declared.group, found, mine)
+            free = fine.copy()
+            free[mine[[not key_problem(one) for one in keys]]] = False
+            at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free))
+            places += [(row, number) for row in at]
+            asked += wanted
+        led: dict[tuple[int, int], Found] = {}
+        for place, one in zip(places, look(asked) if asked else (), strict=True):
+            if one is not None and self._correlation.leads(one.subscription_id):
+                led.setdefault(place, one)
+        return led
+
     def _enter(
-        self, entries: Entries, found: dict[str, Values], rows: Ints, queues: Ints, ids: Ints, stopped: np.ndarray[Any, Any]
+        self, entries: Entries, found: dict[str, Values], rows: Ints, queues: Ints, ids: Ints, stopped: np.ndarray[Any, Any],
+        led: Mapping[tuple[int, int], Found],
     ) -> None:  # fmt: skip
         """An entry for each message and queue, however many subscriptions led there."""
         first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
@@ -167,7 +214,8 @@ class Router:
         problems: list[str | None] = [None] * size
         for number in np.unique(queues).tolist():
             places = np.flatnonzero(queues == number)
-            made = self._columns_of(self._destinations[number], found, rows[places])
+            groups_led = [led.get((row, number)) for row in rows[places].tolist()] if led else None
+            made = self._columns_of(self._destinations[number], found, rows[places], groups_led)
             for place, *values in zip(places.tolist(), *made, strict=True):
                 groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
         entries.places += rows.tolist()
@@ -181,7 +229,7 @@ class Router:
         entries.waits += waits.tolist()
 
     def _columns_of(
-        self, queue: BoxQueue, found: dict[str, Values], rows: Ints
+        self, queue: BoxQueue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
     ) -> tuple[Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]]:
         """Groups, sequences, sizes, priorities and problems of messages in one queue."""
         one, n = queue.declared, len(rows)
@@ -191,6 +239,8 @@ class Router:
         if isinstance(one.policy, Unordered):
             return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
         keys = self._keys(one.group, found, rows)
+        if led is not None:
+            keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
         reasons = [key_problem(key) for key in keys]
         if one.default_group is not None:
             keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
@@ -217,7 +267,7 @@ class Router:
         if name is None or name not in found:
             return [None] * len(rows)
         kind = self._types.properties[name]
-        return [None if value is None else _key(value, kind) for value in _picked(found, name, rows)]
+        return [None if value is None else key(value, kind) for value in _picked(found, name, rows)]
 
 
 #: Keys that can't be kept as text.
@@ -233,15 +283,3 @@ def _picked(found: dict[str, Values], name: str | None, rows: Ints) -> list[Any]
         value if known else None
         for value, known in zip(column.values[rows].tolist(), column.known[rows].tolist(), strict=True)
     ]
-
-
-def _key(value: Any, kind: Type) -> str:
-    """A value as the key of a group, as it is written."""
-    match kind.kind:
-        case Kind.STRING:
-            return str(value)
-        case Kind.BOOLEAN:
-            return str(value).lower()
-        case Kind.DECIMAL:
-            return f"{Decimal(value).scaleb(-kind.scale):f}"
-    return str(value)

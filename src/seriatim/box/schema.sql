@@ -31,6 +31,9 @@ CREATE UNLOGGED TABLE {schema}.arrivals (
     location text NOT NULL,
     count bigint NOT NULL CHECK (count > 0),
     queue_ids integer[] NOT NULL DEFAULT '{{}}',
+    -- Who published it through SQL, and the queues that he may publish to (NULL: all); NULL where it is routed already.
+    publisher text,
+    permitted integer[],
     PRIMARY KEY (transaction, arrival_id)
 );
 
@@ -60,14 +63,42 @@ CREATE TABLE {schema}.spool (
     destinations integer NOT NULL DEFAULT 0,
     visible_at timestamptz,
     property_types jsonb,
+    -- How many parts it has; NULL: none.
+    parts integer CHECK (parts > 0),
     PRIMARY KEY (arrival_id, position)
 );
+
+-- What messages consist of beside their bodies.
+CREATE TABLE {schema}.message_parts (
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL CHECK (length(name) BETWEEN 1 AND 256),
+    content_type text,
+    body bytea NOT NULL,
+    PRIMARY KEY (arrival_id, position, number)
+);
+
+-- Parts go with their message, whoever deletes it. Messages without parts pay nothing for that.
+CREATE FUNCTION {schema}.drop_message_parts() RETURNS trigger
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    DELETE FROM {schema}.message_parts WHERE arrival_id = OLD.arrival_id AND position = OLD.position;
+    RETURN NULL;
+END
+$function$;
+
+CREATE TRIGGER drop_message_parts AFTER DELETE ON {schema}.spool
+FOR EACH ROW WHEN (OLD.parts IS NOT NULL) EXECUTE FUNCTION {schema}.drop_message_parts();
 
 -- Which messages were published lately, so that publishing one again changes nothing.
 CREATE TABLE {schema}.message_ids (
     message_id text PRIMARY KEY,
     published_at timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX message_ids_by_age ON {schema}.message_ids (published_at);
 
 -- What messages may look like: promoted properties, and how a body is checked; by the words of the declaration.
 CREATE TABLE {schema}.types (
@@ -92,6 +123,7 @@ CREATE TABLE {schema}.subscriptions (
     definition jsonb NOT NULL,
     state text NOT NULL DEFAULT 'started' CHECK (state IN ('started', 'stopped', 'enlisted', 'unenlisted'))
 );
+CREATE INDEX subscriptions_not_started ON {schema}.subscriptions (queue_id) WHERE state <> 'started';
 
 -- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so.
 CREATE TABLE {schema}.changes (
@@ -116,6 +148,10 @@ CREATE TABLE {schema}.unrouted (
 CREATE TABLE {schema}.to_route (
     arrival_id bigint NOT NULL,
     position bigint NOT NULL,
+    -- That of its ticket: nothing that came later is judged before.
+    stamp bigint NOT NULL,
+    publisher text NOT NULL,
+    permitted integer[],
     PRIMARY KEY (arrival_id, position)
 );
 
@@ -127,7 +163,7 @@ CREATE TABLE {schema}.entries (
     entry_id bigint PRIMARY KEY DEFAULT nextval('{schema}.entry_ids'),
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    status text COLLATE "C" NOT NULL DEFAULT 'arrived' CHECK (status IN ('arrived', 'held', 'queued')),
+    status text COLLATE "C" NOT NULL DEFAULT 'arrived' CHECK (status IN ('arrived', 'held', 'queued', 'in_hand')),
     -- Who is handed out next: microseconds of its arrival, less ten seconds for each level of priority above 5.
     rank bigint NOT NULL,
     arrival_id bigint NOT NULL,
@@ -144,10 +180,13 @@ CREATE TABLE {schema}.entries (
     ordinal bigint,
     late boolean NOT NULL DEFAULT FALSE,
     waits boolean NOT NULL DEFAULT FALSE,
-    attempt integer NOT NULL DEFAULT 0
+    attempt integer NOT NULL DEFAULT 0,
+    -- In which batch a pipeline has it in hand.
+    batch bigint
 ) WITH (fillfactor = 80);
 CREATE INDEX entries_of_group ON {schema}.entries (queue_id, group_key, status, ordinal);
 CREATE INDEX entries_arrived ON {schema}.entries (queue_id, rank) WHERE status = 'arrived';
+CREATE INDEX entries_in_hand ON {schema}.entries (queue_id, batch, group_key, ordinal) WHERE batch IS NOT NULL;
 CREATE INDEX entries_of_message ON {schema}.entries (arrival_id, position);
 
 -- What was set aside, and why.
@@ -184,7 +223,8 @@ CREATE TABLE {schema}.history (
     subscription_ids integer[] NOT NULL,
     attempt integer NOT NULL,
     done_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (done_at, entry_id)
+    -- By queue and age: that is how it goes.
+    PRIMARY KEY (queue_id, done_at, entry_id)
 ) PARTITION BY RANGE (done_at);
 CREATE TABLE {schema}.history_rest PARTITION OF {schema}.history DEFAULT;
 CREATE INDEX history_of_group ON {schema}.history (queue_id, group_key);
@@ -222,22 +262,25 @@ CREATE INDEX groups_ready ON {schema}.groups (queue_id, ready_rank) WHERE ready_
 CREATE INDEX groups_due ON {schema}.groups (queue_id, due_at) WHERE due_at IS NOT NULL;
 
 -- What an operator asked of a group that was locked: the next turn of the group obeys it before anything else. `rank`
--- makes a group that has nothing else to do one of those to look at.
+-- makes a group that has nothing else to do one of those to look at; and that is all that `look` asks.
 CREATE TABLE {schema}.requests (
     request_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    action text NOT NULL CHECK (action IN ('suspend', 'resume')),
+    action text NOT NULL CHECK (action IN ('suspend', 'resume', 'look')),
     rank bigint NOT NULL
 );
 CREATE INDEX requests_of_queue ON {schema}.requests (queue_id, rank);
+CREATE INDEX requests_of_group ON {schema}.requests (queue_id, group_key);
 
 -- Who waits for a message. Whoever brings one takes a row away at its commit, and calls.
 CREATE UNLOGGED TABLE {schema}.waiters (
     waiter_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id integer NOT NULL,
     channel text NOT NULL,
-    since timestamptz NOT NULL DEFAULT now()
+    since timestamptz NOT NULL DEFAULT now(),
+    -- Whether he would route what was published through SQL.
+    routes boolean NOT NULL DEFAULT FALSE
 );
 CREATE INDEX waiters_of_queue ON {schema}.waiters (queue_id);
 
@@ -277,8 +320,10 @@ $function$;
 -- of locations, so that two transactions never wait for each other crosswise; the others find nothing left.
 -- Whoever waits for one of the messages is called: as many as there are messages, each once.
 CREATE FUNCTION {schema}.number_arrivals() RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     arrival record;
@@ -288,22 +333,21 @@ BEGIN
     FOR arrival IN
         WITH mine AS (
             DELETE FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
-            RETURNING location, arrival_id, count, queue_ids
+            RETURNING location, arrival_id, count, queue_ids, publisher, permitted
         )
-        SELECT location, arrival_id, count, queue_ids FROM mine ORDER BY location, arrival_id
+        SELECT * FROM mine ORDER BY location, arrival_id
     LOOP
         PERFORM {schema}.dispense(arrival.location, arrival.count, arrival.arrival_id);
+        IF arrival.publisher IS NOT NULL THEN
+            INSERT INTO {schema}.to_route (arrival_id, position, stamp, publisher, permitted)
+            SELECT run.arrival_id, 0, run.stamp, arrival.publisher, arrival.permitted
+            FROM {schema}.tickets AS run WHERE run.arrival_id = arrival.arrival_id;
+        END IF;
         woken := woken || arrival.queue_ids;
         messages := messages + arrival.count;
     END LOOP;
     IF cardinality(woken) > 0 THEN
-        WITH called AS (
-            DELETE FROM {schema}.waiters WHERE waiter_id IN (
-                SELECT waiter_id FROM {schema}.waiters
-                WHERE queue_id = ANY (woken) ORDER BY waiter_id LIMIT messages FOR UPDATE SKIP LOCKED
-            ) RETURNING channel
-        )
-        SELECT count(pg_notify(channel, '')) INTO messages FROM called;
+        PERFORM {schema}.call_waiters(woken, messages);
     END IF;
     RETURN NULL;
 END
@@ -322,30 +366,98 @@ CREATE FUNCTION {schema}.now_us() RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
--- have changed since `known_version`. Messages that were published before are left out. The arrays of the first
--- two lines are as long as there are messages, the others as there are entries; `entry_places` counts messages from 1.
-CREATE FUNCTION {schema}.take_in(
-    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
-    contexts text[], property_types text[], bodies bytea[], problems text[], visible_at timestamptz, delay interval,
+-- What is defined now, and what the caller routes by, stays in use until its transaction ends: who takes it away waits
+-- for that. A transaction that keeps its snapshot fails where something was taken away, or stopped, that it still sees.
+CREATE FUNCTION {schema}.hold_definitions() RETURNS void
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM FROM {schema}.queues FOR SHARE;
+        PERFORM FROM {schema}.subscriptions FOR SHARE;
+    END IF;
+END
+$function$;
+
+-- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
+-- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
+-- A message without any entry is unrouted; `problems` says where it isn't what its type says.
+CREATE FUNCTION {schema}.enter(
+    arrival_ids bigint[], positions bigint[], destinations integer[], problems text[], seen_from timestamptz,
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     entry_waits boolean[]
-) RETURNS boolean
+) RETURNS void
 LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+BEGIN
+    INSERT INTO {schema}.entries (
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+    )
+    SELECT
+        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        size, priority, seen_from, subscription_ids::integer[]
+    FROM unnest(
+        entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions, entry_waits
+    ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, waits)
+    WHERE problem IS NULL AND arrival_ids[place] > 0;
+    IF cardinality(array_remove(entry_problems, NULL)) > 0 THEN
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_ids[place],
+            positions[place], sequence, size, priority, subscription_ids::integer[]
+        FROM unnest(
+            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+            entry_subscriptions
+        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids)
+        WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
+    END IF;
+    IF 0 = ANY (destinations) THEN
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM unnest(arrival_ids, positions, destinations, problems) AS message (arrival_id, position, queues, problem)
+        WHERE queues = 0 AND arrival_id > 0;
+    END IF;
+END
+$function$;
+
+-- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
+-- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
+-- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
+-- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
+CREATE FUNCTION {schema}.take_in(
+    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
+    contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
+    visible_at timestamptz, delay interval,
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[],
+    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[]
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    arrival_ids bigint[];
+    positions bigint[];
 BEGIN
+    PERFORM {schema}.permit('publish', entry_queues);
+    PERFORM {schema}.hold_definitions();
     IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
         RETURN FALSE;
     END IF;
     WITH incoming AS MATERIALIZED (
-        SELECT * FROM unnest(
-            message_ids, types, locations, content_types, contexts, property_types, bodies, problems
-        ) WITH ORDINALITY AS message (
-            message_id, type, location, content_type, context, property_types, body, problem, place
-        )
+        SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
     ), fresh AS (
         -- In one order for all publishers, so that two of them never wait for each other crosswise.
         INSERT INTO {schema}.message_ids (message_id)
@@ -355,55 +467,112 @@ BEGIN
     ), numbered AS MATERIALIZED (
         SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
         FROM incoming JOIN fresh USING (message_id)
-    ), wanted AS MATERIALIZED (
-        SELECT * FROM unnest(
-            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
-            entry_subscriptions, entry_waits
-        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, waits)
     ), arrived AS (
         INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT location, count(*), ARRAY(SELECT DISTINCT queue_id FROM wanted) FROM numbered GROUP BY location
+        SELECT location, count(*), ARRAY(SELECT DISTINCT unnest(entry_queues)) FROM numbered GROUP BY location
         RETURNING arrival_id, location
-    ), placed AS MATERIALIZED (
-        SELECT place, arrival_id, position FROM numbered JOIN arrived USING (location)
-    ), refused AS (
-        INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids
-        )
-        SELECT
-            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_id, position, sequence,
-            size, priority, subscription_ids::integer[]
-        FROM wanted JOIN placed USING (place) WHERE problem IS NOT NULL
-    ), entered AS (
-        INSERT INTO {schema}.entries (
-            queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
-        )
-        SELECT
-            entry.queue_id, entry.group_key, {schema}.now_us() - (entry.priority - 5) * 10000000, placed.arrival_id,
-            placed.position, entry.sequence, entry.size, entry.priority,
-            CASE WHEN entry.waits THEN 'infinity' ELSE seen_from END, entry.subscription_ids::integer[]
-        FROM wanted AS entry JOIN placed USING (place)
-        WHERE entry.problem IS NULL
-    ), unwanted AS (
-        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
-        SELECT arrival_id, position, problem FROM placed JOIN incoming USING (place)
-        WHERE NOT EXISTS (SELECT FROM wanted WHERE wanted.place = placed.place)
-    )
-    INSERT INTO {schema}.spool (
-        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at
     )
     SELECT
-        arrival_id, position, message_id, type, content_type, context::jsonb, message.property_types::jsonb, body,
-        (SELECT count(*) FROM wanted WHERE wanted.place = placed.place), seen_from
-    FROM placed JOIN incoming AS message USING (place);
+        array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
+    INTO arrival_ids, positions
+    FROM incoming LEFT JOIN (
+        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
+    ) AS placed USING (place);
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
+        parts
+    )
+    SELECT
+        arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
+        message.property_types::jsonb, body, queues, seen_from, parts
+    FROM unnest(
+        message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
+    ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
+    WHERE arrival_ids[place] > 0;
+    IF part_counts IS NOT NULL THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_ids[place], positions[place], number, name, content_type, body
+        FROM unnest(part_places, part_names, part_content_types, part_bodies)
+            WITH ORDINALITY AS part (place, name, content_type, body, number)
+        WHERE arrival_ids[place] > 0;
+    END IF;
+    PERFORM {schema}.enter(
+        arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
+    );
     RETURN TRUE;
+END
+$function$;
+
+-- The parts of the messages of some entries.
+CREATE FUNCTION {schema}.parts_of(of_queue integer, of_entries bigint[])
+RETURNS TABLE (entry_id bigint, name text, content_type text, body bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    RETURN QUERY
+    SELECT entry.entry_id, part.name, part.content_type, part.body
+    FROM {schema}.entries AS entry JOIN {schema}.message_parts AS part USING (arrival_id, position)
+    WHERE entry.queue_id = of_queue AND entry.entry_id = ANY (of_entries)
+    ORDER BY entry.entry_id, part.number;
+END
+$function$;
+
+-- How many more messages each of some queues may take, where `mosts` says how many it may have. Reads so many entries
+-- of an index.
+CREATE FUNCTION {schema}.room_in(of_queues integer[], mosts bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('publish', of_queues);
+    RETURN ARRAY(
+        SELECT most - (
+            SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = queue LIMIT most) AS counted
+        )
+        FROM unnest(of_queues, mosts) WITH ORDINALITY AS asked (queue, most, place)
+        ORDER BY place
+    );
+END
+$function$;
+
+-- Which of some messages a full queue takes nevertheless: those that fill a hole, because something later of their group
+-- (`whole`: anything of their set) is there and waits for them; and those that were published before, which add nothing.
+CREATE FUNCTION {schema}.waited_for(
+    of_queue integer, whole boolean, ids text[], group_keys text[], sequences bigint[]
+) RETURNS boolean[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('publish', ARRAY[of_queue]);
+    RETURN ARRAY(
+        SELECT EXISTS (
+            SELECT FROM {schema}.message_ids AS known WHERE known.message_id = asked.message_id
+        ) OR EXISTS (
+            SELECT FROM {schema}.entries AS later
+            WHERE later.queue_id = of_queue AND later.group_key = asked.group_key
+                AND later.status IN ('held', 'arrived') AND (whole OR later.sequence > asked.sequence)
+        ) AND NOT EXISTS (
+            SELECT FROM {schema}.groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = asked.group_key AND known.next > asked.sequence
+                AND NOT whole
+        )
+        FROM unnest(ids, group_keys, sequences) WITH ORDINALITY AS asked (message_id, group_key, sequence, place)
+        ORDER BY place
+    );
 END
 $function$;
 
 -- Is there something for a turn to do in a group?
 CREATE FUNCTION {schema}.has_work(of_queue integer, of_group text, now_us bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     RETURN EXISTS (
@@ -428,6 +597,8 @@ BEGIN
         RETURN FALSE;
     END IF;
     IF {schema}.has_work(of_queue, of_group, now_us) THEN
+        -- Whoever wanted the group to be looked at committed before; the turn reads after this.
+        DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group AND action = 'look';
         RETURN TRUE;
     END IF;
     RAISE EXCEPTION 'nothing to do' USING ERRCODE = 'SQ001';
@@ -436,73 +607,163 @@ EXCEPTION WHEN SQLSTATE 'SQ001' THEN
 END
 $function$;
 
--- Lock the next groups of a queue that are ready, at most `how_many`: those of lowest rank first.
+-- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. Each look
+-- reads the first row of each index that isn't of a group already tried.
 CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 LANGUAGE plpgsql
--- Each part is read in the order of its index, and no further than needed.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     candidate text;
     tried text[] := ARRAY[]::text[];
     taken text[] := ARRAY[]::text[];
 BEGIN
-    FOR candidate IN
-        (
-            SELECT group_key, ready_rank AS rank FROM {schema}.groups
-            WHERE queue_id = of_queue AND ready_rank IS NOT NULL
-        ) UNION ALL (
-            SELECT group_key, rank FROM {schema}.entries
-            WHERE queue_id = of_queue AND status = 'arrived'
-        ) UNION ALL (
-            SELECT group_key, due_at FROM {schema}.groups
-            WHERE queue_id = of_queue AND due_at <= now_us
-        ) UNION ALL (
-            SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue
-        )
-        ORDER BY rank LIMIT 1000
-    LOOP
-        CONTINUE WHEN candidate = ANY (tried);
+    WHILE cardinality(taken) < how_many LOOP
+        SELECT group_key INTO candidate FROM (
+            (
+                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL AND group_key <> ALL (tried)
+                ORDER BY ready_rank LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.entries
+                WHERE queue_id = of_queue AND status = 'arrived' AND group_key <> ALL (tried)
+                ORDER BY rank LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, due_at FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at <= now_us AND group_key <> ALL (tried)
+                ORDER BY due_at LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.requests
+                WHERE queue_id = of_queue AND group_key <> ALL (tried)
+                ORDER BY rank LIMIT 1
+            )
+        ) AS first
+        ORDER BY rank LIMIT 1;
+        EXIT WHEN candidate IS NULL;
         tried := tried || candidate;
         IF {schema}.lock_group(of_queue, candidate, now_us) THEN
             taken := taken || candidate;
-            IF cardinality(taken) >= how_many THEN
-                RETURN taken;
-            END IF;
-        END IF;
-    END LOOP;
-    IF cardinality(taken) > 0 OR cardinality(tried) = 0 THEN
-        RETURN taken;
-    END IF;
-    -- All of these were locked. Others may be behind them: each group that has something is looked at once.
-    FOR candidate IN
-        WITH RECURSIVE each_group AS (
-            (
-                SELECT group_key FROM {schema}.entries
-                WHERE queue_id = of_queue AND status <> 'held'
-                ORDER BY group_key LIMIT 1
-            ) UNION ALL (
-                SELECT (
-                    SELECT entry.group_key FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = of_queue AND entry.group_key > each_group.group_key
-                    ORDER BY entry.group_key LIMIT 1
-                ) FROM each_group WHERE each_group.group_key IS NOT NULL
-            )
-        )
-        SELECT group_key FROM each_group WHERE group_key IS NOT NULL
-    LOOP
-        CONTINUE WHEN candidate = ANY (tried);
-        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
-            RETURN ARRAY[candidate];
         END IF;
     END LOOP;
     RETURN taken;
 END
 $function$;
 
--- Write down what a turn decided. The first arrays: a value for each of its groups; then the entries that stay (held,
+-- Lock a group that has something to hand out.
+CREATE FUNCTION {schema}.lock_ready(of_queue integer, of_group text) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) THEN
+        RETURN FALSE;
+    END IF;
+    -- A request may have come before the lock, and is obeyed by a turn that judges.
+    IF EXISTS (
+        SELECT FROM {schema}.groups WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
+    ) THEN
+        RETURN TRUE;
+    END IF;
+    RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
+EXCEPTION WHEN SQLSTATE 'SQ001' THEN
+    RETURN FALSE;
+END
+$function$;
+
+-- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
+-- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
+-- operator has asked something, or a subscription isn't started: then it is `take`'s turn.
+CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
+RETURNS TABLE (
+    version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
+    ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
+    body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
+    priority smallint, subscription_ids integer[], parts integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+DECLARE
+    moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
+    oldest bigint;
+    candidate record;
+    found text;
+    cut bigint;
+    following record;
+    tries integer := 0;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    IF EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue) OR EXISTS (
+        SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+    ) THEN
+        RETURN;
+    END IF;
+    IF named IS NULL THEN
+        SELECT entry.rank INTO oldest FROM {schema}.entries AS entry
+        WHERE entry.queue_id = of_queue AND entry.status = 'arrived' ORDER BY entry.rank LIMIT 1;
+    END IF;
+    FOR candidate IN
+        SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL AND (named IS NULL OR known.group_key = named)
+        ORDER BY known.ready_rank
+    LOOP
+        tries := tries + 1;
+        EXIT WHEN candidate.rank > oldest OR tries > 1000;
+        IF {schema}.lock_ready(of_queue, candidate.key) THEN
+            found := candidate.key;
+            EXIT;
+        END IF;
+    END LOOP;
+    IF found IS NULL THEN
+        RETURN;
+    END IF;
+    -- What may not be seen yet keeps what is behind it.
+    SELECT max(entry.ordinal) FILTER (WHERE entry.seen) INTO cut FROM (
+        SELECT one.ordinal,
+            bool_and(one.visible_at IS NULL OR one.visible_at <= moment) OVER (ORDER BY one.ordinal) AS seen
+        FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
+        ORDER BY one.ordinal LIMIT at_most
+    ) AS entry;
+    RETURN QUERY
+    SELECT
+        (SELECT max(change.version) FROM {schema}.changes AS change), current_setting('transaction_isolation'),
+        found, (SELECT known.incarnation FROM {schema}.groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = found),
+        entry.entry_id, entry.sequence, entry.ordinal, entry.late,
+        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
+        stored.received_at, run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number,
+        (run.number - 1 + stored.position) % place.last_number + 1,
+        entry.attempt, entry.priority, entry.subscription_ids, stored.parts
+    FROM {schema}.entries AS entry
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS place ON place.location = run.location
+    WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued' AND entry.ordinal <= cut
+    ORDER BY entry.ordinal;
+    SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden INTO following
+    FROM {schema}.entries AS one
+    WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued' AND one.ordinal > cut
+    ORDER BY one.ordinal LIMIT 1;
+    UPDATE {schema}.groups AS known SET
+        ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
+        due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
+            THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
+            ELSE known.due_at END,
+        touched_at = now()
+    WHERE known.queue_id = of_queue AND known.group_key = found;
+END
+$function$;
+
+-- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its groups; then the entries that stay (held,
 -- or released and not handed out), those that are set aside, and the requests that it has obeyed. All groups are
 -- locked by the caller.
 CREATE FUNCTION {schema}.decide(
@@ -512,9 +773,12 @@ CREATE FUNCTION {schema}.decide(
     kept_waits boolean[],
     aside_ids bigint[], aside_dispositions text[], aside_reasons text[], aside_ordinals bigint[], obeyed_ids bigint[]
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
+    PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.groups AS known (
         queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals,
         decided, due_at, ready_rank
@@ -556,20 +820,39 @@ BEGIN
         FROM gone;
     END IF;
     IF cardinality(obeyed_ids) > 0 THEN
-        DELETE FROM {schema}.requests WHERE request_id = ANY (obeyed_ids);
+        DELETE FROM {schema}.requests WHERE request_id = ANY (obeyed_ids) AND queue_id = of_queue;
     END IF;
 END
 $function$;
 
--- What was handed out is done: it goes, and with its last reference the message; or both are kept.
+-- What was handed out is done: it goes, or is kept as history. A message with a single destination goes with it; of one
+-- with more, nobody who completes can tell whether he is the last, so that is left to the clean-up.
 CREATE FUNCTION {schema}.complete(
-    of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep boolean
+    of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- A plan that is made while the spool is small must not be one that reads all of it when it is large.
+SET enable_seqscan = off
 AS $function$
+DECLARE
+    arrivals bigint[];
+    positions bigint[];
+    alone bigint;
 BEGIN
-    IF keep THEN
-        WITH gone AS (
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    IF keep = 'nothing' THEN
+        WITH done AS (
+            DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
+        ), alone AS (
+            DELETE FROM {schema}.spool AS stored USING done
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
+            RETURNING stored.position
+        )
+        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
+        INTO arrivals, positions, alone FROM done;
+    ELSIF keep = 'everything' THEN
+        WITH done AS (
             DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
                 AS handed (entry_id, ordinal, late)
             WHERE entry.entry_id = handed.entry_id
@@ -582,13 +865,38 @@ BEGIN
         SELECT
             entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position, sequence,
             subscription_ids, attempt
-        FROM gone;
+        FROM done;
     ELSE
-        WITH gone AS (
-            DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
+        WITH done AS (
+            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
+                AS handed (entry_id, ordinal, late)
+            WHERE entry.entry_id = handed.entry_id
+            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
+        ), kept AS (
+            INSERT INTO {schema}.history (
+                entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
+                subscription_ids, attempt
+            )
+            SELECT
+                entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position,
+                sequence, subscription_ids, attempt
+            FROM done WHERE attempt > 0
+        ), alone AS (
+            DELETE FROM {schema}.spool AS stored USING done
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
+                AND done.attempt = 0
+            RETURNING stored.position
         )
-        DELETE FROM {schema}.spool AS stored USING gone
-        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
+        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
+        INTO arrivals, positions, alone FROM done WHERE attempt = 0;
+    END IF;
+    IF cardinality(arrivals) > alone THEN
+        INSERT INTO {schema}.dropped (arrival_id, position)
+        SELECT arrival_id, position FROM unnest(arrivals, positions) AS done (arrival_id, position)
+        WHERE EXISTS (
+            SELECT FROM {schema}.spool AS stored
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position
+        );
     END IF;
 END
 $function$;
@@ -597,9 +905,12 @@ $function$;
 CREATE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = handed.entry_id;
@@ -608,19 +919,43 @@ BEGIN
 END
 $function$;
 
--- What the dispenser of each location gives next.
+-- What the dispenser of each location gives next; how many of its messages are in queues (`in_queue`); and through which
+-- ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. That is computed from the entries, so
+-- that whoever delivers moves both, in his transaction, without a row that all would have to lock.
 CREATE VIEW {schema}.dispensers AS
 SELECT
     place.location,
     coalesce(newest.epoch + newest.taken / place.last_number, 0) AS epoch,
     coalesce(newest.taken % place.last_number + 1, 1) AS next_number,
-    place.last_number
+    place.last_number,
+    CASE WHEN mark.sent >= 0 THEN div(mark.sent, place.last_number)::bigint END AS last_sent_epoch,
+    CASE WHEN mark.sent >= 0 THEN (mark.sent % place.last_number + 1)::bigint END AS last_sent,
+    coalesce(waiting.messages, 0) AS in_queue
 FROM {schema}.locations AS place
 LEFT JOIN LATERAL (
     SELECT run.epoch, run.number - 1 + run.count AS taken
     FROM {schema}.tickets AS run WHERE run.location = place.location
     ORDER BY run.epoch DESC, run.number DESC LIMIT 1
-) AS newest ON TRUE;
+) AS newest ON TRUE
+LEFT JOIN (
+    SELECT
+        run.location,
+        count(DISTINCT (message.arrival_id, message.position)) AS messages,
+        min(run.epoch::numeric * start.last_number + run.number - 1 + message.position) AS oldest
+    FROM (
+        SELECT arrival_id, position FROM {schema}.entries
+        UNION ALL
+        SELECT arrival_id, position FROM {schema}.to_route
+    ) AS message
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS start USING (location)
+    GROUP BY run.location
+) AS waiting ON waiting.location = place.location
+CROSS JOIN LATERAL (
+    SELECT coalesce(
+        waiting.oldest, newest.epoch::numeric * place.last_number + newest.taken, 0
+    ) - 1 AS sent
+) AS mark;
 
 -- The messages that the box has, each with its ticket. Reads without locks.
 CREATE VIEW {schema}.messages AS
@@ -637,3 +972,1617 @@ SELECT
 FROM {schema}.spool AS stored
 JOIN {schema}.tickets AS run USING (arrival_id)
 JOIN {schema}.locations AS place USING (location);
+
+-- What operators have done, and why. Rows are only added.
+CREATE TABLE {schema}.operator_log (
+    operation_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT now(),
+    actor text NOT NULL CHECK (length(actor) BETWEEN 1 AND 256),
+    action text NOT NULL,
+    queue text COLLATE "C",
+    group_key text COLLATE "C",
+    reason text NOT NULL CHECK (length(reason) BETWEEN 1 AND 4096),
+    details jsonb NOT NULL DEFAULT '{{}}'
+);
+CREATE INDEX operator_log_of_group ON {schema}.operator_log (queue, group_key, operation_id);
+
+-- What has been done stays written.
+CREATE FUNCTION {schema}.refuse_change() RETURNS trigger
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'rows of the operator log are only added' USING ERRCODE = 'insufficient_privilege';
+END
+$function$;
+
+CREATE TRIGGER only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.operator_log
+FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse_change();
+
+-- Lock a group for an operator, who waits for it at most so long.
+CREATE FUNCTION {schema}.lock_patiently(of_queue integer, of_group text, patience_ms integer) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    before text := current_setting('lock_timeout');
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
+    PERFORM pg_advisory_xact_lock({schema}.group_lock(of_queue, of_group));
+    PERFORM set_config('lock_timeout', before, TRUE);
+    RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN FALSE;
+END
+$function$;
+
+-- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
+-- `arrived`: not judged yet, so not in the state either. `hole_since`, `due_at`: NULL where nothing is open, or due.
+-- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
+CREATE VIEW {schema}.group_states AS
+WITH locked AS MATERIALIZED (
+    SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), known AS (
+    SELECT
+        queue_id, group_key, incarnation, flags, next, last, ordinal, since, reports, due_at
+    FROM {schema}.groups
+    UNION ALL
+    SELECT DISTINCT
+        queue_id, group_key, 0, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
+    FROM {schema}.entries AS entry
+    WHERE status = 'arrived' AND NOT EXISTS (
+        SELECT FROM {schema}.groups AS judged
+        WHERE judged.queue_id = entry.queue_id AND judged.group_key = entry.group_key
+    )
+)
+SELECT
+    place.queue,
+    known.group_key,
+    CASE
+        WHEN known.flags & 2 <> 0 THEN 'closed'
+        WHEN fact.suspended THEN 'suspended'
+        WHEN known.flags & 16 <> 0 THEN 'faulted'
+        WHEN fact.locked THEN 'locked'
+        WHEN fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries THEN 'timed_out'
+        WHEN fact.hole THEN 'waiting'
+        ELSE 'ready'
+    END AS state,
+    fact.locked,
+    CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & 1 <> 0) THEN known.next END AS next,
+    entry.arrived,
+    entry.held,
+    entry.queued,
+    CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+    CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
+    nullif(known.last, -9223372036854775808) AS last_released,
+    known.ordinal,
+    known.incarnation,
+    to_timestamp(known.due_at / 1e6) AS due_at,
+    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
+    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because
+FROM known
+JOIN {schema}.queues AS place USING (queue_id)
+CROSS JOIN LATERAL jsonb_to_record(place.definition -> 'policy') AS policy (
+    name text, start text, increment bigint, hole_timeout float8, hole_retries integer
+)
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce((
+            SELECT action = 'suspend' FROM {schema}.requests AS request
+            WHERE request.queue_id = known.queue_id AND request.group_key = known.group_key
+                AND request.action <> 'look'
+            ORDER BY request_id DESC LIMIT 1
+        ), known.flags & 8 <> 0) AS suspended,
+        {schema}.group_lock(known.queue_id, known.group_key) IN (SELECT lock FROM locked) AS locked,
+        policy.name = 'standard' AND known.since <> -4611686018427387904 AS hole
+) AS fact
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE status = 'arrived') AS arrived,
+        count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status = 'queued') AS queued,
+        min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
+    FROM {schema}.entries AS one
+    WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
+) AS entry
+LEFT JOIN LATERAL (
+    SELECT action, actor, reason FROM {schema}.operator_log AS log
+    WHERE log.queue = place.queue AND log.group_key = known.group_key
+        AND action IN ('suspend', 'resume', 'skip_message')
+    ORDER BY operation_id DESC LIMIT 1
+) AS said ON TRUE
+WHERE policy.name <> 'unordered';
+
+-- What holds for the whole box; one row. `message_ids_for`: how long a message that is published again is recognised.
+-- `swept_through`: where the sweep over the tickets was left.
+CREATE TABLE {schema}.keeping (
+    single boolean PRIMARY KEY DEFAULT TRUE CHECK (single),
+    message_ids_for interval NOT NULL DEFAULT '7 days' CHECK (message_ids_for > '0'),
+    swept_through bigint NOT NULL DEFAULT 0
+);
+INSERT INTO {schema}.keeping DEFAULT VALUES;
+
+-- References to messages that are gone: each may have been the last one of its message. Written by whoever takes a
+-- reference away, in the same transaction; read by the clean-up, which then looks whether another one is left. So it
+-- never has to look at the whole spool, and whoever completes needs no lock on the message that others refer to, too.
+CREATE TABLE {schema}.dropped (
+    drop_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL
+);
+
+-- Whoever deletes rows of these tables leaves a note of it, and need not know.
+CREATE FUNCTION {schema}.note_dropped() RETURNS trigger
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    INSERT INTO {schema}.dropped (arrival_id, position) SELECT arrival_id, position FROM gone;
+    RETURN NULL;
+END
+$function$;
+
+CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.aside
+REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
+
+CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.unrouted
+REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
+
+CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.to_route
+REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
+
+CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.history
+REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
+
+-- Make the part of the history for a day (UTC). Answers FALSE where it is there already, or where rows of that day are
+-- in the rest, which then stay there.
+CREATE FUNCTION {schema}.add_history_day(of_day date) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    part text := 'history_' || to_char(of_day, 'YYYYMMDD');
+    begins timestamptz := of_day::timestamp AT TIME ZONE 'UTC';
+    ends timestamptz := (of_day + 1)::timestamp AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass(format('{schema}.%I', part)) IS NOT NULL OR EXISTS (
+        SELECT FROM {schema}.history_rest WHERE done_at >= begins AND done_at < ends
+    ) THEN
+        RETURN FALSE;
+    END IF;
+    -- Made apart and then attached: that lets readers and writers of the other parts go on.
+    EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.history INCLUDING DEFAULTS)', part);
+    EXECUTE format(
+        'ALTER TABLE {schema}.history ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)', part, begins, ends
+    );
+    RETURN TRUE;
+END
+$function$;
+
+-- The days that have a part of the history of their own.
+CREATE FUNCTION {schema}.history_days() RETURNS SETOF date
+LANGUAGE sql STABLE
+AS $function$
+    SELECT to_date(right(class.relname, 8), 'YYYYMMDD')
+    FROM pg_inherits AS part JOIN pg_class AS class ON class.oid = part.inhrelid
+    WHERE part.inhparent = '{schema}.history'::regclass AND class.relname ~ '^history_\d{{8}}$'
+    ORDER BY 1
+$function$;
+
+-- Empty the part of a day at once, unless one of the queues that keep what they did that day has something in it.
+-- Answers how many rows went; NULL if it stays.
+CREATE FUNCTION {schema}.empty_history_day(of_day date, staying integer[]) RETURNS bigint
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    part text := 'history_' || to_char(of_day, 'YYYYMMDD');
+    stays boolean;
+    emptied bigint;
+BEGIN
+    -- Looked at before, so that a day which stays is never locked, and under the lock. Nobody writes into a day that is
+    -- over, but a transaction that began on it.
+    FOR look IN 1..2 LOOP
+        EXECUTE format(
+            'SELECT EXISTS (SELECT FROM unnest($1) AS queue (queue_id) WHERE EXISTS ('
+            'SELECT FROM {schema}.%I AS done WHERE done.queue_id = queue.queue_id))', part
+        ) INTO stays USING staying;
+        IF stays THEN
+            RETURN NULL;
+        END IF;
+        EXECUTE format('LOCK TABLE {schema}.%I IN ACCESS EXCLUSIVE MODE', part);
+    END LOOP;
+    EXECUTE format(
+        'INSERT INTO {schema}.dropped (arrival_id, position) SELECT arrival_id, position FROM {schema}.%I', part
+    );
+    GET DIAGNOSTICS emptied = ROW_COUNT;
+    IF emptied > 0 THEN
+        EXECUTE format('TRUNCATE {schema}.%I', part);
+    END IF;
+    RETURN emptied;
+END
+$function$;
+
+-- Take the part of a day away, if it is empty. It waits for no more than a moment (`lock_timeout` of the caller):
+-- others would wait behind it.
+CREATE FUNCTION {schema}.drop_history_day(of_day date) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    part text := 'history_' || to_char(of_day, 'YYYYMMDD');
+    used boolean;
+BEGIN
+    FOR look IN 1..2 LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM {schema}.%I)', part) INTO used;
+        IF used THEN
+            RETURN FALSE;
+        END IF;
+        LOCK TABLE ONLY {schema}.history IN ACCESS EXCLUSIVE MODE;
+    END LOOP;
+    EXECUTE format('DROP TABLE {schema}.%I', part);
+    RETURN TRUE;
+END
+$function$;
+
+-- Begin a group anew that has nothing: as if it were unknown, but in its next incarnation. The caller has its lock.
+-- Answers with the new incarnation, or NULL where it isn't known; then there is nothing to forget.
+CREATE FUNCTION {schema}.forget(of_queue integer, of_group text, fresh bigint[]) RETURNS integer
+LANGUAGE sql
+AS $function$
+    UPDATE {schema}.groups SET
+        incarnation = incarnation + 1, flags = fresh[1], first = fresh[2], next = fresh[3], mark = fresh[4],
+        last = fresh[5], ordinal = fresh[6], since = fresh[7], reports = fresh[8], clock = fresh[9],
+        skipped = '{{}}', due_at = NULL, ready_rank = NULL, touched_at = now()
+    WHERE queue_id = of_queue AND group_key = of_group
+    RETURNING incarnation
+$function$;
+
+-- See that nobody has published, and not committed yet, by what is about to go; and that nobody begins to until this
+-- transaction ends. FALSE where that took too long: then publishers go on.
+CREATE FUNCTION {schema}.hold_publishers(patience_ms integer) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    before text := current_setting('lock_timeout');
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
+    PERFORM set_config('lock_timeout', before, TRUE);
+    RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN FALSE;
+END
+$function$;
+
+-- Put messages that were unrouted into queues. Answers FALSE, and does nothing, if the definitions have changed since
+-- `known_version`. The arrays are those of `enter`; the caller has locked the rows of `unrouted`.
+CREATE FUNCTION {schema}.route_again(
+    known_version bigint, arrival_ids bigint[], positions bigint[], new_contexts text[], new_property_types text[],
+    destinations integer[], problems text[],
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[]
+) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM {schema}.hold_definitions();
+    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+        RETURN FALSE;
+    END IF;
+    -- Those that nobody wants now either are entered there again, with what is wrong with them now.
+    DELETE FROM {schema}.unrouted AS known
+    USING unnest(arrival_ids, positions) AS message (arrival_id, position)
+    WHERE known.arrival_id = message.arrival_id AND known.position = message.position;
+    UPDATE {schema}.spool AS stored
+    SET context = message.context::jsonb, property_types = message.property_types::jsonb, destinations = message.queues
+    FROM unnest(arrival_ids, positions, new_contexts, new_property_types, route_again.destinations)
+        AS message (arrival_id, position, context, property_types, queues)
+    WHERE stored.arrival_id = message.arrival_id AND stored.position = message.position AND message.queues > 0;
+    PERFORM {schema}.enter(
+        arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
+    );
+    UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
+    FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    WHERE entry.arrival_id = message.arrival_id AND entry.position = message.position
+        AND stored.visible_at > clock_timestamp();
+    RETURN TRUE;
+END
+$function$;
+
+-- What each queue has, and what it has set aside. `in_hand`: of a pipeline; what a worker has is counted as it was
+-- before. `oldest`: when the one came that has been there longest.
+CREATE VIEW {schema}.queue_counts AS
+SELECT
+    place.queue,
+    place.definition -> 'policy' ->> 'name' AS policy,
+    place.enabled,
+    place.owner,
+    entry.arrived,
+    entry.held,
+    entry.queued,
+    entry.in_hand,
+    aside.late,
+    aside.duplicate,
+    aside.invalid,
+    aside.rejected,
+    aside.dead,
+    to_timestamp(entry.oldest_us / 1e6) AS oldest
+FROM {schema}.queues AS place
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE status = 'arrived') AS arrived,
+        count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status = 'queued') AS queued,
+        count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
+        min(rank + (priority - 5) * 10000000) AS oldest_us
+    FROM {schema}.entries AS one WHERE one.queue_id = place.queue_id
+) AS entry
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE disposition = 'late') AS late,
+        count(*) FILTER (WHERE disposition = 'duplicate') AS duplicate,
+        count(*) FILTER (WHERE disposition = 'invalid') AS invalid,
+        count(*) FILTER (WHERE disposition = 'rejected') AS rejected,
+        count(*) FILTER (WHERE disposition = 'dead') AS dead
+    FROM {schema}.aside AS one WHERE one.queue_id = place.queue_id
+) AS aside;
+
+-- Who wants which messages, by name.
+CREATE VIEW {schema}.subscription_states AS
+SELECT
+    one.subscription,
+    place.queue,
+    one.state,
+    one.definition ->> 'state' AS declared_state,
+    one.definition ->> 'where' AS filter
+FROM {schema}.subscriptions AS one JOIN {schema}.queues AS place USING (queue_id);
+
+-- Where each message is: a row for each queue that has it, or had it and keeps it, or for nobody having wanted it.
+-- `status`: arrived, held, queued, in_hand; late, duplicate, invalid, rejected, dead; done; unrouted. `since`: in that status,
+-- as far as that is known. `waits`: only subscriptions that aren't started have collected it.
+CREATE VIEW {schema}.message_places AS
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + place.position) / start.last_number AS epoch,
+    (run.number - 1 + place.position) % start.last_number + 1 AS number,
+    queue.queue,
+    place.group_key,
+    place.status,
+    place.reason,
+    place.sequence,
+    place.ordinal,
+    place.priority,
+    place.attempt,
+    place.visible_at,
+    EXISTS (
+        SELECT FROM {schema}.subscriptions AS one WHERE one.subscription_id = ANY (place.subscription_ids)
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.subscriptions AS one
+        WHERE one.subscription_id = ANY (place.subscription_ids) AND one.state = 'started'
+    ) AS waits,
+    ARRAY(
+        SELECT one.subscription::text FROM {schema}.subscriptions AS one
+        WHERE one.subscription_id = ANY (place.subscription_ids) ORDER BY 1
+    ) AS subscriptions,
+    stored.received_at,
+    place.since,
+    length(stored.body) AS body_bytes,
+    run.stamp,
+    place.arrival_id,
+    place.position,
+    place.arrival
+FROM (
+    SELECT
+        arrival_id, position, queue_id, group_key, status, NULL AS reason, sequence, ordinal, priority, attempt,
+        visible_at, subscription_ids, arrival, NULL::timestamptz AS since
+    FROM {schema}.entries
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, disposition, reason, sequence, ordinal, priority, attempt,
+        NULL, subscription_ids, NULL, aside_at
+    FROM {schema}.aside
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, 'done', NULL, sequence, ordinal, NULL, attempt,
+        NULL, subscription_ids, NULL, done_at
+    FROM {schema}.history
+    UNION ALL
+    SELECT
+        arrival_id, position, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{{}}'::integer[], NULL,
+        unrouted_at
+    FROM {schema}.unrouted
+) AS place
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS start USING (location)
+LEFT JOIN {schema}.queues AS queue USING (queue_id);
+
+-- The queues that pipelines read. `reader`: what the pipeline's checkpoint knows itself by. `batch`: the newest batch
+-- that is complete, and may be handed over again and again; `done`: through this one they are worked on, and
+-- those before it are gone.
+CREATE TABLE {schema}.readers (
+    queue_id integer PRIMARY KEY REFERENCES {schema}.queues,
+    reader text NOT NULL,
+    batch bigint NOT NULL DEFAULT 0,
+    done bigint NOT NULL DEFAULT 0 CHECK (done <= batch)
+);
+
+-- What a pipeline has worked on is done, through a batch. Those before it go, or are kept as history, as `complete` does
+-- it; this one stays until the next is worked on.
+CREATE FUNCTION {schema}.complete_batches(of_queue integer, by_reader text, through bigint, keep text) RETURNS boolean
+LANGUAGE plpgsql
+-- A plan that is made while the tables are small must not be one that reads all of them when they are large.
+SET enable_seqscan = off
+SET enable_mergejoin = off
+AS $function$
+BEGIN
+    UPDATE {schema}.readers SET done = least(greatest(done, through), batch)
+    WHERE queue_id = of_queue AND reader = by_reader;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    WITH finished AS (
+        DELETE FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.batch < through
+        RETURNING entry.*
+    ), kept AS (
+        INSERT INTO {schema}.history (
+            entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
+            subscription_ids, attempt
+        )
+        SELECT
+            entry_id, queue_id, group_key, coalesce(known.incarnation, 0), finished.ordinal, late, arrival_id,
+            position, sequence, subscription_ids, attempt
+        FROM finished LEFT JOIN {schema}.groups AS known USING (queue_id, group_key)
+        WHERE keep = 'everything' OR keep = 'faults' AND attempt > 0
+    ), alone AS (
+        DELETE FROM {schema}.spool AS stored USING finished
+        WHERE stored.arrival_id = finished.arrival_id AND stored.position = finished.position
+            AND stored.destinations = 1 AND (keep = 'nothing' OR keep = 'faults' AND finished.attempt = 0)
+        RETURNING stored.arrival_id, stored.position
+    )
+    INSERT INTO {schema}.dropped (arrival_id, position)
+    SELECT arrival_id, position FROM finished
+    WHERE (keep = 'nothing' OR keep = 'faults' AND attempt = 0)
+        AND NOT EXISTS (
+            SELECT FROM alone WHERE alone.arrival_id = finished.arrival_id AND alone.position = finished.position
+        );
+    RETURN TRUE;
+END
+$function$;
+
+-- Make a queue a pipeline's own. Answers with the pipeline that has it, where it is another one's; with nothing where a
+-- reader that isn't new is known no more. One that has never had a batch worked on makes way for a new one; one that has
+-- does only for somebody who says so.
+CREATE FUNCTION {schema}.claim_queue(
+    of_queue integer, by_reader text, by_pipeline text, is_new boolean, takes_over boolean
+) RETURNS text
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    known record;
+    named text;
+    keeps text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT owner, coalesce(definition ->> 'keep', 'nothing') INTO named, keeps
+    FROM {schema}.queues WHERE queue_id = of_queue FOR NO KEY UPDATE;
+    SELECT reader, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
+    IF known.reader = by_reader THEN
+        RETURN NULL;
+    END IF;
+    IF NOT is_new OR known.done > 0 AND NOT takes_over THEN
+        RETURN coalesce(named, '');
+    END IF;
+    PERFORM {schema}.complete_batches(of_queue, known.reader, known.done + 1, keeps);
+    INSERT INTO {schema}.readers (queue_id, reader) VALUES (of_queue, by_reader)
+    ON CONFLICT (queue_id) DO UPDATE SET reader = excluded.reader;
+    IF named IS DISTINCT FROM by_pipeline THEN
+        UPDATE {schema}.queues SET owner = by_pipeline WHERE queue_id = of_queue;
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'the pipeline ' || by_pipeline || ' reads a queue' FROM {schema}.changes;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+
+-- Give a queue back to workers: what its pipeline had in hand is queued again, in its place.
+CREATE FUNCTION {schema}.release_queue(of_queue integer) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    known record;
+    keeps text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT coalesce(definition ->> 'keep', 'nothing') INTO keeps
+    FROM {schema}.queues WHERE queue_id = of_queue FOR NO KEY UPDATE;
+    SELECT reader, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM {schema}.complete_batches(of_queue, known.reader, known.done + 1, keeps);
+    DELETE FROM {schema}.readers WHERE queue_id = of_queue;
+    WITH back AS (
+        UPDATE {schema}.entries SET
+            status = CASE WHEN ordinal IS NULL THEN 'arrived' ELSE 'queued' END, batch = NULL
+        WHERE queue_id = of_queue AND batch IS NOT NULL
+        RETURNING group_key, rank
+    )
+    UPDATE {schema}.groups AS known SET ready_rank = least(known.ready_rank, first.rank)
+    FROM (SELECT group_key, min(rank) AS rank FROM back GROUP BY group_key) AS first
+    WHERE known.queue_id = of_queue AND known.group_key = first.group_key;
+    UPDATE {schema}.queues SET owner = NULL WHERE queue_id = of_queue;
+    INSERT INTO {schema}.changes (version, what)
+    SELECT max(version) + 1, 'no pipeline reads a queue any more' FROM {schema}.changes;
+    RETURN TRUE;
+END
+$function$;
+
+-- Put into a reader's next batch what a turn has released; the groups are locked by the caller.
+CREATE FUNCTION {schema}.put_in_batch(
+    of_queue integer, in_batch bigint, entry_ids bigint[], ordinals bigint[], lates boolean[]
+) RETURNS void
+LANGUAGE sql
+AS $function$
+    UPDATE {schema}.entries AS entry SET
+        status = 'in_hand', batch = in_batch, ordinal = handed.ordinal, late = handed.late
+    FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
+    WHERE entry.entry_id = handed.entry_id AND entry.queue_id = of_queue
+$function$;
+
+-- Put into a reader's next batch the next messages of a queue without order. Answers with how many.
+CREATE FUNCTION {schema}.put_in_batch_unordered(of_queue integer, in_batch bigint, at_most bigint) RETURNS bigint
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    stopped integer[] := (
+        SELECT array_agg(subscription_id) FROM {schema}.subscriptions WHERE queue_id = of_queue AND state <> 'started'
+    );
+    taken bigint;
+BEGIN
+    UPDATE {schema}.entries AS entry SET status = 'in_hand', batch = in_batch
+    FROM (
+        SELECT entry_id FROM {schema}.entries
+        WHERE queue_id = of_queue AND status = 'arrived' AND (visible_at IS NULL OR visible_at <= clock_timestamp())
+            AND (subscription_ids <> '{{}}' AND subscription_ids <@ stopped) IS NOT TRUE
+        ORDER BY rank LIMIT at_most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS next
+    WHERE entry.entry_id = next.entry_id;
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    RETURN taken;
+END
+$function$;
+
+-- Who writes batches into the box, and the last one of each that is in it, by which version of the definitions it was
+-- routed. A batch that comes again is in it already.
+CREATE TABLE {schema}.writers (
+    writer text PRIMARY KEY,
+    batch bigint NOT NULL DEFAULT -1,
+    version bigint,
+    messages bigint NOT NULL DEFAULT 0,
+    merged_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Parts of batches, staged by tasks that may be repeated; what a batch is made of is said when it is merged. None of
+-- it outlives a crash of the server, which the merge notices by the counts; the batch is then staged anew.
+CREATE UNLOGGED TABLE {schema}.parts (
+    part_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    writer text NOT NULL,
+    batch bigint NOT NULL,
+    version bigint NOT NULL,
+    messages bigint NOT NULL,
+    entries bigint NOT NULL,
+    staged_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX parts_of_writer ON {schema}.parts (writer, batch);
+CREATE INDEX parts_by_age ON {schema}.parts (staged_at);
+
+CREATE UNLOGGED TABLE {schema}.staged_messages (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    message_id text NOT NULL,
+    type text NOT NULL,
+    location text NOT NULL,
+    content_type text,
+    context text NOT NULL,
+    property_types text,
+    body bytea NOT NULL,
+    destinations integer NOT NULL,
+    problem text
+);
+CREATE INDEX staged_messages_of_part ON {schema}.staged_messages (part_id, place);
+
+-- Where they go. `place` is that of the message in its part.
+CREATE UNLOGGED TABLE {schema}.staged_entries (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    queue_id integer NOT NULL,
+    group_key text,
+    sequence bigint,
+    size bigint,
+    priority integer NOT NULL,
+    problem text,
+    subscription_ids integer[] NOT NULL
+);
+CREATE INDEX staged_entries_of_part ON {schema}.staged_entries (part_id, place);
+
+-- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
+-- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
+-- message of a pipeline may go to several queues. Answers with how many are taken in.
+CREATE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+    taken bigint;
+BEGIN
+    WITH staged AS MATERIALIZED (
+        SELECT message.part_id, message.place, message.message_id, message.location,
+            row_number() OVER (ORDER BY part.at, message.place) AS number,
+            CASE WHEN repeat THEN 1
+                ELSE row_number() OVER (PARTITION BY message.message_id ORDER BY part.at, message.place) END AS copy
+        FROM unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
+        JOIN {schema}.staged_messages AS message USING (part_id)
+    ), fresh AS (
+        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.message_ids (message_id)
+        SELECT message_id FROM staged WHERE copy = 1 AND NOT repeat ORDER BY message_id
+        ON CONFLICT DO NOTHING
+        RETURNING message_id
+    ), numbered AS MATERIALIZED (
+        SELECT part_id, place, location, row_number() OVER (PARTITION BY location ORDER BY number) - 1 AS position
+        FROM staged LEFT JOIN fresh USING (message_id)
+        WHERE copy = 1 AND (repeat OR fresh.message_id IS NOT NULL)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT location, count(*), ARRAY(
+            SELECT DISTINCT queue_id FROM {schema}.staged_entries WHERE part_id = ANY (of_parts)
+        ) FROM numbered GROUP BY location
+        RETURNING arrival_id, location
+    ), placed AS MATERIALIZED (
+        SELECT part_id, place, arrival_id, position FROM numbered JOIN arrived USING (location)
+    ), spooled AS (
+        INSERT INTO {schema}.spool (
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations
+        )
+        SELECT
+            arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
+            destinations
+        FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+    ), entered AS (
+        INSERT INTO {schema}.entries (
+            queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
+        )
+        SELECT
+            queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
+            priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NULL
+    ), refused AS (
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
+            sequence, size, priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NOT NULL
+    ), nowhere AS (
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM placed JOIN {schema}.staged_messages USING (part_id, place) WHERE destinations = 0
+    )
+    SELECT count(*) INTO taken FROM placed;
+    DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
+    RETURN taken;
+END
+$function$;
+
+CREATE SEQUENCE {schema}.instance_ids;
+
+-- What runs: of a group of a queue one, made by an activation when the first message of the group was worked on. Only
+-- a turn, which has the group's lock, and operators under the same lock write here; what has ended is gone. `state`:
+-- what a handler keeps of it, as it wrote it; `version`: how often that was written.
+CREATE TABLE {schema}.instances (
+    instance_id bigint PRIMARY KEY,
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    subscription_id integer NOT NULL REFERENCES {schema}.subscriptions,
+    state json NOT NULL CHECK (json_typeof(state) = 'object'),
+    version bigint NOT NULL DEFAULT 1,
+    started_at timestamptz NOT NULL DEFAULT now(),
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (queue_id, group_key)
+) WITH (fillfactor = 70);
+CREATE INDEX instances_of_subscription ON {schema}.instances (subscription_id);
+
+-- What an instance has added to the key of its group: messages that have one of these values are for it. The key says
+-- that they lead a message to one instance of a queue, and is what publishers look into.
+CREATE TABLE {schema}.correlations (
+    queue_id integer NOT NULL,
+    property text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    instance_id bigint NOT NULL REFERENCES {schema}.instances ON DELETE CASCADE,
+    PRIMARY KEY (queue_id, property, value)
+);
+CREATE INDEX correlations_of_instance ON {schema}.correlations (instance_id);
+
+-- The instance of a group, or the id of one to be; `added`: the pairs of properties and values that it has added.
+CREATE FUNCTION {schema}.find_instance(
+    of_queue integer, of_group text,
+    OUT number bigint, OUT made_by integer, OUT kept_state text, OUT known_version bigint, OUT added text[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    SELECT known.instance_id, known.subscription_id, known.state::text, known.version
+    INTO number, made_by, kept_state, known_version
+    FROM {schema}.instances AS known WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    IF FOUND THEN
+        SELECT array_agg(ARRAY[one.property, one.value]) INTO added
+        FROM {schema}.correlations AS one WHERE one.instance_id = number;
+    ELSE
+        number := nextval('{schema}.instance_ids');
+    END IF;
+END
+$function$;
+
+-- Write down what a handler made of an instance; the caller has the lock of its group. `known_version`: NULL makes it.
+-- `new_state`: NULL leaves it. `kept`: FALSE where it isn't there any more as the caller knew it. `taken`: which of the
+-- values leads to another instance already; then the caller rolls back.
+CREATE FUNCTION {schema}.keep_instance(
+    of_instance bigint, of_queue integer, of_group text, of_subscription integer, known_version bigint,
+    new_state text, properties text[], new_values text[], OUT kept boolean, OUT taken text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    IF known_version IS NULL THEN
+        INSERT INTO {schema}.instances (instance_id, queue_id, group_key, subscription_id, state)
+        VALUES (of_instance, of_queue, of_group, of_subscription, new_state::json);
+        kept := TRUE;
+    ELSE
+        UPDATE {schema}.instances AS known SET
+            state = coalesce(new_state::json, known.state), version = known.version + 1, changed_at = now()
+        WHERE known.instance_id = of_instance AND known.queue_id = of_queue AND known.version = known_version;
+        kept := FOUND;
+    END IF;
+    IF kept AND cardinality(properties) > 0 THEN
+        -- In one order for all, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.correlations (queue_id, property, value, instance_id)
+        SELECT of_queue, one.property, one.value, of_instance
+        FROM unnest(properties, new_values) AS one (property, value)
+        ORDER BY one.property, one.value
+        ON CONFLICT DO NOTHING;
+        SELECT known.property || ' = ' || known.value INTO taken
+        FROM unnest(properties, new_values) AS one (property, value)
+        JOIN {schema}.correlations AS known
+            ON known.queue_id = of_queue AND known.property = one.property AND known.value = one.value
+        WHERE known.instance_id <> of_instance
+        LIMIT 1;
+    END IF;
+END
+$function$;
+
+-- End an instance: nothing leads to it any more. FALSE where it isn't there any more as the caller knew it.
+CREATE FUNCTION {schema}.end_instance(of_instance bigint, of_queue integer, known_version bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    DELETE FROM {schema}.instances
+    WHERE instance_id = of_instance AND queue_id = of_queue AND version = known_version;
+    RETURN FOUND;
+END
+$function$;
+
+-- A message that was for an instance which has ended meanwhile, and that no activation can take: set aside as dead. The
+-- caller has the lock of its group, and has been handed it.
+CREATE FUNCTION {schema}.set_stray_aside(of_queue integer, of_group text, of_message text, of_ordinal bigint, why text)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    WITH gone AS (
+        DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.arrival_id = stored.arrival_id
+            AND entry.position = stored.position AND stored.message_id = of_message
+        RETURNING entry.*
+    )
+    INSERT INTO {schema}.aside (
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, attempt
+    )
+    SELECT
+        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+        subscription_ids, of_ordinal, attempt
+    FROM gone;
+END
+$function$;
+
+-- The groups, and the activations, of the instances that have added some values; a row for each, in order.
+CREATE FUNCTION {schema}.led_by(of_queues integer[], properties text[], its_values text[])
+RETURNS TABLE (led_to text, activation integer)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY
+    SELECT known.group_key, known.subscription_id
+    FROM unnest(of_queues, properties, its_values) WITH ORDINALITY AS asked (queue_id, property, value, place)
+    LEFT JOIN {schema}.correlations AS added
+        ON added.queue_id = asked.queue_id AND added.property = asked.property COLLATE "C"
+        AND added.value = asked.value COLLATE "C"
+    LEFT JOIN {schema}.instances AS known USING (instance_id)
+    ORDER BY asked.place;
+END
+$function$;
+
+-- How many instances of an activation run; counted no further than to a bit more than a thousand.
+CREATE FUNCTION {schema}.running_of(of_subscription integer) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('subscribe', ARRAY(
+        SELECT queue_id FROM {schema}.subscriptions WHERE subscription_id = of_subscription
+    ));
+    RETURN (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.instances WHERE subscription_id = of_subscription LIMIT 1001
+        ) AS found
+    );
+END
+$function$;
+
+-- The instances as they stand, read without locks. `status`: suspended where their group is. `correlations`: the values
+-- by property, without the key of the group.
+CREATE VIEW {schema}.instance_states AS
+SELECT
+    known.instance_id,
+    place.queue,
+    known.group_key,
+    CASE WHEN coalesce((
+        SELECT action = 'suspend' FROM {schema}.requests AS request
+        WHERE request.queue_id = known.queue_id AND request.group_key = known.group_key AND request.action <> 'look'
+        ORDER BY request_id DESC LIMIT 1
+    ), judged.flags & 8 <> 0, FALSE) THEN 'suspended' ELSE 'running' END AS status,
+    one.subscription,
+    one.definition ->> 'starts' AS starts,
+    coalesce((
+        SELECT jsonb_object_agg(each.property, each.found) FROM (
+            SELECT added.property, jsonb_agg(added.value ORDER BY added.value) AS found
+            FROM {schema}.correlations AS added
+            WHERE added.instance_id = known.instance_id GROUP BY added.property
+        ) AS each
+    ), '{{}}') AS correlations,
+    (
+        SELECT count(*) FROM {schema}.entries AS entry
+        WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key
+    ) AS waiting,
+    known.state,
+    known.version,
+    known.started_at,
+    known.changed_at
+FROM {schema}.instances AS known
+JOIN {schema}.queues AS place USING (queue_id)
+LEFT JOIN {schema}.subscriptions AS one USING (subscription_id)
+LEFT JOIN {schema}.groups AS judged ON judged.queue_id = known.queue_id AND judged.group_key = known.group_key;
+
+-- Roles: which queues the roles of applications may use; and publishing from SQL, routed by whoever comes first.
+--
+-- A role has no right on any table, view or sequence. What it may call is SECURITY DEFINER: it does its work as the
+-- owner of the box, and looks first whether the role may. All else is the owner's.
+
+-- What a role may: publish to a queue, receive from it, subscribe for it; `route`, which is about no one queue: read and
+-- route whatever was published through SQL.
+CREATE TABLE {schema}.grants (
+    role regrole NOT NULL,
+    may text NOT NULL CHECK (may IN ('publish', 'receive', 'subscribe', 'route')),
+    queue_id integer REFERENCES {schema}.queues ON DELETE CASCADE,
+    granted_at timestamptz NOT NULL DEFAULT now(),
+    granted_by text NOT NULL DEFAULT session_user,
+    UNIQUE NULLS NOT DISTINCT (role, may, queue_id),
+    CHECK ((queue_id IS NULL) = (may = 'route'))
+);
+CREATE INDEX grants_of_queue ON {schema}.grants (queue_id);
+
+CREATE INDEX to_route_in_order ON {schema}.to_route (stamp, position);
+
+-- Who calls: the role of the session. Within a function that runs as somebody else there is no other way to know.
+CREATE FUNCTION {schema}.caller() RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;
+
+-- Is the caller the owner of the box, or a member of it? For functions that run as the owner.
+CREATE FUNCTION {schema}.is_owner() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pg_has_role({schema}.caller(), current_user, 'USAGE');
+
+-- The queues for which the caller has a right, where it isn't the owner.
+CREATE FUNCTION {schema}.permitted(what text) RETURNS integer[]
+LANGUAGE sql STABLE
+RETURN ARRAY(
+    SELECT queue_id FROM {schema}.grants
+    WHERE may = what AND pg_has_role({schema}.caller(), role::oid, 'USAGE') ORDER BY queue_id
+);
+
+-- Refuse a caller that hasn't a right for all of these queues, or has it for none at all.
+CREATE FUNCTION {schema}.permit(what text, queue_ids integer[]) RETURNS void
+LANGUAGE plpgsql STABLE
+AS $function$
+DECLARE
+    granted integer[];
+    verb text := CASE what
+        WHEN 'publish' THEN 'publish to' WHEN 'receive' THEN 'receive from' WHEN 'subscribe' THEN 'subscribe for'
+        ELSE what END;
+    place text;
+BEGIN
+    IF {schema}.is_owner() THEN
+        RETURN;
+    END IF;
+    granted := {schema}.permitted(what);
+    IF cardinality(granted) > 0 AND queue_ids <@ granted THEN
+        RETURN;
+    END IF;
+    SELECT format('the queue "%s"', coalesce(
+        (SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = one), one::text
+    )) INTO place
+    FROM unnest(queue_ids) AS one WHERE NOT ARRAY[one] <@ granted LIMIT 1;
+    RAISE EXCEPTION 'the role "%" may not % %', {schema}.caller(), verb, coalesce(place, 'any queue') USING
+        ERRCODE = 'insufficient_privilege',
+        HINT = 'seriatim box grant';
+END
+$function$;
+
+-- Refuse a caller that may not receive from a queue, or names entries that are in another one.
+CREATE FUNCTION {schema}.permit_entries(of_queue integer, entry_ids bigint[]) RETURNS void
+LANGUAGE plpgsql STABLE
+AS $function$
+BEGIN
+    IF {schema}.is_owner() THEN
+        RETURN;
+    END IF;
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    IF EXISTS (
+        SELECT FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (entry_ids) AND entry.queue_id <> of_queue
+    ) THEN
+        RAISE EXCEPTION 'these entries are in another queue' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$function$;
+
+-- Refuse a caller that has no right at all.
+CREATE FUNCTION {schema}.permit_anything() RETURNS void
+LANGUAGE plpgsql STABLE
+AS $function$
+BEGIN
+    IF NOT {schema}.is_owner() AND NOT EXISTS (
+        SELECT FROM {schema}.grants WHERE pg_has_role({schema}.caller(), role::oid, 'USAGE')
+    ) THEN
+        RAISE EXCEPTION 'the role "%" may do nothing in this message box', {schema}.caller() USING
+            ERRCODE = 'insufficient_privilege',
+            HINT = 'seriatim box grant';
+    END IF;
+END
+$function$;
+
+-- Let a role call what looks by itself whether it may. Called again after a migration, for what that has made.
+CREATE FUNCTION {schema}.let_in(who regrole) RETURNS void
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    door regprocedure;
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '{schema}'::regnamespace, who);
+    FOR door IN
+        SELECT oid FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
+    END LOOP;
+END
+$function$;
+
+-- Take that back.
+CREATE FUNCTION {schema}.shut_out(who regrole) RETURNS void
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+    EXECUTE format('REVOKE ALL ON SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+END
+$function$;
+
+-- The version of the schema.
+CREATE FUNCTION {schema}.schema_version() RETURNS integer
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN (SELECT max(number) FROM {schema}.migrations);
+END
+$function$;
+
+-- The version of what is defined.
+CREATE FUNCTION {schema}.version() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN (SELECT max(change.version) FROM {schema}.changes AS change);
+END
+$function$;
+
+-- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it.
+CREATE FUNCTION {schema}.definitions()
+RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY
+        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL FROM {schema}.changes
+        UNION ALL
+        SELECT 'type', NULL, type, definition, NULL, NULL FROM {schema}.types
+        UNION ALL
+        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner
+        FROM {schema}.queues
+        UNION ALL
+        SELECT 'subscription', subscription_id, subscription, definition, state, NULL FROM {schema}.subscriptions;
+END
+$function$;
+
+-- Make a subscription, or change one.
+CREATE FUNCTION {schema}.subscribe(
+    named text, to_queue text, declared jsonb, its_state text
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    place integer := (SELECT queue_id FROM {schema}.queues WHERE queue = to_queue);
+BEGIN
+    -- Where it leads, and where it led.
+    PERFORM {schema}.permit('subscribe', ARRAY(
+        SELECT place
+        UNION ALL
+        SELECT queue_id FROM {schema}.subscriptions WHERE subscription = named
+    ));
+    INSERT INTO {schema}.subscriptions AS known (subscription, queue_id, definition, state)
+    VALUES (named, place, declared, its_state)
+    ON CONFLICT (subscription) DO UPDATE
+    SET definition = excluded.definition, queue_id = excluded.queue_id, state = excluded.state;
+END
+$function$;
+
+-- The next version of what is defined; whoever routes reads it anew.
+CREATE FUNCTION {schema}.record_change(changed text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('subscribe', ARRAY[]::integer[]);
+    INSERT INTO {schema}.changes (version, what) SELECT max(version) + 1, changed FROM {schema}.changes;
+END
+$function$;
+
+-- Take a location's next numbers at once. Who may publish may have numbers.
+CREATE FUNCTION {schema}.take_numbers(
+    at_location text, how_many bigint, OUT epoch bigint, OUT number bigint, OUT last_number bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
+    SELECT run.epoch, run.number, run.last_number INTO epoch, number, last_number
+    FROM {schema}.dispense(at_location, how_many) AS run;
+END
+$function$;
+
+-- Call whoever waits for a message of one of these queues: at most so many, each once. 0 among the queues stands for
+-- what isn't routed yet: that calls one who routes, wherever he waits.
+CREATE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    called text;
+BEGIN
+    FOR called IN
+        DELETE FROM {schema}.waiters WHERE waiter_id IN (
+            SELECT waiter_id FROM {schema}.waiters
+            WHERE queue_id = ANY (of_queues) ORDER BY waiter_id LIMIT how_many FOR UPDATE SKIP LOCKED
+        ) RETURNING channel
+    LOOP
+        PERFORM pg_notify(called, '');
+    END LOOP;
+    IF 0 = ANY (of_queues) THEN
+        DELETE FROM {schema}.waiters WHERE waiter_id = (
+            SELECT waiter_id FROM {schema}.waiters WHERE routes ORDER BY waiter_id LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) RETURNING channel INTO called;
+        IF FOUND THEN
+            PERFORM pg_notify(called, '');
+        END IF;
+    END IF;
+END
+$function$;
+
+-- May the caller route what was published through SQL?
+CREATE FUNCTION {schema}.may_route() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN {schema}.is_owner() OR cardinality({schema}.permitted('route')) > 0;
+
+-- Ask to be called when a message comes to a queue.
+CREATE FUNCTION {schema}.register(of_queue integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    number bigint;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    INSERT INTO {schema}.waiters (queue_id, channel, routes)
+    VALUES (of_queue, 'seriatim_' || pg_backend_pid(), {schema}.may_route()) RETURNING waiter_id INTO number;
+    RETURN number;
+END
+$function$;
+
+-- No more be called. Whoever has called already has taken the row away.
+CREATE FUNCTION {schema}.unregister(waiter bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    DELETE FROM {schema}.waiters WHERE waiter_id = waiter AND channel = 'seriatim_' || pg_backend_pid();
+END
+$function$;
+
+-- Seconds until the next timer of a queue is due; NULL: there is none.
+CREATE FUNCTION {schema}.next_due(of_queue integer) RETURNS float8
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN (
+        SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
+        WHERE queue_id = of_queue AND due_at IS NOT NULL
+    );
+END
+$function$;
+
+-- A new id for a message: a UUID of version 7, so that ids made later sort later.
+CREATE FUNCTION {schema}.new_message_id() RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+AS $function$
+DECLARE
+    chance bytea := uuid_send(gen_random_uuid());
+BEGIN
+    -- A random UUID says version 4 and the variant already.
+    chance := overlay(chance PLACING substring(int8send({schema}.now_us() / 1000) FROM 3) FROM 1);
+    RETURN encode(set_byte(chance, 6, get_byte(chance, 6) & 15 | 112), 'hex')::uuid;
+END
+$function$;
+
+-- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
+-- when the transaction commits, and is then routed by whoever comes first. Answers with its id. A message whose id was
+-- published before is left out. docs/how-to/publish-from-sql.md describes it.
+CREATE FUNCTION {schema}.publish(
+    type text, body bytea, context jsonb DEFAULT '{{}}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
+    location text DEFAULT 'box'
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    id text := coalesce(message_id, {schema}.new_message_id());
+    wrong text;
+    permitted integer[];
+    arrival bigint;
+BEGIN
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
+    wrong := CASE
+        WHEN coalesce(type, '') = '' THEN 'a message needs a type'
+        WHEN body IS NULL THEN 'the body of a message can''t be NULL, but it can be empty'
+        WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
+        WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
+        WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
+            'the context of a message is a JSON object: its properties'
+        WHEN coalesce(length(location), 0) NOT BETWEEN 1 AND 128 THEN 'the name of a location has 1 to 128 characters'
+        WHEN location <> 'box' AND context -> 'location' <> to_jsonb(location) THEN
+            'the location is given twice: as an argument, and as a property'
+    END;
+    IF wrong IS NULL AND context <> '{{}}' THEN
+        SELECT format('the property "%s" %s', left(property.key, 128), looked.problem) INTO wrong
+        FROM jsonb_each(context) AS property, LATERAL (SELECT CASE
+            WHEN property.key = ANY ('{{type,message_id,ticket,epoch,received_at}}') THEN
+                'can''t be given: it is an argument, or the box gives it'
+            WHEN jsonb_typeof(property.value) IN ('object', 'array') THEN
+                'can''t be an ' || jsonb_typeof(property.value) || ': a string, a number, a boolean or null'
+            WHEN jsonb_typeof(property.value) = 'number' AND length(property.value::text) > 100 THEN
+                'has more digits than a property can have'
+            WHEN property.key = 'location' AND jsonb_typeof(property.value) <> 'null' AND (
+                jsonb_typeof(property.value) <> 'string'
+                OR length(property.value #>> '{{}}') NOT BETWEEN 1 AND 128
+            ) THEN 'is not a location''s name: 1 to 128 characters'
+        END AS problem) AS looked
+        WHERE looked.problem IS NOT NULL ORDER BY property.key LIMIT 1;
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO {schema}.message_ids (message_id) VALUES (id) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN id;
+    END IF;
+    IF location <> 'box' THEN
+        context := context || jsonb_build_object('location', location);
+    END IF;
+    IF NOT {schema}.is_owner() THEN
+        permitted := {schema}.permitted('publish');
+    END IF;
+    INSERT INTO {schema}.arrivals (location, count, queue_ids, publisher, permitted)
+    VALUES (coalesce(context ->> 'location', location), 1, '{{0}}', {schema}.caller(), permitted)
+    RETURNING arrival_id INTO arrival;
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body)
+    VALUES (arrival, 0, id, type, content_type, context, body);
+    RETURN id;
+END
+$function$;
+
+-- Does something wait to be routed? NULL: it does, and the caller may not route it.
+CREATE FUNCTION {schema}.is_unrouted() RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    IF NOT EXISTS (SELECT FROM {schema}.to_route) THEN
+        RETURN FALSE;
+    END IF;
+    RETURN CASE WHEN {schema}.may_route() THEN TRUE END;
+END
+$function$;
+
+-- The next messages that wait to be routed, in order of commit: so many, and so many bytes of bodies, but one at least.
+-- One transaction at a time routes. `permitted`: the queues that the publisher may publish to; NULL: all.
+CREATE FUNCTION {schema}.pending(at_most integer, at_most_bytes bigint)
+RETURNS TABLE (
+    arrival_id bigint, "position" bigint, message_id text, type text, content_type text, context text, body bytea,
+    received_at timestamptz, publisher text, permitted integer[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim routing', '{schema}'::regnamespace::oid::bigint));
+    -- A statement of its own: its snapshot is younger than the lock.
+    RETURN QUERY
+    SELECT
+        stored.arrival_id, stored.position, stored.message_id, stored.type, stored.content_type, stored.context::text,
+        stored.body, stored.received_at, found.publisher, found.permitted
+    FROM (
+        SELECT
+            waiting.*, sum(octet_length(body)) OVER (ORDER BY stamp, position) - octet_length(body) AS bytes_before
+        FROM (
+            SELECT * FROM {schema}.to_route ORDER BY stamp, position LIMIT at_most
+        ) AS waiting JOIN {schema}.spool USING (arrival_id, position)
+    ) AS found JOIN {schema}.spool AS stored USING (arrival_id, position)
+    WHERE found.bytes_before < at_most_bytes
+    ORDER BY found.stamp, found.position;
+END
+$function$;
+
+-- Put messages that wait to be routed into queues, and call whoever waits for them there; the arrays are those of
+-- `enter`. Answers FALSE, and does nothing, if the definitions have changed.
+CREATE FUNCTION {schema}.route(
+    known_version bigint, arrival_ids bigint[], positions bigint[], contexts text[], property_types text[],
+    destinations integer[], problems text[],
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[]
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone bigint;
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    IF NOT {schema}.route_again(
+        known_version, arrival_ids, positions, contexts, property_types, destinations, problems, entry_places,
+        entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions, entry_waits
+    ) THEN
+        RETURN FALSE;
+    END IF;
+    DELETE FROM {schema}.to_route AS known USING unnest(arrival_ids, positions) AS message (arrival_id, position)
+    WHERE known.arrival_id = message.arrival_id AND known.position = message.position;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    IF gone <> cardinality(arrival_ids) THEN
+        RAISE EXCEPTION 'these messages don''t wait to be routed' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM {schema}.call_waiters(ARRAY(SELECT DISTINCT unnest(entry_queues)), gone);
+    RETURN TRUE;
+END
+$function$;
+
+-- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
+-- through SQL waits to be routed.
+CREATE FUNCTION {schema}.lock_groups(
+    of_queue integer, named text, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+    group_keys := CASE
+        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
+        WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
+        ELSE ARRAY[]::text[]
+    END;
+    unrouted := EXISTS (SELECT FROM {schema}.to_route);
+END
+$function$;
+
+-- Lock groups of a queue that have a timer which is due, or a message that may be seen from now on.
+CREATE FUNCTION {schema}.lock_due(
+    of_queue integer, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+DECLARE
+    candidate text;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+    group_keys := ARRAY[]::text[];
+    FOR candidate IN
+        SELECT known.group_key FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.due_at <= now_us ORDER BY known.due_at
+    LOOP
+        EXIT WHEN cardinality(group_keys) >= how_many;
+        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
+            group_keys := group_keys || candidate;
+        END IF;
+    END LOOP;
+END
+$function$;
+
+-- What is remembered of the groups of a turn. The caller has locked them: what this reads is younger than the lock.
+CREATE FUNCTION {schema}.turn_groups(of_queue integer, of_groups text[])
+RETURNS TABLE (
+    group_key text, incarnation integer, state bigint[], skipped bigint[], arrivals bigint, decided bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT
+        group_key, incarnation, ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock], skipped,
+        arrivals, decided
+    FROM {schema}.groups
+    WHERE queue_id = of_queue AND group_key = ANY (of_groups);
+END
+$function$;
+
+-- The entries of a turn's groups, as columns: all that arrived (code 0), in order of commit; all that are held (1), in
+-- order of arrival; and the first that are queued (2), by ordinal. The caller has locked the groups.
+-- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
+-- whoever sees it sees that, too, for it is one statement.
+CREATE FUNCTION {schema}.turn_entries(of_queue integer, of_groups text[], at_most integer)
+RETURNS TABLE (
+    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
+    visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT
+        array_agg(place) AS places,
+        array_agg(code) AS codes,
+        array_agg(entry_id) AS entry_ids,
+        array_agg(sequence) AS sequences,
+        array_agg(size) AS sizes,
+        array_agg(rank) AS ranks,
+        array_agg(CASE
+            WHEN subscription_ids <> '{{}}' AND subscription_ids <@ (
+                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+                WHERE queue_id = of_queue AND state <> 'started'
+            ) THEN 9223372036854775807
+            ELSE (extract(epoch FROM visible_at) * 1000000)::bigint END) AS visible,
+        array_agg(arrival) AS arrivals,
+        array_agg(ordinal) AS ordinals,
+        array_agg(late) AS late,
+        array_agg(waits) AS waits,
+        EXISTS (SELECT FROM {schema}.to_route) AS unrouted
+    FROM (
+        SELECT
+            array_position(of_groups, entry.group_key)::bigint - 1 AS place, 0 AS code, entry.*,
+            run.stamp AS first_by, entry.position AS then_by
+        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
+            AND run.stamp < coalesce((SELECT min(stamp) FROM {schema}.to_route), 9223372036854775807)
+        UNION ALL
+        SELECT
+            array_position(of_groups, entry.group_key)::bigint - 1, 1, entry.*, entry.arrival, 0
+        FROM {schema}.entries AS entry
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'held'
+        UNION ALL
+        SELECT wanted.place - 1, 2, entry.*, entry.ordinal, 0
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.entries
+            WHERE queue_id = of_queue AND group_key = wanted.group_key AND status = 'queued'
+            ORDER BY ordinal LIMIT at_most
+        ) AS entry
+        ORDER BY place, code, first_by, then_by
+    ) AS found;
+END
+$function$;
+
+-- What operators asked of the groups of a turn while they were locked, in order. The caller has locked the groups.
+CREATE FUNCTION {schema}.turn_requests(of_queue integer, of_groups text[])
+RETURNS TABLE (place integer, request_id bigint, action text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT array_position(of_groups, group_key) - 1 AS place, request_id, action
+    FROM {schema}.requests
+    WHERE queue_id = of_queue AND group_key = ANY (of_groups) AND action <> 'look'
+    ORDER BY request_id;
+END
+$function$;
+
+-- The messages of entries that are handed out, in their order. The caller has locked their group.
+CREATE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
+RETURNS TABLE (
+    message_id text, type text, content_type text, context text, property_types jsonb, body bytea,
+    received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
+    subscription_ids integer[], parts integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    RETURN QUERY
+    SELECT
+        stored.message_id,
+        stored.type,
+        stored.content_type,
+        stored.context::text,
+        stored.property_types,
+        stored.body,
+        stored.received_at,
+        run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+        entry.attempt,
+        entry.priority,
+        entry.subscription_ids,
+        stored.parts
+    FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
+    JOIN {schema}.entries AS entry USING (entry_id)
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS place USING (location)
+    ORDER BY handed.at;
+END
+$function$;
+
+-- The next messages of a queue without order, of lowest rank first, each locked; those that others have are passed over.
+CREATE FUNCTION {schema}.take_unordered(of_queue integer, at_most integer)
+RETURNS TABLE (
+    version bigint, entry_id bigint, message_id text, type text, content_type text, context text,
+    property_types jsonb, body bytea, received_at timestamptz, location text, epoch bigint, number bigint,
+    attempt integer, priority smallint, subscription_ids integer[], parts integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT
+        (SELECT max(version) FROM {schema}.changes) AS version,
+        entry.entry_id,
+        stored.message_id,
+        stored.type,
+        stored.content_type,
+        stored.context::text,
+        stored.property_types,
+        stored.body,
+        stored.received_at,
+        run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+        entry.attempt,
+        entry.priority,
+        entry.subscription_ids,
+        stored.parts
+    FROM (
+        SELECT * FROM {schema}.entries
+        WHERE queue_id = of_queue AND status = 'arrived' AND (visible_at IS NULL OR visible_at <= clock_timestamp())
+            AND (subscription_ids <> '{{}}' AND subscription_ids <@ (
+                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+                WHERE queue_id = of_queue AND state <> 'started'
+            )) IS NOT TRUE
+        ORDER BY rank LIMIT at_most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS entry
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS place USING (location)
+    ORDER BY entry.rank, entry.entry_id;
+END
+$function$;
+
+-- Nobody but the owner, unless he lets them in.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

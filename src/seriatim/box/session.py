@@ -12,15 +12,17 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery, Turns
+from seriatim.box.correlation import looking
+from seriatim.box.definitions import Definitions
+from seriatim.box.deliver import Delivery
+from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, parameters_of, portions
+from seriatim.box.receive import Receiver
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
-from seriatim.box.waiting import Waiter
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
@@ -31,8 +33,9 @@ __all__ = ["Session", "checked_connection"]
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
-#: So many groups are judged at once where they have nothing to hand out.
-_GROUPS_AHEAD = 256
+#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
+#: completes would have to look whether somebody waits.
+_PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
 class Session:
@@ -51,6 +54,7 @@ class Session:
         self._place = access.place
         self._own = own
         self._delivery: Delivery | None = None
+        self._instance: Instance | None = None
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -62,6 +66,11 @@ class Session:
         if self._connection is None:
             raise UsageError("the session has ended", remedy="begin another with box.session()")
         return self._connection
+
+    @property
+    def instance(self) -> Instance | None:
+        """The instance that the message received last is for, or has started; None where there is none."""
+        return self._instance
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
         """Take the next numbers of a location, now.
@@ -92,6 +101,7 @@ class Session:
         *,
         delay: float | str | None = None,
         visible_at: datetime | None = None,
+        wait: float | str = _PATIENCE_S,
     ) -> list[str]:
         """Take messages in, for every queue that has a subscription for them. They get their tickets at the commit.
 
@@ -104,6 +114,8 @@ class Session:
             delay: seconds (or ``"5m"``) before which they aren't handed out. They are ordered at once: what comes
                 after them in their groups waits for them.
             visible_at: the moment before which they aren't handed out, instead; without a time zone it is in UTC.
+            wait: at most so many seconds (or ``"5s"``) for room in a queue that is full and says that publishers wait.
+                What the transaction has done before stays locked meanwhile: best, publishing comes first in it.
 
         Returns:
             their ids, as given, in that order.
@@ -111,13 +123,15 @@ class Session:
         Raises:
             UsageError: something that isn't a message, a property that has no place in a context, a body that is
                 too large, an address that is no queue. Nothing of the call is taken in.
+            QueueFull: a queue has no room. Nothing of the call is taken in, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
         given = [messages] if isinstance(messages, Message) else list(messages)
         fresh = distinct(given)
         moment = _seen_from(delay, visible_at)
+        until = time.monotonic() + seconds(micros(wait))
         with translated(self._place), self.connection.cursor(row_factory=tuple_row) as cursor:
-            routed, begun = self._routed(fresh, read=False), 0
+            routed, begun = self._admitted(fresh, until, read=False), 0
             for begin, end in portions(fresh):
                 while True:
                     parameters = parameters_of(routed, begin - begun, end - begun)
@@ -125,20 +139,42 @@ class Session:
                     if taken:
                         break
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
-                    routed, begun = self._routed(fresh[begin:], read=True), begin
+                    routed, begun = self._admitted(fresh[begin:], until, read=True), begin
         return [message.message_id for message in given]
 
-    def _routed(self, messages: Sequence[Message], *, read: bool) -> Routed:
-        known = self._access.known
+    def _admitted(self, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
+        """Messages with their entries, once all queues that get some have room for them.
+
+        Raises:
+            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
+        """
+        known, connection = self._access.known, self.connection
+        nothing_done = self._own and connection.info.transaction_status == TransactionStatus.IDLE
         definitions = known.definitions
         if read or definitions.version < 0:
-            definitions = known.read(self.connection)
+            definitions = known.read(connection)
+        routed, nap_s = self._routed(messages, definitions), _SHORT_NAP_S
+        while definitions.limited and (
+            full := self._access.room.full(connection, self._schema, definitions.limited, routed)
+        ):
+            left_s = until - time.monotonic()
+            if left_s <= 0 or not full.may_wait:
+                raise full.error()
+            if nothing_done:
+                connection.rollback()  # so that nobody waits for a transaction that naps
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONG_NAP_S)
+            if (now := known.current(connection)).version != definitions.version:
+                definitions, routed = now, self._routed(messages, now)
+        return routed
+
+    def _routed(self, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = definitions.router
         moment = None
         if router.needs_time:
             with self.connection.cursor(row_factory=tuple_row) as cursor:
                 (moment,) = cursor.execute("SELECT now()").fetchall()[0]
-        return router.route(messages, moment)
+        return router.route(messages, moment, looking(self.connection, self._schema))
 
     def receive(
         self, queue: str, *, limit: int = 1, group: str | None = None, wait: float | str | None = None
@@ -146,7 +182,8 @@ class Session:
         """Take the next group of a queue that is ready, and lock it until the transaction ends.
 
         The group is that whose first message has waited longest, where a level of priority counts for ten seconds.
-        A delivery that this session has received and not completed is put back before.
+        A delivery that this session has received and not completed is put back before. A queue that activations lead
+        to hands out one message at a time, and `instance` is what it is for.
 
         Args:
             queue: its name.
@@ -174,61 +211,30 @@ class Session:
             )
         with translated(self._place):
             self._put_back()
-            found = self._receive(queue, limit, group)
-            if found is None and wait_s:
-                found = self._wait(queue, limit, group, wait_s)
-            self._delivery = found
-            return found
-
-    def _receive(self, name: str, limit: int, group: str | None) -> Delivery | None:
-        connection, known = self.connection, self._access.known
-        turns = Turns(connection, self._schema)
-        definitions = known.definitions if known.definitions.version >= 0 else known.read(connection)
-        while True:
-            if name not in definitions.queues:
-                definitions = known.read(connection)
-            queue = definitions.queue(name)
-            locked = turns.lock(queue, 1, group)
-            if locked.version != definitions.version:
-                definitions = known.read(connection)
-                queue = definitions.queue(name)
-            _check_open(queue)
-            if not locked.keys:
-                return None
-            judged = turns.judge(queue, locked, limit)
-            if judged.handed:
-                return turns.delivery(queue, judged.handed[0], definitions)
-            if group is not None:
-                return None
-            self._judge_ahead(queue)
-
-    def _judge_ahead(self, queue: BoxQueue) -> None:
-        """Judge what other groups have, in transactions of their own: a turn that hands nothing out needs no lock."""
-        with self._access.transaction() as connection:
-            turns = Turns(connection, self._schema)
-            locked = turns.lock(queue, _GROUPS_AHEAD)
-            if locked.keys:
-                turns.judge(queue, locked, 0)
-
-    def _wait(self, name: str, limit: int, group: str | None, wait_s: float) -> Delivery | None:
-        connection = self.connection
-        connection.commit()  # what was judged, at most
-        deadline = time.monotonic() + wait_s
-        waiter = Waiter(connection, self._schema, self._access.known.definitions.queue(name).queue_id)
-        with waiter.listening():
             while True:
-                waiter.register()
-                found = self._receive(name, limit, group)
-                left = deadline - time.monotonic()
-                if found is not None or left <= 0:
-                    return found
-                connection.commit()
-                waiter.wait(left)
+                limit = 1 if queue in self._access.known.definitions.activations else limit
+                delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
+                definitions = self._access.known.definitions
+                if delivery is not None and queue in definitions.activations:
+                    if len(delivery) > 1:  # the process didn't know yet
+                        delivery.put_back()
+                        continue
+                    instances = Instances(connection, self._schema, queue, definitions)
+                    self._instance, stray = instances.find(delivery)
+                    if stray:
+                        continue
+                self._delivery = delivery
+                return delivery
 
     def _put_back(self) -> None:
+        """End what was received last: an instance is as its message left it, or as before if that is put back."""
         delivery, self._delivery = self._delivery, None
-        if delivery is not None:
-            delivery.put_back()
+        instance, self._instance = self._instance, None
+        if delivery is None:
+            return
+        if instance is not None and delivery.is_done:
+            instance.save(self.connection, self._schema)
+        delivery.put_back()
 
     def _end(self) -> None:
         """The last that is done in the transaction, if nothing has failed."""
@@ -255,21 +261,6 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
     if not 0 <= period_us <= _LONGEST_DELAY_US:
         raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
     return {"visible_at": visible_at, "delay": timedelta(microseconds=period_us) if period_us else None}
-
-
-def _check_open(queue: BoxQueue) -> None:
-    """Refuse a queue that hands nothing out.
-
-    Raises:
-        ActionRefused: it is off, or a pipeline's.
-    """
-    where = f"queue {queue.declared.name!r}"
-    if not queue.enabled:
-        raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue {queue.declared.name} --on")
-    if queue.owner is not None:
-        raise ActionRefused(
-            f"the queue belongs to the pipeline {queue.owner!r}", where=where, remedy="let that pipeline read it"
-        )
 
 
 def checked_connection(connection: object) -> psycopg.Connection:

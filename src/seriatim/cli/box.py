@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
+
+from seriatim.cli.apply import apply
+from seriatim.cli.grants import grant, grants, revoke
+from seriatim.cli.tick import tick
+from seriatim.cli.which import in_columns
+
+if TYPE_CHECKING:
+    from seriatim.box.purge import Purgeable, Purged
 
 __all__ = ["box"]
 
@@ -23,7 +32,11 @@ def _where(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("box")
 def box() -> None:
-    """The message box: make it, bring it up to date, look at it."""
+    """The message box: make it, bring it up to date, define what is in it, look at it."""
+
+
+for _command in (apply, grant, grants, revoke, tick):
+    box.add_command(_command)
 
 
 @box.command("migrate")
@@ -47,17 +60,71 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
-    """Show version, size, and what each location gives next."""
+    """Show version, tables with rows and bytes, what a purge would free, and what each location gives next."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
     with MessageBox.open(dsn, schema=schema) as opened:
-        found = opened.status()
+        found, free = opened.status(), opened.purgeable()
     if as_json:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(asdict(found) | {"purgeable": asdict(free)}, ensure_ascii=False, indent=2))
         return
     click.echo(f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {found.size_bytes:,} bytes")
     for one in found.locations:
-        click.echo(f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}")
+        sent = "" if one.last_sent is None else f", sent through {one.last_sent:,} of epoch {one.last_sent_epoch:,}"
+        click.echo(
+            f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}{sent}, {one.in_queue:,} in queues"
+        )
+    shown = [one for one in found.tables if one.rows or one.dead_rows]
+    in_columns(("table", "rows", "dead", "bytes"), [(t.name, t.rows, t.dead_rows, t.size_bytes) for t in shown])
+    click.echo(f"a purge {_would(free)}")
+
+
+@box.command("purge")
+@_where
+@click.option("--queue", help="Of the history only this queue's.")
+@click.option("--older-than", metavar="PERIOD", help="History older than that goes (such as 7d), whatever queues say.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def _purge(
+    *, dsn: str | None, schema: str, queue: str | None, older_than: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Delete what nobody refers to any more.
+
+    Messages whose last reference is gone, history that is older than its queue keeps it, message ids behind the
+    horizon, tickets of what is gone. It works in batches, beside everybody else; stopped, it goes on the next time.
+    """
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open(dsn, schema=schema) as opened:
+        if dry_run:
+            would = opened.purgeable(queue=queue, older_than=older_than)
+            click.echo(json.dumps(asdict(would), indent=2) if as_json else _would(would))
+            return
+        with Console(stderr=True).status("looking") as shown:
+            done = opened.purge(
+                queue=queue, older_than=older_than, progress=lambda so_far: shown.update(_gone(so_far) or "looking")
+            )
+    click.echo(json.dumps(asdict(done), indent=2) if as_json else _gone(done) or "there was nothing to delete")
+
+
+def _would(found: Purgeable) -> str:
+    return (
+        f"would delete at most {found.messages:,} messages, {found.history:,} entries of the history and "
+        f"{found.message_ids:,} message ids: about {found.size_bytes:,} bytes"
+    )
+
+
+def _gone(done: Purged) -> str:
+    counts = (
+        (done.messages, f"messages ({done.message_bytes:,} bytes of bodies)"),
+        (done.history, "entries of the history"),
+        (done.days, "days of it at once"),
+        (done.message_ids, "message ids"),
+        (done.tickets, "runs of tickets"),
+        (done.waiters, "waiters"),
+        (done.arrivals, "arrivals"),
+    )
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 
 
 @box.command("sql")

@@ -9,7 +9,7 @@ import click
 
 from seriatim.errors import DeclarationError
 from seriatim.pipeline import file
-from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.declaration import BOX, Pipeline
 from seriatim.pipeline.paths import PORT_FORMATS, obstacle
 
 __all__ = ["check"]
@@ -75,7 +75,7 @@ def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:
     for destination in pipeline.route:
         port = destination.deliver
         path = str(port.path) if port.path is not None else port.options.get("path")
-        ours = port.format in PORT_FORMATS
+        ours = port.format in PORT_FORMATS or port.format == BOX
         found.append(
             {
                 "destination": destination.queue.name,

@@ -1,12 +1,15 @@
-"""``seriatim unrouted``: which messages no destination wanted."""
+"""``seriatim unrouted``: which messages no destination wanted, of a pipeline or of a message box."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from seriatim.cli.which import as_json, opened, which_box
+from seriatim.errors import UsageError
 from seriatim.pipeline import file
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
@@ -14,14 +17,24 @@ __all__ = ["unrouted"]
 
 
 @click.command()
-@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a message, with its body.")
+@click.argument("file_", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@which_box
+@click.option("--json", "as_json_", is_flag=True, help="Print a JSON object a message; of a pipeline with its body.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="At most this many messages.")
-def unrouted(file_: Path, *, as_json: bool, limit: int | None) -> None:
+@click.option("--resubmit", is_flag=True, help="Of a message box: route all of them again.")
+def unrouted(
+    file_: Path | None, *, dsn: str | None, schema: str, as_json_: bool, limit: int | None, resubmit: bool
+) -> None:
     """List what matched no destination.
 
-    Reads the unrouted folder of the pipeline in FILE: messages for which no `where` was true, oldest first.
+    With FILE, reads the unrouted folder of the pipeline in it: messages for which no `where` was true, oldest first.
+    Without, looks into the message box: messages that no subscription wanted, or that aren't what their types say.
     """
+    if file_ is None:
+        _of_box(dsn, schema, as_json_=as_json_, limit=limit, resubmit=resubmit)
+        return
+    if resubmit or dsn is not None:
+        raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
     pipeline = file.load(file_)
     from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
@@ -29,10 +42,27 @@ def unrouted(file_: Path, *, as_json: bool, limit: int | None) -> None:
     found = 0
     for message in read_set_aside(folder):
         if limit is None or found < limit:
-            click.echo(json.dumps(message.fields, ensure_ascii=False) if as_json else _line(message))
+            click.echo(json.dumps(message.fields, ensure_ascii=False) if as_json_ else _line(message))
         found += 1
-    if not as_json:
+    if not as_json_:
         click.echo(f"{found:,} unrouted" if found else f"nothing is unrouted in {folder}")
+
+
+def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, resubmit: bool) -> None:
+    if resubmit and limit is not None:
+        raise UsageError("--resubmit takes all", remedy="leave --limit out")
+    with opened(dsn, schema) as box:
+        if resubmit:
+            done = box.resubmit()
+            click.echo(as_json(asdict(done)) if as_json_ else f"{done.routed:,} routed, {done.left:,} left")
+            return
+        found = box.messages(status="unrouted", limit=limit)
+    for one in found:
+        place = f"{one.location} {one.type}  {one.message_id}"
+        reason = f": {one.reason}" if one.reason else ""
+        click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else f"{place}{reason}")
+    if not as_json_:
+        click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")
 
 
 def _line(message: SetAside) -> str:

@@ -174,11 +174,16 @@ def _subscription(entry: Section, name: str, *, types: Mapping[str, str], whole:
     given = entry.plain("where", required=True) is not None
     text = where(entry, types, whole=whole, unfit=UNFIT)
     to, state = entry.text("to", required=True), entry.choice("state", STATES)
+    starts, correlate = entry.text("starts"), entry.texts("correlate")
     entry.finish()
-    if not given or to is None or (entry.has("state") and state is None):
+    unread = (
+        entry.has(key) and one is None for key, one in (("state", state), ("starts", starts), ("correlate", correlate))
+    )
+    if not given or to is None or any(unread):
         return None
     try:
-        return Subscription(name, text, to, cast(Any, state or "started"))
+        return Subscription(name, text, to, cast(Any, state or "started"), starts=starts, correlate=correlate or ())
     except UsageError as error:
-        entry.fault("to", error.what, error.remedy)
+        blamed = next((key for key in ("starts", "correlate") if entry.has(key)), "to")
+        entry.fault(blamed, error.what, error.remedy)
         return None

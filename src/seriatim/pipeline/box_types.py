@@ -32,6 +32,8 @@ OWN: Mapping[str, str] = {
     "to": "string",
     "type": "string",
 }
+#: What a message gets when its transaction commits; it is routed before.
+_AT_COMMIT = frozenset({"epoch", "ticket"})
 #: What is there besides, but no filter can look at.
 UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
 
@@ -103,6 +105,9 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         needed.append(("size", policy.size, "long"))
     for field, name, fitting in [*needed, ("priority", queue.priority, "long")]:
+        if name in _AT_COMMIT:
+            yield _too_early(field, name)
+            continue
         found = types.get(name or "")
         if name is None or (found is None and not whole):
             continue
@@ -115,8 +120,15 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
         yield from _wrong_filter(policy.last, types, whole=whole)
 
 
+def _too_early(field: str, name: str) -> Misfit:
+    what = f"{name!r} isn't known when a message is put into a queue: it is numbered when its transaction commits"
+    return Misfit(field, what, "the order of arrival is that of the commits: Fifo goes by it")
+
+
 def _wrong_filter(text: str, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
     try:
+        for name in sorted(named(text) & _AT_COMMIT):
+            yield _too_early("last", name)
         if whole or named(text) <= {*types, *UNFIT}:
             parsed(text, {name: type_from(kind) for name, kind in types.items()}, unfit=UNFIT)
     except UsageError as error:

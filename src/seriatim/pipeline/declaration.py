@@ -11,8 +11,10 @@ from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.queue import Queue
 
 __all__ = [
+    "BOX",
     "MOST_BUCKETS",
     "MOST_DESTINATIONS",
+    "BoxPlace",
     "Deliver",
     "Destination",
     "Pipeline",
@@ -30,6 +32,8 @@ MOST_BUCKETS = 4096
 #: How many destinations a pipeline may have: each is counted by an expression of its own, and beyond this Spark takes
 #: minutes to plan them. A million groups of one destination are no trouble.
 MOST_DESTINATIONS = 1000
+#: The format of what comes from a message box and goes into one.
+BOX = "seriatim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,14 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxPlace:
+    """Where the message box of a pipeline is; None: as `MessageBox.open` finds it. The DSN may have a password in it."""
+
+    dsn: str | None = field(default=None, repr=False)
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """A whole pipeline file.
 
@@ -154,7 +166,8 @@ class Pipeline:
     latest event time a message may be before time moves past it (event clock only); `time` the
     property with the event time; `arrival` the property by which ties are settled; `buckets` the number of parts
     that the state is cut into, fixed at the first start; `process` the user's code before ``route``; `set_aside`
-    where messages go that were not released; `unrouted` where those go that match no destination.
+    where messages go that were not released; `unrouted` where those go that match no destination; `box` the message
+    box whose queues it reads and delivers to.
     """
 
     name: str
@@ -171,4 +184,11 @@ class Pipeline:
     set_aside: Path | None = None
     unrouted: Path | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    box: BoxPlace = field(default_factory=BoxPlace)
     source_file: Path | None = None
+
+    @property
+    def needs_box(self) -> bool:
+        """Whether it reads or delivers to a message box."""
+        formats = [entry.source.format for entry in self.receive] + [one.deliver.format for one in self.route]
+        return BOX in formats

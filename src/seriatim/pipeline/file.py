@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seriatim.errors import DeclarationError
+from seriatim.pipeline.box_place import in_place, read_place
 from seriatim.pipeline.declaration import MOST_BUCKETS, Pipeline
 from seriatim.pipeline.document import Problems, read
 from seriatim.pipeline.function import search_folders
@@ -87,11 +88,12 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
-    spark = _spark(section)
+    spark, place = _spark(section), read_place(section)
     section.finish(LATER)
     if name is None or checkpoint is None:
         return None
     paths.finish(checkpoint, section)
+    received, routed = in_place(received, routed, name, place)
     return Pipeline(
         name=name,
         checkpoint=checkpoint,
@@ -107,6 +109,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         set_aside=set_aside,
         unrouted=unrouted,
         spark=spark,
+        box=place,
         source_file=path,
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 
-__all__ = ["Function", "load_function", "search_folders"]
+__all__ = ["Function", "checked_function", "load_function", "search_folders"]
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MOST = 300
@@ -53,6 +53,17 @@ def search_folders(pipeline_file: Path | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(folder) for folder in folders))
 
 
+def checked_function(name: object) -> str:
+    """The name of a function, wherever that is.
+
+    Raises:
+        UsageError: it isn't of the form ``module:name``.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} doesn't name a function", remedy="write module:name, such as orders.enrich:apply")
+    return name
+
+
 def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
     """Import a function.
 
@@ -64,9 +75,7 @@ def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
         UsageError: the name is none, there is no such module, it can't be imported (with its own words), it is
             another one than that in `folders`, it has no such name, or that can't be called.
     """
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} doesn't name a function", remedy="write module:name, such as orders.enrich:apply")
-    module_name, _, attribute = name.partition(":")
+    module_name, _, attribute = checked_function(name).partition(":")
     _look_in(folders)
     module = _imported(module_name, folders)
     _check_place(module, module_name, folders)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -13,7 +14,11 @@ from uuid import UUID
 
 from seriatim.errors import UsageError
 
-__all__ = ["Message", "Property", "Received", "Ticket", "new_message_id"]
+__all__ = ["Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
+
+_LONGEST_NAME = 256
+#: Half of a character, which UTF-8 can't say.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 #: What a property of a message can be: string, long, decimal, boolean or timestamp.
 Property = str | int | Decimal | float | bool | datetime | None
@@ -27,11 +32,58 @@ class Ticket(NamedTuple):
     number: int
 
 
+def _is_text(value: object) -> bool:
+    """Whether PostgreSQL can keep it as text, and it isn't empty."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return False
+    return value.isascii() or not _SURROGATE.search(value)
+
+
+def _check_content(content_type: object, body: object, of: str) -> None:
+    """Refuse a content type that isn't text, or a body that isn't bytes.
+
+    Raises:
+        UsageError: what is wrong, and of what.
+    """
+    if content_type is not None and not _is_text(content_type):
+        raise UsageError(
+            f"the content type of {of} can't be {content_type!r:.80}", remedy="a media type, without NUL, or None"
+        )
+    if not isinstance(body, bytes):
+        raise UsageError(f"the body of {of} is {type(body).__name__}", remedy="give bytes: encode it")
+
+
 def new_message_id() -> str:
     """An id that nobody else has: a UUID of version 7, so that ids made later sort later."""
     moment_ms = time.time_ns() // 1_000_000
     chance = int.from_bytes(os.urandom(10)) & ~(0xF << 76) & ~(0x3 << 62)
     return str(UUID(int=moment_ms << 80 | 0x7 << 76 | 0x2 << 62 | chance))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a message has beside its body, such as an attachment.
+
+    Args:
+        name: what it is called in its message; at most 256 characters.
+        content_type: how it is to be read, as a media type.
+        body: its content.
+
+    Raises:
+        UsageError: a name that isn't text, a body that isn't bytes.
+    """
+
+    name: str
+    content_type: str | None = None
+    body: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not _is_text(self.name) or len(self.name) > _LONGEST_NAME:
+            raise UsageError(
+                f"{self.name!r:.80} can't be the name of a part",
+                remedy=f"text, 1 to {_LONGEST_NAME} characters, without NUL",
+            )
+        _check_content(self.content_type, self.body, f"part {self.name!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +96,10 @@ class Message:
         context: its properties; ``location`` among them says where it is received (default: ``box``).
         message_id: its id, by which a second publishing is recognised; given where it isn't.
         content_type: how the body is to be read, as a media type.
+        parts: what it has beside the body, in their order; no two of one name.
 
     Raises:
-        UsageError: a type or id that isn't text, a body that isn't bytes.
+        UsageError: a type or id that isn't text, a body that isn't bytes, parts that aren't parts.
     """
 
     type: str
@@ -54,15 +107,26 @@ class Message:
     context: Mapping[str, Property] = field(default_factory=dict)
     message_id: str = field(default_factory=new_message_id)
     content_type: str | None = None
+    parts: Sequence[Part] = ()
 
     def __post_init__(self) -> None:
         for name, text in (("type", self.type), ("message_id", self.message_id)):
-            if not isinstance(text, str) or not text or "\0" in text:
-                raise UsageError(f"{text!r} can't be the {name} of a message", remedy="text, not empty, without NUL")
-        if not isinstance(self.body, bytes):
-            raise UsageError(
-                f"the body of message {self.message_id} is {type(self.body).__name__}", remedy="give bytes: encode it"
-            )
+            if not _is_text(text):
+                raise UsageError(
+                    f"{text!r:.80} can't be the {name} of a message", remedy="text, not empty, without NUL"
+                )
+        _check_content(self.content_type, self.body, f"message {self.message_id}")
+        if self.parts != ():
+            object.__setattr__(self, "parts", self._checked_parts())
+
+    def _checked_parts(self) -> tuple[Part, ...]:
+        where = f"message {self.message_id}"
+        if not isinstance(self.parts, Sequence) or not all(isinstance(part, Part) for part in self.parts):
+            raise UsageError("parts are given as a list of seriatim.Part", where=where)
+        names = [part.name for part in self.parts]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
+        return tuple(self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from seriatim.pipeline.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Form
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.name import checked_name
-from seriatim.pipeline.properties import checked_property, checked_type
+from seriatim.pipeline.properties import OF_MESSAGES, checked_property, checked_type
 from seriatim.pipeline.xpath import compiled, is_prefix
 
 __all__ = ["MessageType"]
@@ -90,7 +90,7 @@ class MessageType:
             if name == "type":  # which a pipeline may promote; here it is a field of the message
                 raise self._wrong("'type' is a field of every message", "give the property another name")
             try:
-                checked_property(name)
+                checked_property(name, OF_MESSAGES)
                 found[name] = self._checked_property(written)
             except UsageError as error:
                 raise self._wrong(f"property {name!r:.80}: {error.what}", error.remedy) from error

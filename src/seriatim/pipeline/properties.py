@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.section import Section, likely
 
 __all__ = [
+    "OF_MESSAGES",
     "PARTS",
     "RESERVED",
     "Properties",
@@ -22,25 +23,15 @@ __all__ = [
 #: What the parts of messages that were split have besides, and its types.
 PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
 
-#: Columns that seriatim adds or may add: no property is called so, in any mixture of capitals.
-#: ``type`` may be promoted: it then says the message's type.
-RESERVED = frozenset(
+#: What every message has apart from its properties: nothing else is called so, in any mixture of capitals.
+OF_MESSAGES = frozenset(
     {
-        *(
-            "body",
-            "content_type",
-            "context",
-            "correlation_id",
-            "message_id",
-            "parent_id",
-            "part",
-            "parts",
-            "received_at",
-        ),
-        *("epoch", "location", "ticket"),
-        *("destination", "disposition", "group", "late", "ordinal", "reason", "sequence", "to"),
+        *("body", "content_type", "context", "correlation_id", "message_id", "parent_id", "part", "parts"),
+        *("received_at", "epoch", "location", "ticket", "to"),
     }
 )
+#: And the columns that a pipeline adds. ``type`` may be promoted there: it then says the message's type.
+RESERVED = OF_MESSAGES | {"destination", "disposition", "group", "late", "ordinal", "reason", "sequence"}
 
 _TYPES = ("string", "long", "double", "boolean", "timestamp")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
@@ -88,15 +79,19 @@ class Properties:
         return [location for location, types in self.by_location.items() if name not in types]
 
 
-def checked_property(name: object) -> str:
+def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
     """The name of a property, if it can be one.
+
+    Args:
+        name: the name.
+        reserved: what no property is called, in small letters.
 
     Raises:
         UsageError: it can't.
     """
     if not isinstance(name, str):
         raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
-    if name.casefold() in RESERVED or (name.casefold() == "type" and name != "type"):
+    if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):
         raise UsageError(f"{name!r} is a column of seriatim's own", remedy="give the property another name")
     if not name.isidentifier() or name.startswith("_") or len(name) > 128:
         raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
@@ -126,10 +121,10 @@ def checked_type(written: object) -> str:
     raise UsageError(f"{written!r} is not a type", remedy=remedy)
 
 
-def usable_name(section: Section, name: str) -> bool:
-    """Whether a property may have the name that stands as a key; if not, that is reported."""
+def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVED) -> bool:
+    """Whether a property may have the name that stands as a key; if not, that is reported. Arguments as above."""
     try:
-        checked_property(name)
+        checked_property(name, reserved)
     except UsageError as error:
         section.problems.add(section.key_place(name), error.what, error.remedy)
         return False

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.declaration import Promotion, Receive, Source, Split, Stamp
+from seriatim.pipeline.box_place import queue_source, with_type
+from seriatim.pipeline.declaration import BOX, Promotion, Receive, Source, Split, Stamp
 from seriatim.pipeline.document import Scalar, Table
 from seriatim.pipeline.paths import Paths
 from seriatim.pipeline.promote import is_json_path, promote, usable_function, usable_xpath
@@ -47,7 +48,7 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
 
 
 def _name(section: Section, titles: set[str]) -> str | None:
-    name = section.text("location", required=True)
+    name = section.text("location", required=not section.has("queue")) or section.text("queue")
     if name is not None and name in titles:
         section.fault("location", f"location {name!r} is given twice")
     elif name is not None and len(name) > 128:
@@ -59,7 +60,7 @@ def _name(section: Section, titles: set[str]) -> str | None:
 def _location(
     section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
 ) -> Receive | None:
-    origin = source(section, paths)
+    origin = queue_source(section) if section.has("queue") else source(section, paths)
     namespaces = read_namespaces(section, origin)
     split = _split(section, origin, namespaces, functions)
     # What is wrong with the split is told; paths are read as if it were there.
@@ -69,7 +70,8 @@ def _location(
     stamp = _stamp(section, promoted[0] if promoted else None, split)
     if origin is None or promoted is None or (section.has("split") and split is None):
         return None
-    return Receive(name, origin, promoted[0], promoted[1], namespaces, split, stamp)
+    properties = with_type(promoted[0]) if origin.format == BOX else promoted[0]
+    return Receive(name, origin, properties, promoted[1], namespaces, split, stamp)
 
 
 def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:

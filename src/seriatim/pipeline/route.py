@@ -8,7 +8,9 @@ from pathlib import Path
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.pipeline.box_place import by_subscriptions, queue_port
 from seriatim.pipeline.declaration import MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.document import Scalar
 from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.process import process, returning
@@ -32,6 +34,9 @@ def route(
     pipeline: Section, properties: Properties, paths: Paths, functions: Sequence[Path]
 ) -> tuple[Destination, ...]:
     """Read all destinations; `functions` are the folders in which the user's are looked for."""
+    written = pipeline.tree("route")
+    if isinstance(written, Scalar) and written.value == "box":
+        return (by_subscriptions(),)
     returned: dict[str, str] = {}
     types = filter_types(properties)
     destinations: list[Destination] = []
@@ -81,9 +86,7 @@ def _deliver(section: Section, paths: Paths) -> Deliver | None:
     if port is None:
         return None
     if port.has("queue"):
-        what = f"{port.full('queue')} (a queue of the message box) is not available in this version"
-        port.fault("queue", what, "deliver to files: {format: json, path: out/…}")
-        return None
+        return queue_port(port)
     kind = _port_format(port)
     options = port.options("options")
     if kind in PORT_FORMATS:

@@ -30,7 +30,7 @@ _QUEUE = (
     *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
     *("max_messages", "when_full", "enabled", "tablespace"),
 )
-_SUBSCRIPTION = ("name", "where", "to", "state")
+_SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,
@@ -65,6 +65,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found["policy"] = _policy(definition.policy)
         case Subscription():
             found = _fields(definition, _SUBSCRIPTION)
+            found["correlate"] = list(definition.correlate)
         case _:
             raise UsageError(f"{type(definition).__name__} can't be kept in a message box")
     for key, value in found.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.function import checked_function
 from seriatim.pipeline.name import checked_name
 
 __all__ = ["STATES", "Subscription", "distinct"]
@@ -25,15 +26,23 @@ class Subscription:
         state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects, and what it collects is
             not handed out; ``"unenlisted"``: it collects nothing. Handing out is the message box's: on Spark the first
             three are the same.
+        starts: makes it an *activation*: its first message of a group starts an instance there, for which the group's
+            messages then are, until it ends. The function that works on them, as ``module:name``. The message box's.
+        correlate: of an activation the names of the properties by which messages find the instance: the group of the
+            queue first, and then those of which the instance may add values while it runs.
 
     Raises:
-        UsageError: a name, filter or destination that is empty or no text, or a state that isn't one.
+        UsageError: a name, filter or destination that is empty or no text, a state that isn't one, no name of a
+            function, or an activation that doesn't say what it correlates by.
     """
 
     name: str
     where: str
     to: str
     state: Literal["started", "stopped", "enlisted", "unenlisted"] = "started"
+    _: KW_ONLY
+    starts: str | None = None
+    correlate: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a subscription's name")
@@ -50,11 +59,32 @@ class Subscription:
                 where=f"subscription {self.name!r}",
                 remedy=f"one of {', '.join(STATES)}",
             )
+        object.__setattr__(self, "correlate", self._checked_correlation())
 
     @property
     def collects(self) -> bool:
         """Whether messages that pass the filter go to the destination."""
         return self.state != "unenlisted"
+
+    def _checked_correlation(self) -> tuple[str, ...]:
+        where = f"subscription {self.name!r}"
+        names = self.correlate
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise UsageError(f"correlate can't be {names!r}", where=where, remedy="a list of names of properties")
+        for name in names:
+            checked_name(name, f"a property (correlate of {where})")
+        if len(set(names)) != len(names):
+            raise UsageError("correlate names a property twice", where=where, remedy="name each once")
+        if self.starts is None and names:
+            raise UsageError("it correlates, and starts nothing", where=where, remedy='add starts="module:function"')
+        if self.starts is not None:
+            checked_function(self.starts)
+            if not names:
+                remedy = "name the properties by which messages find the instance: correlate=[the queue's group, …]"
+                raise UsageError(
+                    "it starts instances, and doesn't say which messages are theirs", where=where, remedy=remedy
+                )
+        return tuple(names)
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:

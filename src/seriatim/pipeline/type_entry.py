@@ -13,7 +13,7 @@ from seriatim.pipeline.document import Table
 from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.promote import usable_xpath
-from seriatim.pipeline.properties import property_type, usable_name
+from seriatim.pipeline.properties import OF_MESSAGES, property_type, usable_name
 from seriatim.pipeline.receive import read_namespaces
 from seriatim.pipeline.section import Section
 
@@ -50,7 +50,7 @@ def _properties(entry: Section, namespaces: Mapping[str, str]) -> dict[str, Any]
 
 def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str | Mapping[str, str] | None:
     """``name: type``, ``name: path``, or ``name: {type: …, path: …}``; None if it is wrong."""
-    usable = usable_name(section, name)
+    usable = usable_name(section, name, OF_MESSAGES)
     if name == "type":
         what = "'type' is a field of every message"
         section.problems.add(section.key_place(name), what, "give the property another name")

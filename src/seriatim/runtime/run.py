@@ -14,6 +14,7 @@ from typing import Any
 
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declaration import Pipeline
+from seriatim.runtime.box_format import boxed
 from seriatim.runtime.checkpoint import Checkpoint, Identity
 from seriatim.runtime.failure import cause_of
 from seriatim.runtime.progress import (
@@ -83,7 +84,11 @@ def run(
         forget_calls(checkpoint.calls)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
-        with _session(settings, checkpoint, lock, verbose=verbose) as session, stop.listening():
+        with (
+            _session(settings, checkpoint, lock, verbose=verbose) as session,
+            boxed(pipeline, session),
+            stop.listening(),
+        ):
             start_query = partial(_start, session, checkpoint, identity, tally)
             former = checkpoint.former(pipeline)
             if former is not None:

@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.pipeline.declaration import BOX
 from seriatim.spark.port import Port
 
-__all__ = ["Folder", "SparkSink", "Target", "reason_of"]
+__all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
 
@@ -100,13 +101,40 @@ class SparkSink:
 
     def take(self, batch: int, folder: Path) -> None:
         """See `Target`. The rows of one task of ours are one task of the writer, in their order."""
+        self._write(folder, {})
+
+    def _write(self, folder: Path, options: Mapping[str, str]) -> None:
         tasks = [reduce(DataFrame.unionAll, map(self._read, files)).coalesce(1) for files in _by_task(folder)]
-        writer = reduce(DataFrame.unionAll, tasks).write.format(self._format).options(**self._options).mode("append")
+        writer = reduce(DataFrame.unionAll, tasks).write.format(self._format).mode("append")
+        writer = writer.options(**self._options).options(**options)
         writer.save(str(self._path.absolute()) if self._path is not None else None)
 
     def _read(self, file: Path) -> DataFrame:
         schema = from_arrow_schema(pq.read_schema(file))
         return self._session.read.schema(schema).parquet(str(file))
+
+
+class BoxSink(SparkSink):
+    """A message box, which takes a batch exactly once: it knows by the writer's name which ones it has.
+
+    Args:
+        session: the session that writes.
+        writer: what tells this sink of this checkpoint from every other one.
+        options: see the format.
+    """
+
+    def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str]) -> None:
+        super().__init__(session, BOX, None, {**options, "writer": writer})
+        # Columns that are no properties: what the box gives itself, and what only told the order here.
+        used = {options.get("group"), options.get("sequence")}
+        self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`."""
+        self._write(folder, {"batch": str(batch)})
+
+    def _read(self, file: Path) -> DataFrame:
+        return super()._read(file).drop(*self._left_out)
 
 
 def _by_task(folder: Path) -> Iterator[list[Path]]:

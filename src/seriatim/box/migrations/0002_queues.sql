@@ -25,6 +25,7 @@ CREATE TABLE {schema}.subscriptions (
     definition jsonb NOT NULL,
     state text NOT NULL DEFAULT 'started' CHECK (state IN ('started', 'stopped', 'enlisted', 'unenlisted'))
 );
+CREATE INDEX subscriptions_not_started ON {schema}.subscriptions (queue_id) WHERE state <> 'started';
 
 -- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so.
 CREATE TABLE {schema}.changes (
@@ -168,15 +169,16 @@ CREATE INDEX groups_ready ON {schema}.groups (queue_id, ready_rank) WHERE ready_
 CREATE INDEX groups_due ON {schema}.groups (queue_id, due_at) WHERE due_at IS NOT NULL;
 
 -- What an operator asked of a group that was locked: the next turn of the group obeys it before anything else. `rank`
--- makes a group that has nothing else to do one of those to look at.
+-- makes a group that has nothing else to do one of those to look at; and that is all that `look` asks.
 CREATE TABLE {schema}.requests (
     request_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    action text NOT NULL CHECK (action IN ('suspend', 'resume')),
+    action text NOT NULL CHECK (action IN ('suspend', 'resume', 'look')),
     rank bigint NOT NULL
 );
 CREATE INDEX requests_of_queue ON {schema}.requests (queue_id, rank);
+CREATE INDEX requests_of_group ON {schema}.requests (queue_id, group_key);
 
 -- Who waits for a message. Whoever brings one takes a row away at its commit, and calls.
 CREATE UNLOGGED TABLE {schema}.waiters (
@@ -197,30 +199,98 @@ CREATE FUNCTION {schema}.now_us() RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
--- have changed since `known_version`. Messages that were published before are left out. The arrays of the first
--- two lines are as long as there are messages, the others as there are entries; `entry_places` counts messages from 1.
-CREATE FUNCTION {schema}.take_in(
-    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
-    contexts text[], property_types text[], bodies bytea[], problems text[], visible_at timestamptz, delay interval,
+-- What is defined now, and what the caller routes by, stays in use until its transaction ends: who takes it away waits
+-- for that. A transaction that keeps its snapshot fails where something was taken away, or stopped, that it still sees.
+CREATE FUNCTION {schema}.hold_definitions() RETURNS void
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM FROM {schema}.queues FOR SHARE;
+        PERFORM FROM {schema}.subscriptions FOR SHARE;
+    END IF;
+END
+$function$;
+
+-- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
+-- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
+-- A message without any entry is unrouted; `problems` says where it isn't what its type says.
+CREATE FUNCTION {schema}.enter(
+    arrival_ids bigint[], positions bigint[], destinations integer[], problems text[], seen_from timestamptz,
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     entry_waits boolean[]
-) RETURNS boolean
+) RETURNS void
 LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+BEGIN
+    INSERT INTO {schema}.entries (
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+    )
+    SELECT
+        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        size, priority, seen_from, subscription_ids::integer[]
+    FROM unnest(
+        entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions, entry_waits
+    ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, waits)
+    WHERE problem IS NULL AND arrival_ids[place] > 0;
+    IF cardinality(array_remove(entry_problems, NULL)) > 0 THEN
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_ids[place],
+            positions[place], sequence, size, priority, subscription_ids::integer[]
+        FROM unnest(
+            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+            entry_subscriptions
+        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids)
+        WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
+    END IF;
+    IF 0 = ANY (destinations) THEN
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM unnest(arrival_ids, positions, destinations, problems) AS message (arrival_id, position, queues, problem)
+        WHERE queues = 0 AND arrival_id > 0;
+    END IF;
+END
+$function$;
+
+-- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
+-- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
+-- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
+-- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
+CREATE FUNCTION {schema}.take_in(
+    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
+    contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
+    visible_at timestamptz, delay interval,
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[],
+    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[]
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    arrival_ids bigint[];
+    positions bigint[];
 BEGIN
+    PERFORM {schema}.permit('publish', entry_queues);
+    PERFORM {schema}.hold_definitions();
     IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
         RETURN FALSE;
     END IF;
     WITH incoming AS MATERIALIZED (
-        SELECT * FROM unnest(
-            message_ids, types, locations, content_types, contexts, property_types, bodies, problems
-        ) WITH ORDINALITY AS message (
-            message_id, type, location, content_type, context, property_types, body, problem, place
-        )
+        SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
     ), fresh AS (
         -- In one order for all publishers, so that two of them never wait for each other crosswise.
         INSERT INTO {schema}.message_ids (message_id)
@@ -230,48 +300,39 @@ BEGIN
     ), numbered AS MATERIALIZED (
         SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
         FROM incoming JOIN fresh USING (message_id)
-    ), wanted AS MATERIALIZED (
-        SELECT * FROM unnest(
-            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
-            entry_subscriptions, entry_waits
-        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, waits)
     ), arrived AS (
         INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT location, count(*), ARRAY(SELECT DISTINCT queue_id FROM wanted) FROM numbered GROUP BY location
+        SELECT location, count(*), ARRAY(SELECT DISTINCT unnest(entry_queues)) FROM numbered GROUP BY location
         RETURNING arrival_id, location
-    ), placed AS MATERIALIZED (
-        SELECT place, arrival_id, position FROM numbered JOIN arrived USING (location)
-    ), refused AS (
-        INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids
-        )
-        SELECT
-            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_id, position, sequence,
-            size, priority, subscription_ids::integer[]
-        FROM wanted JOIN placed USING (place) WHERE problem IS NOT NULL
-    ), entered AS (
-        INSERT INTO {schema}.entries (
-            queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
-        )
-        SELECT
-            entry.queue_id, entry.group_key, {schema}.now_us() - (entry.priority - 5) * 10000000, placed.arrival_id,
-            placed.position, entry.sequence, entry.size, entry.priority,
-            CASE WHEN entry.waits THEN 'infinity' ELSE seen_from END, entry.subscription_ids::integer[]
-        FROM wanted AS entry JOIN placed USING (place)
-        WHERE entry.problem IS NULL
-    ), unwanted AS (
-        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
-        SELECT arrival_id, position, problem FROM placed JOIN incoming USING (place)
-        WHERE NOT EXISTS (SELECT FROM wanted WHERE wanted.place = placed.place)
-    )
-    INSERT INTO {schema}.spool (
-        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at
     )
     SELECT
-        arrival_id, position, message_id, type, content_type, context::jsonb, message.property_types::jsonb, body,
-        (SELECT count(*) FROM wanted WHERE wanted.place = placed.place), seen_from
-    FROM placed JOIN incoming AS message USING (place);
+        array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
+    INTO arrival_ids, positions
+    FROM incoming LEFT JOIN (
+        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
+    ) AS placed USING (place);
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
+        parts
+    )
+    SELECT
+        arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
+        message.property_types::jsonb, body, queues, seen_from, parts
+    FROM unnest(
+        message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
+    ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
+    WHERE arrival_ids[place] > 0;
+    IF part_counts IS NOT NULL THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_ids[place], positions[place], number, name, content_type, body
+        FROM unnest(part_places, part_names, part_content_types, part_bodies)
+            WITH ORDINALITY AS part (place, name, content_type, body, number)
+        WHERE arrival_ids[place] > 0;
+    END IF;
+    PERFORM {schema}.enter(
+        arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
+    );
     RETURN TRUE;
 END
 $function$;
@@ -279,6 +340,7 @@ $function$;
 -- Is there something for a turn to do in a group?
 CREATE FUNCTION {schema}.has_work(of_queue integer, of_group text, now_us bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     RETURN EXISTS (
@@ -303,6 +365,8 @@ BEGIN
         RETURN FALSE;
     END IF;
     IF {schema}.has_work(of_queue, of_group, now_us) THEN
+        -- Whoever wanted the group to be looked at committed before; the turn reads after this.
+        DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group AND action = 'look';
         RETURN TRUE;
     END IF;
     RAISE EXCEPTION 'nothing to do' USING ERRCODE = 'SQ001';
@@ -311,73 +375,163 @@ EXCEPTION WHEN SQLSTATE 'SQ001' THEN
 END
 $function$;
 
--- Lock the next groups of a queue that are ready, at most `how_many`: those of lowest rank first.
+-- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. Each look
+-- reads the first row of each index that isn't of a group already tried.
 CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 LANGUAGE plpgsql
--- Each part is read in the order of its index, and no further than needed.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     candidate text;
     tried text[] := ARRAY[]::text[];
     taken text[] := ARRAY[]::text[];
 BEGIN
-    FOR candidate IN
-        (
-            SELECT group_key, ready_rank AS rank FROM {schema}.groups
-            WHERE queue_id = of_queue AND ready_rank IS NOT NULL
-        ) UNION ALL (
-            SELECT group_key, rank FROM {schema}.entries
-            WHERE queue_id = of_queue AND status = 'arrived'
-        ) UNION ALL (
-            SELECT group_key, due_at FROM {schema}.groups
-            WHERE queue_id = of_queue AND due_at <= now_us
-        ) UNION ALL (
-            SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue
-        )
-        ORDER BY rank LIMIT 1000
-    LOOP
-        CONTINUE WHEN candidate = ANY (tried);
+    WHILE cardinality(taken) < how_many LOOP
+        SELECT group_key INTO candidate FROM (
+            (
+                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL AND group_key <> ALL (tried)
+                ORDER BY ready_rank LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.entries
+                WHERE queue_id = of_queue AND status = 'arrived' AND group_key <> ALL (tried)
+                ORDER BY rank LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, due_at FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at <= now_us AND group_key <> ALL (tried)
+                ORDER BY due_at LIMIT 1
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.requests
+                WHERE queue_id = of_queue AND group_key <> ALL (tried)
+                ORDER BY rank LIMIT 1
+            )
+        ) AS first
+        ORDER BY rank LIMIT 1;
+        EXIT WHEN candidate IS NULL;
         tried := tried || candidate;
         IF {schema}.lock_group(of_queue, candidate, now_us) THEN
             taken := taken || candidate;
-            IF cardinality(taken) >= how_many THEN
-                RETURN taken;
-            END IF;
-        END IF;
-    END LOOP;
-    IF cardinality(taken) > 0 OR cardinality(tried) = 0 THEN
-        RETURN taken;
-    END IF;
-    -- All of these were locked. Others may be behind them: each group that has something is looked at once.
-    FOR candidate IN
-        WITH RECURSIVE each_group AS (
-            (
-                SELECT group_key FROM {schema}.entries
-                WHERE queue_id = of_queue AND status <> 'held'
-                ORDER BY group_key LIMIT 1
-            ) UNION ALL (
-                SELECT (
-                    SELECT entry.group_key FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = of_queue AND entry.group_key > each_group.group_key
-                    ORDER BY entry.group_key LIMIT 1
-                ) FROM each_group WHERE each_group.group_key IS NOT NULL
-            )
-        )
-        SELECT group_key FROM each_group WHERE group_key IS NOT NULL
-    LOOP
-        CONTINUE WHEN candidate = ANY (tried);
-        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
-            RETURN ARRAY[candidate];
         END IF;
     END LOOP;
     RETURN taken;
 END
 $function$;
 
--- Write down what a turn decided. The first arrays: a value for each of its groups; then the entries that stay (held,
+-- Lock a group that has something to hand out.
+CREATE FUNCTION {schema}.lock_ready(of_queue integer, of_group text) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) THEN
+        RETURN FALSE;
+    END IF;
+    -- A request may have come before the lock, and is obeyed by a turn that judges.
+    IF EXISTS (
+        SELECT FROM {schema}.groups WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
+    ) THEN
+        RETURN TRUE;
+    END IF;
+    RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
+EXCEPTION WHEN SQLSTATE 'SQ001' THEN
+    RETURN FALSE;
+END
+$function$;
+
+-- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
+-- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
+-- operator has asked something, or a subscription isn't started: then it is `take`'s turn.
+CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
+RETURNS TABLE (
+    version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
+    ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
+    body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
+    priority smallint, subscription_ids integer[], parts integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+DECLARE
+    moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
+    oldest bigint;
+    candidate record;
+    found text;
+    cut bigint;
+    following record;
+    tries integer := 0;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    IF EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue) OR EXISTS (
+        SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+    ) THEN
+        RETURN;
+    END IF;
+    IF named IS NULL THEN
+        SELECT entry.rank INTO oldest FROM {schema}.entries AS entry
+        WHERE entry.queue_id = of_queue AND entry.status = 'arrived' ORDER BY entry.rank LIMIT 1;
+    END IF;
+    FOR candidate IN
+        SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL AND (named IS NULL OR known.group_key = named)
+        ORDER BY known.ready_rank
+    LOOP
+        tries := tries + 1;
+        EXIT WHEN candidate.rank > oldest OR tries > 1000;
+        IF {schema}.lock_ready(of_queue, candidate.key) THEN
+            found := candidate.key;
+            EXIT;
+        END IF;
+    END LOOP;
+    IF found IS NULL THEN
+        RETURN;
+    END IF;
+    -- What may not be seen yet keeps what is behind it.
+    SELECT max(entry.ordinal) FILTER (WHERE entry.seen) INTO cut FROM (
+        SELECT one.ordinal,
+            bool_and(one.visible_at IS NULL OR one.visible_at <= moment) OVER (ORDER BY one.ordinal) AS seen
+        FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
+        ORDER BY one.ordinal LIMIT at_most
+    ) AS entry;
+    RETURN QUERY
+    SELECT
+        (SELECT max(change.version) FROM {schema}.changes AS change), current_setting('transaction_isolation'),
+        found, (SELECT known.incarnation FROM {schema}.groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = found),
+        entry.entry_id, entry.sequence, entry.ordinal, entry.late,
+        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
+        stored.received_at, run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number,
+        (run.number - 1 + stored.position) % place.last_number + 1,
+        entry.attempt, entry.priority, entry.subscription_ids, stored.parts
+    FROM {schema}.entries AS entry
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS place ON place.location = run.location
+    WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued' AND entry.ordinal <= cut
+    ORDER BY entry.ordinal;
+    SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden INTO following
+    FROM {schema}.entries AS one
+    WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued' AND one.ordinal > cut
+    ORDER BY one.ordinal LIMIT 1;
+    UPDATE {schema}.groups AS known SET
+        ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
+        due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
+            THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
+            ELSE known.due_at END,
+        touched_at = now()
+    WHERE known.queue_id = of_queue AND known.group_key = found;
+END
+$function$;
+
+-- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its groups; then the entries that stay (held,
 -- or released and not handed out), those that are set aside, and the requests that it has obeyed. All groups are
 -- locked by the caller.
 CREATE FUNCTION {schema}.decide(
@@ -387,9 +541,12 @@ CREATE FUNCTION {schema}.decide(
     kept_waits boolean[],
     aside_ids bigint[], aside_dispositions text[], aside_reasons text[], aside_ordinals bigint[], obeyed_ids bigint[]
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
+    PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.groups AS known (
         queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals,
         decided, due_at, ready_rank
@@ -431,7 +588,7 @@ BEGIN
         FROM gone;
     END IF;
     IF cardinality(obeyed_ids) > 0 THEN
-        DELETE FROM {schema}.requests WHERE request_id = ANY (obeyed_ids);
+        DELETE FROM {schema}.requests WHERE request_id = ANY (obeyed_ids) AND queue_id = of_queue;
     END IF;
 END
 $function$;
@@ -440,9 +597,12 @@ $function$;
 CREATE FUNCTION {schema}.complete(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep boolean
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
     IF keep THEN
         WITH gone AS (
             DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
@@ -472,9 +632,12 @@ $function$;
 CREATE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
 ) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = handed.entry_id;
@@ -489,6 +652,7 @@ $function$;
 CREATE OR REPLACE FUNCTION {schema}.number_arrivals() RETURNS trigger
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     arrival record;

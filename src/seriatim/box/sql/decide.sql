@@ -1,12 +1,14 @@
--- Purpose: write down what a turn decided.
+-- Purpose: write down what a turn decided, and give the messages that it hands out. Without any there is one row of nulls.
 -- Caller: deliver.py, under the locks of the turn's groups.
 -- Locks: the rows of its groups and entries, which only a turn locks.
--- Index: groups_pkey, entries_pkey.
-SELECT {schema}.decide(
+-- Index: groups_pkey, entries_pkey, spool_pkey, tickets_arrival_id_key, locations_pkey.
+SELECT handed.*
+FROM {schema}.decide(
     %(queue_id)s, %(group_keys)s::text[], %(states)s::bigint[], %(skipped)s::text[], %(arrivals)s::bigint[],
     %(decided)s::text[], %(due_ats)s::bigint[], %(ready_ranks)s::bigint[],
     %(kept_ids)s::bigint[], %(kept_statuses)s::text[], %(kept_arrivals)s::bigint[], %(kept_ordinals)s::bigint[],
     %(kept_late)s::boolean[], %(kept_waits)s::boolean[],
     %(aside_ids)s::bigint[], %(aside_dispositions)s::text[], %(aside_reasons)s::text[], %(aside_ordinals)s::bigint[],
     %(obeyed_ids)s::bigint[]
-)
+) AS done
+LEFT JOIN LATERAL {schema}.handed(%(queue_id)s, %(handed_ids)s::bigint[]) AS handed ON TRUE

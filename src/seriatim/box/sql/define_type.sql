@@ -1,7 +1,6 @@
--- Purpose: make a message type, or change one. Answers with a row if that changed anything.
--- Caller: define.py.
+-- Purpose: make a message type, or change one.
+-- Caller: define.py, which has seen that it differs.
 -- Locks: the type's row.
 -- Index: types_pkey.
 INSERT INTO {schema}.types AS known (type, definition) VALUES (%(name)s, %(definition)s::jsonb)
-ON CONFLICT (type) DO UPDATE SET definition = excluded.definition WHERE known.definition <> excluded.definition
-RETURNING type
+ON CONFLICT (type) DO UPDATE SET definition = excluded.definition

@@ -2,4 +2,4 @@
 -- Caller: Session.dispense.
 -- Locks: the location's row, until the transaction ends.
 -- Index: locations_pkey, tickets_pkey (backwards, one row).
-SELECT epoch, number, last_number FROM {schema}.dispense(%(location)s, %(count)s)
+SELECT epoch, number, last_number FROM {schema}.take_numbers(%(location)s, %(count)s)

@@ -5,9 +5,12 @@
 -- Index: message_ids_pkey, changes_pkey.
 SELECT {schema}.take_in(
     %(version)s, %(message_ids)s::text[], %(types)s::text[], %(locations)s::text[], %(content_types)s::text[],
-    %(contexts)s::text[], %(property_types)s::text[], %(bodies)b::bytea[], %(problems)s::text[],
+    %(contexts)s::text[], %(property_types)s::text[], %(bodies)b::bytea[],
+    %(destinations)s::integer[], %(problems)s::text[],
     %(visible_at)s::timestamptz, %(delay)s::interval,
     %(entry_places)s::bigint[], %(entry_queues)s::integer[], %(entry_groups)s::text[], %(entry_sequences)s::bigint[],
     %(entry_sizes)s::bigint[], %(entry_priorities)s::integer[], %(entry_problems)s::text[],
-    %(entry_subscriptions)s::text[], %(entry_waits)s::boolean[]
+    %(entry_subscriptions)s::text[], %(entry_waits)s::boolean[],
+    %(part_counts)s::integer[], %(part_places)s::bigint[], %(part_names)s::text[], %(part_content_types)s::text[],
+    %(part_bodies)b::bytea[]
 )

@@ -2,4 +2,4 @@
 -- Caller: define.py, once a transaction, under the lock of the definitions.
 -- Locks: none beyond the row.
 -- Index: changes_pkey.
-INSERT INTO {schema}.changes (version, what) SELECT max(version) + 1, %(what)s FROM {schema}.changes
+SELECT {schema}.record_change(%(what)s)

@@ -2,4 +2,4 @@
 -- Caller: waiting.py.
 -- Locks: none beyond the row.
 -- Index: waiters_pkey.
-INSERT INTO {schema}.waiters (queue_id, channel) VALUES (%(queue_id)s, %(channel)s) RETURNING waiter_id
+SELECT {schema}.register(%(queue_id)s) AS waiter_id

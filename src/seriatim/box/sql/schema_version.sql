@@ -2,4 +2,4 @@
 -- Caller: migrate.py, at every open.
 -- Locks: none.
 -- Index: migrations_pkey.
-SELECT max(number) AS version FROM {schema}.migrations
+SELECT {schema}.schema_version() AS version

@@ -2,4 +2,4 @@
 -- Caller: waiting.py, in the transaction that received, or that ends without.
 -- Locks: the row; whoever would call skips it then.
 -- Index: waiters_pkey.
-DELETE FROM {schema}.waiters WHERE waiter_id = %(waiter_id)s
+SELECT {schema}.unregister(%(waiter_id)s)

@@ -2,4 +2,4 @@
 -- Caller: definitions.py, to see whether what it knows is still so.
 -- Locks: none.
 -- Index: changes_pkey, its last entry.
-SELECT max(version) AS version FROM {schema}.changes
+SELECT {schema}.version() AS version

@@ -1,0 +1,221 @@
+"""What an operator does to a group: in one transaction it is locked, judged, changed, and written down.
+
+Owns when a lock is waited for; what an action does is the kernel's. On a group that somebody works on, `suspend` and
+`resume` are written down as requests, which the group's next turn obeys before anything else: so nothing leaves after
+what is in hand, and nobody waits for a handler. Until then the group shows what it was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.definitions import BoxQueue, Known
+from seriatim.box.deliver import Locked, Turns
+from seriatim.box.groups import GroupView, group_of
+from seriatim.box.statements import statement
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel import actions
+from seriatim.kernel.outcome import EventKind, Events
+from seriatim.kernel.policy import Policy
+from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.sequencer import Event
+from seriatim.kernel.state import State
+from seriatim.kernel.states import Action, GroupState, require
+
+__all__ = ["Asked", "Operation", "act"]
+
+#: A turn that only judges ends within that; a handler may take as long as it likes.
+_BRIEFLY_MS = 250
+#: A group that is stopped is worked on only by turns that judge it, in whatever transactions these are.
+_STOPPED_MS = 10_000
+#: Obeyed at the end of the turn of a group that is locked.
+_REQUESTED = (Action.SUSPEND, Action.RESUME)
+_LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
+_PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
+    Action.SUSPEND: actions.suspend,
+    Action.RESUME: actions.resume,
+    Action.SKIP_MESSAGE: actions.skip_message,
+    Action.ABORT: actions.abort,
+    Action.CLOSE: actions.close,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an operator asks.
+
+    Args:
+        action: what to do.
+        queue: the queue's name.
+        group: the group's key.
+        actor: who asks, at most 256 characters.
+        reason: why, at most 4,096 characters.
+        through: of `skip_hole`: the last number to skip; None: all of the hole.
+        following: of `reset`: the number to go on at.
+
+    Raises:
+        UsageError: no actor or reason, or a text that can't be kept.
+    """
+
+    action: Action
+    queue: str
+    group: str
+    actor: str
+    reason: str
+    through: int | None = None
+    following: int | None = None
+
+    def __post_init__(self) -> None:
+        _checked(self.actor, "actor", _LONGEST_ACTOR)
+        _checked(self.reason, "reason", _LONGEST_REASON)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What came of an action.
+
+    Args:
+        operation_id: its number in the operator log.
+        action: what was done.
+        queue: the queue's name.
+        group: the group's key.
+        obeyed: False where the group is locked: it will be at the end of the turn.
+        before: what the group showed.
+        after: what it shows now.
+        released: how many messages the action has let go.
+        set_aside: how many it has set aside (late or dead).
+        events: what happened to the group, in order; before the action, too, what was due.
+    """
+
+    operation_id: int
+    action: Action
+    queue: str
+    group: str
+    obeyed: bool
+    before: GroupState
+    after: GroupState
+    released: int
+    set_aside: int
+    events: tuple[Event, ...] = ()
+
+
+def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int | None = None) -> Operation:
+    """Do what an operator asks, in the transaction of the connection.
+
+    Args:
+        connection: in whose transaction.
+        schema: the schema of the box.
+        asked: what to do.
+        now_us: microseconds, in place of the database's clock.
+
+    Raises:
+        UsageError: there is no such queue or group.
+        ActionRefused: it doesn't fit the state of the group; the remedy says what does.
+        Unavailable: a stopped group is judged by a transaction that doesn't end.
+    """
+    queue = Known(schema).read(connection).queue(asked.queue)
+    turns = Turns(connection, schema, now_us)
+    found = group_of(connection, schema, asked.queue, asked.group)
+    locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
+    if not locked.keys:
+        found = group_of(connection, schema, asked.queue, asked.group)
+        # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
+        require(asked.action, found.state, asked.group)
+        if asked.action in _REQUESTED:
+            return _requested(connection, schema, queue, asked, found)
+        locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
+        if not locked.keys:
+            raise Unavailable(
+                "somebody works on the group, and goes on doing so",
+                where=f"queue {asked.queue!r}, group {asked.group!r}",
+                remedy="try again when it has ended",
+            )
+    return _done(connection, schema, turns, queue, locked, asked)
+
+
+def _requested(
+    connection: psycopg.Connection, schema: str, queue: BoxQueue, asked: Asked, found: GroupView
+) -> Operation:
+    parameters = {"queue_id": queue.queue_id, "group_key": asked.group, "action": asked.action}
+    connection.execute(statement("request", schema), parameters)
+    after = group_of(connection, schema, asked.queue, asked.group).state
+    number = _log(connection, schema, asked, {"obeyed": False, "before": found.state})
+    return Operation(
+        number, asked.action, asked.queue, asked.group, obeyed=False, before=found.state, after=after, released=0,
+        set_aside=0,
+    )  # fmt: skip
+
+
+def _done(
+    connection: psycopg.Connection, schema: str, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked
+) -> Operation:
+    effect = _effect(asked, queue.declared.policy, locked.now_us)
+    try:
+        acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
+    except ActionRefused as error:
+        where = f"queue {asked.queue!r}, {error.where}"
+        raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
+    details = {
+        "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
+        "set_aside": acted.set_aside,
+    }  # fmt: skip
+    number = _log(connection, schema, asked, details)
+    return Operation(
+        number,
+        asked.action,
+        asked.queue,
+        asked.group,
+        obeyed=True,
+        before=acted.before,
+        after=acted.after,
+        released=acted.released,
+        set_aside=acted.set_aside,
+        events=_told(acted.judged.events, asked.group),
+    )
+
+
+def _told(events: Events, group: str) -> tuple[Event, ...]:
+    events = events.take(np.argsort(events.at, kind="stable"))
+    rows = zip(events.kind.tolist(), events.first.tolist(), events.last.tolist(), strict=True)
+    return tuple(
+        Event(EventKind(kind).word, group, *((None, None) if kind == EventKind.CLOSED else (first, last)))
+        for kind, first, last in rows
+    )
+
+
+def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome]:
+    """What the kernel does."""
+    group, following = asked.group, asked.following
+    if asked.action is Action.SKIP_HOLE:
+        return lambda state: actions.skip_hole(policy, state, now, group, asked.through)
+    if asked.action is Action.RESET and following is not None:
+        return lambda state: actions.reset(policy, state, now, group, following)
+    if asked.action not in _PLAIN:
+        raise UsageError(f"{asked.action} can't be done to a group like that")
+    return lambda state: _PLAIN[asked.action](policy, state, now, group)
+
+
+def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dict[str, object]) -> int:
+    arguments = {"through": asked.through, "next": asked.following}
+    said = {name: value for name, value in arguments.items() if value is not None} | details
+    parameters = {
+        "actor": asked.actor, "action": asked.action, "queue": asked.queue, "group_key": asked.group,
+        "reason": asked.reason, "details": json.dumps(said),
+    }  # fmt: skip
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
+    return int(number)
+
+
+def _checked(text: object, what: str, longest: int) -> None:
+    kept = isinstance(text, str) and "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+    if not isinstance(text, str) or not kept or not text.strip() or len(text) > longest:
+        raise UsageError(
+            f"{text!r} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
+        )

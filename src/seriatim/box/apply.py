@@ -1,0 +1,75 @@
+"""Defining what a file says; and from the names of things what to drop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import psycopg
+
+from seriatim.box.change import Change, Definition, Kind
+from seriatim.box.define import define
+from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.drop import locations
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.pipeline.box_file import BoxFile, load
+
+__all__ = ["apply", "drops_of"]
+
+
+def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prune: bool) -> list[Change]:
+    """Define what a file says, in the transaction of the connection.
+
+    Args:
+        connection: in whose transaction.
+        schema: the schema of the box.
+        file: the box file.
+        prune: drop what it doesn't have.
+
+    Raises:
+        DeclarationError: the file is wrong.
+        UsageError, ActionRefused, Unavailable: as from `define`.
+    """
+    connection.execute(statement("lock_definitions", schema))
+    before, places = read_definitions(connection, schema), locations(connection, schema)
+    present = BoxFile(
+        tuple(one for one, _ in places),
+        tuple(before.types.values()),
+        tuple(one.declared for one in before.queues.values()),
+        tuple(one.declared for one in before.subscriptions.values()),
+    )
+    said = load(file, present=present)
+    every: tuple[Definition, ...] = (*said.locations, *said.types, *said.queues, *said.subscriptions)
+    unused = [one.name for one, used in places if not used]
+    return define(connection, schema, every, _missing(said, before, unused) if prune else ())
+
+
+def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
+    """What to drop, from names by what they are names of.
+
+    Raises:
+        UsageError: something that isn't in a box, or isn't a name.
+    """
+    found: list[tuple[Kind, str]] = []
+    for word, names in named.items():
+        if word not in list(Kind):
+            raise UsageError(f"{word!r} can't be dropped", remedy=f"{', '.join(Kind)}: drop(queue='fulfilment')")
+        for name in [names] if isinstance(names, str) else names:
+            if not isinstance(name, str):
+                raise UsageError(f"{name!r} is not the name of a {word}", remedy="give its name")
+            found.append((Kind(word), name))
+    return found
+
+
+def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[tuple[Kind, str]]:
+    """What a file doesn't have, of what is there."""
+    pairs = (
+        (Kind.SUBSCRIPTION, before.subscriptions, said.subscriptions),
+        (Kind.QUEUE, before.queues, said.queues),
+        (Kind.TYPE, before.types, said.types),
+        (Kind.LOCATION, unused, said.locations),
+    )
+    return [
+        (kind, name) for kind, there, declared in pairs for name in there if name not in {one.name for one in declared}
+    ]

@@ -1,0 +1,69 @@
+"""What a definition changes: which fields of what, in words that people read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from seriatim.pipeline.location import Location
+from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.stored import to_json
+from seriatim.pipeline.subscription import Subscription
+
+__all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
+
+#: What can be defined.
+Definition = Location | MessageType | Queue | Subscription
+
+
+class Kind(StrEnum):
+    """What there is in a box."""
+
+    LOCATION = "location"
+    TYPE = "type"
+    QUEUE = "queue"
+    SUBSCRIPTION = "subscription"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that was changed in a box.
+
+    Args:
+        what: ``"added"``, ``"changed"``, ``"dropped"``, ``"started"``, ``"stopped"`` or what else was done.
+        kind: what it is.
+        name: its name.
+        fields: of what was changed the fields, by name; those of a queue's policy without ``policy``.
+    """
+
+    what: str
+    kind: Kind
+    name: str
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named = f"{self.what} {self.kind} {self.name}"
+        return f"{named}: {', '.join(self.fields)}" if self.fields else named
+
+
+_KINDS = {Location: Kind.LOCATION, MessageType: Kind.TYPE, Queue: Kind.QUEUE, Subscription: Kind.SUBSCRIPTION}
+
+
+def kind_of(definition: Definition) -> Kind:
+    """What a declaration declares."""
+    return _KINDS[type(definition)]
+
+
+def changed_fields(old: Definition, new: Definition) -> tuple[str, ...]:
+    """Where two declarations of one thing differ, by name; a policy's parameters where it is the same policy."""
+    before, after = to_json(old), to_json(new)
+    names: list[str] = []
+    for name in before:
+        if before[name] == after[name]:
+            continue
+        if name == "policy" and before[name]["name"] == after[name]["name"]:
+            names += [one for one in before[name] if before[name][one] != after[name][one]]
+        else:
+            names.append(name)
+    return tuple(names)

@@ -1,0 +1,122 @@
+"""What can't be dropped, because something uses it; the refusal says what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from seriatim.box.change import Kind
+from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.statements import statement
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.pipeline.location import Location
+from seriatim.pipeline.section import likely
+
+__all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations"]
+
+#: Counted up to there.
+_MANY = 1000
+
+
+def check_there(connection: psycopg.Connection, schema: str, before: Definitions, kind: Kind, name: str) -> None:
+    """Refuse to drop what isn't there."""
+    known: Collection[str]
+    match kind:
+        case Kind.TYPE:
+            known = before.types
+        case Kind.QUEUE:
+            known = before.queues
+        case Kind.SUBSCRIPTION:
+            known = before.subscriptions
+        case Kind.LOCATION:
+            known = {one.name for one, _ in locations(connection, schema)}
+    if name not in known:
+        raise UsageError(f"there is no {kind} {name!r}", remedy=likely(str(name), known))
+
+
+def check_queue(connection: psycopg.Connection, schema: str, queue: BoxQueue) -> None:
+    """Refuse to drop a queue that has messages, or to which subscriptions lead."""
+    name = queue.declared.name
+    if queue.owner is not None:
+        raise _refused(Kind.QUEUE, name, f"it belongs to the pipeline {queue.owner!r}", "drop the pipeline first")
+    after = _leading_to(connection, schema, queue.queue_id)
+    if after:
+        listed = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")
+        raise _refused(Kind.QUEUE, name, f"subscriptions lead to it: {listed}", "drop them first, or together with it")
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(statement("queue_contents", schema), {"queue_id": queue.queue_id}).fetchall()[0]
+    words = ("to be handed out or held", "set aside", "in its history")
+    found = [f"{_counted(count)} {what}" for count, what in zip(row, words, strict=True) if count]
+    if found:
+        what = f"it has messages: {', '.join(found)}"
+        raise _refused(Kind.QUEUE, name, what, "let workers empty it, abort its groups, and purge the rest")
+
+
+def check_collected(connection: psycopg.Connection, schema: str, before: Definitions, name: str, doing: str) -> None:
+    """Refuse to take a subscription away that isn't started while messages wait that it has collected.
+
+    Nobody would know any more that they aren't to be handed out.
+    """
+    one = before.subscriptions[name]
+    parameters = {
+        "queue_id": before.queues[one.declared.to].queue_id, "subscription_id": one.subscription_id,
+    }  # fmt: skip
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (waiting,) = cursor.execute(statement("collected", schema), parameters).fetchall()[0]
+    if waiting:
+        raise ActionRefused(
+            f"subscription {name!r} is {one.state} and can't {doing}: {_counted(waiting)} messages that it collected wait",
+            remedy="start it, or abort the groups",
+        )
+
+
+def check_running(connection: psycopg.Connection, schema: str, before: Definitions, name: str, doing: str) -> None:
+    """Refuse to take an activation away while instances of it run: their messages would find nobody."""
+    one = before.subscriptions[name]
+    if one.declared.starts is None:
+        return
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        parameters = {"subscription_id": one.subscription_id}
+        (running,) = cursor.execute(statement("running_of", schema), parameters).fetchall()[0]
+    if running:
+        instances = "instance of it runs" if running == 1 else "instances of it run"
+        raise ActionRefused(
+            f"subscription {name!r} can't {doing}: {_counted(running)} {instances}",
+            remedy="let them end, or terminate them: seriatim instances",
+        )
+
+
+def drop_location(connection: psycopg.Connection, schema: str, name: str) -> None:
+    """Drop a location that has given no number."""
+    try:
+        with connection.transaction():
+            done = connection.execute(statement("drop_location", schema), {"name": name}).fetchone()
+    except errors.ForeignKeyViolation:
+        done = None
+    if done is None:
+        what = "it has given numbers, which nobody may give again"
+        raise _refused(Kind.LOCATION, name, what, "leave it: a location that nobody uses costs nothing")
+
+
+def locations(connection: psycopg.Connection, schema: str) -> list[tuple[Location, bool]]:
+    """The locations of a box by name, each with whether it has given a number."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("locations", schema)).fetchall()
+    return [(Location(name, last_number), used) for name, last_number, used in rows]
+
+
+def _leading_to(connection: psycopg.Connection, schema: str, queue_id: int) -> list[str]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("leading_to", schema), {"queue_id": queue_id}).fetchall()
+    return [name for (name,) in rows]
+
+
+def _refused(kind: Kind, name: str, what: str, remedy: str) -> ActionRefused:
+    return ActionRefused(f"{kind} {name!r} can't be dropped: {what}", remedy=remedy)
+
+
+def _counted(count: int) -> str:
+    return f"more than {_MANY:,}" if count > _MANY else f"{count:,}"

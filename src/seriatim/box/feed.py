@@ -1,0 +1,358 @@
+"""What a pipeline reads of a box: the batches of a queue that belongs to it, or what a queue or the spool has now.
+
+A queue's messages are put into batches as they are released; a batch that is complete stays as it is, to be read as
+often as it takes, until the batch after it is worked on. A *reader* is one checkpoint of a pipeline: it is known by a
+name that the checkpoint remembers, and that alone may ask for batches.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import pyarrow as pa
+from psycopg.rows import tuple_row
+
+from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Turns
+from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.rows import batches_of, own_names
+from seriatim.box.statements import statement
+from seriatim.box.translate import translated
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.box_types import declared
+
+__all__ = ["Feed", "Part"]
+
+#: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
+_GROUPS = 1000
+_MOST = 2**31 - 2
+#: A part has about that many messages; there are at most so many.
+_PART_MESSAGES, _MOST_PARTS = 25_000, 64
+#: A run that was killed lets go of its connection within that time.
+_PATIENCE_S, _PAUSE_S = 15.0, 0.2
+
+#: A range of groups, entries or arrivals: from, to (exclusive; None: all that is left).
+Part = tuple[Any, Any]
+
+
+class Feed:
+    """A queue of a box, or its spool, for one pipeline.
+
+    Args:
+        dsn: the box; as `MessageBox.open` takes it.
+        schema: its schema.
+        queue: the queue; None: the spool.
+        pipeline: the pipeline's name, which the queue gets as its owner.
+        takes_over: take the queue from a checkpoint that is no more.
+        prefix: what the names of the columns of properties begin with.
+
+    Raises:
+        UsageError: there is no such queue.
+        EnvironmentProblem: the box can't be reached; names host and database.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        queue: str | None = None,
+        pipeline: str = "spark",
+        takes_over: bool = False,
+        prefix: str = "",
+    ) -> None:
+        self._box = MessageBox.open(dsn, schema=schema, connections=2)
+        self._access = self._box._access  # noqa: SLF001 -- a part of the box
+        self._schema = schema
+        self._name = queue
+        self._pipeline = pipeline
+        self._takes_over = takes_over
+        self._prefix = prefix
+        self._held: psycopg.Connection | None = None
+        self._reader = ""
+        if queue is not None:
+            self._queue()
+
+    # ---- columns
+
+    def properties(self) -> dict[str, str]:
+        """The properties that the message types declare, by name, and their types; each has a column.
+
+        Raises:
+            UsageError: a column would have a name that another column has.
+        """
+        with self._transaction() as connection:
+            types = self._access.known.current(connection).types
+        found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
+        taken = {name.casefold() for name in own_names()}
+        for name in found:
+            if (self._prefix + name).casefold() in taken:
+                raise UsageError(
+                    f"the property {name!r} would have the name of another column",
+                    where=self._access.place,
+                    remedy='give the columns of properties a prefix: .option("prefix", "p_")',
+                )
+        return found
+
+    # ---- batches
+
+    def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
+        """The batch after `batch`, complete, if there is anything for it.
+
+        Args:
+            reader: who asks; empty: a checkpoint that doesn't know itself yet.
+            batch: the last one that it has.
+            at_most: so many messages, but sets come whole; None: all that there are; 0: only a batch that is complete
+                already.
+
+        Returns:
+            the reader, the batch (the one it has if there is nothing), how many messages it has.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline, or another run reads it now.
+        """
+        self._hold()
+        self._refresh()
+        reader, batch = self._claimed(reader, batch)
+        queue = self._queue()
+        with self._transaction() as connection:
+            newest, _ = self._batches(connection, reader)
+        # One that was complete before the run that asked for it ended.
+        if newest <= batch:
+            newest = batch + 1
+            if queue.enabled:
+                self._route()
+                self._fill(reader, newest, _MOST if at_most is None else at_most)
+            with self._transaction() as connection:
+                self._batches(connection, reader)
+                if not self._count(connection, batch, newest):
+                    return reader, batch, 0
+                self._run(connection, "close_batch", reader=reader, batch=newest)
+        with self._transaction() as connection:
+            return reader, newest, self._count(connection, batch, newest)
+
+    def waiting(self) -> int:
+        """How many messages the queue has that aren't done, held ones among them."""
+        with self._transaction() as connection:
+            return int(self._run(connection, "waiting_in_queue")[0][0])
+
+    def parts(self, reader: str, after: int, through: int) -> list[Part]:
+        """What the messages of some batches are cut into, groups whole.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline.
+        """
+        self._claimed(reader, after)
+        name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
+        with self._transaction() as connection:
+            messages = self._count(connection, after, through)
+            return self._cut(connection, name, messages, after=after, through=through)
+
+    def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """The messages of a part, groups one after another and each in order."""
+        name = "read_batch_unordered" if self._is_unordered() else "read_batch"
+        return self._rows(name, part, properties, after=after, through=through)
+
+    def done(self, reader: str, through: int) -> None:
+        """The batches through this one are worked on. Those before it go; this one stays until the next is done.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline.
+        """
+        keep = self._queue().declared.keep
+        with self._transaction() as connection:
+            (known,) = self._run(connection, "complete_batches", reader=reader, through=through, keep=keep)[0]
+        if not known:
+            raise self._refused("another checkpoint")
+
+    def release(self) -> bool:
+        """Give the queue back to workers. Answers whether it was a pipeline's."""
+        with self._transaction() as connection:
+            return bool(self._run(connection, "release_queue")[0][0])
+
+    # ---- what is there now
+
+    def parts_now(self) -> list[Part]:
+        """What the queue or the spool has, cut into parts."""
+        with self._transaction() as connection:
+            name = "spool_bounds" if self._name is None else "entry_bounds"
+            return self._cut(connection, name, _PART_MESSAGES * 8)
+
+    def read_now(self, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """The messages of a part of what is there now."""
+        if self._name is None:
+            return self._rows("read_spool", part, properties, ordered=False)
+        return self._rows("read_queue", part, properties)
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Let go of the box, and of the queue for other runs."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+        self._box.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- inside
+
+    def _route(self) -> None:
+        """Route what was published through SQL."""
+        with self._transaction() as connection:
+            waits = is_unrouted(connection, self._schema)
+        if waits:
+            route_pending(self._access)
+
+    def _fill(self, reader: str, batch: int, left: int) -> None:
+        """Put what can be handed out into a batch that isn't complete, at most `left` messages more."""
+        while left > 0:
+            with self._transaction() as connection:
+                self._batches(connection, reader)
+                if not (taken := self._take(connection, batch, left)):
+                    return
+                left -= max(taken, 0)
+
+    def _take(self, connection: psycopg.Connection, batch: int, left: int) -> int:
+        """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
+        queue = self._queue()
+        if isinstance(queue.declared.policy, Unordered):
+            return int(self._run(connection, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
+        turns = Turns(connection, self._schema)
+        locked = turns.lock(queue, min(left, _GROUPS))
+        if not locked.keys:
+            return 0
+        self._access.known.current(connection)
+        judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
+        handed = judged.handed
+        self._run(
+            connection,
+            "put_in_batch",
+            batch=batch,
+            entry_ids=[one for each in handed for one in each.entry_ids],
+            ordinals=[one for each in handed for one in each.ordinals],
+            late=[one for each in handed for one in each.late],
+        )
+        return sum(len(each.entry_ids) for each in handed) or -1
+
+    def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
+        """The reader, after the queue was made its own, and the last batch that it has or will never get."""
+        mine = reader or str(uuid.uuid4())
+        with self._transaction() as connection:
+            if mine != self._reader:
+                (owner,) = self._run(
+                    connection,
+                    "claim_queue",
+                    reader=mine,
+                    pipeline=self._pipeline,
+                    is_new=not reader,
+                    takes_over=self._takes_over,
+                )[0]
+                if owner is not None:
+                    raise self._refused(f"the pipeline {owner!r}" if owner else "nobody any more")
+            _, done = self._batches(connection, mine)
+        self._reader = mine
+        return mine, max(batch, done)
+
+    def _refused(self, whose: str) -> ActionRefused:
+        return ActionRefused(
+            f"the queue belongs to {whose}",
+            where=f"queue {self._name!r}",
+            remedy="go on with its checkpoint; if that is no more: takeOver=true",
+        )
+
+    def _hold(self) -> None:
+        """Be the one run that reads the queue, as long as this feed is open.
+
+        Raises:
+            ActionRefused: another run goes on reading it.
+        """
+        if self._held is not None and not self._held.closed and not self._held.broken:
+            return
+        with translated(self._access.place):
+            connection = psycopg.connect(self._box.dsn, autocommit=True, application_name="seriatim reader")
+            deadline = time.monotonic() + _PATIENCE_S
+            while not self._run(connection, "hold_reader")[0][0]:
+                if time.monotonic() > deadline:
+                    connection.close()
+                    raise ActionRefused(
+                        "another run of a pipeline reads the queue",
+                        where=f"queue {self._name!r}",
+                        remedy="stop that one first",
+                    )
+                time.sleep(_PAUSE_S)
+        self._held = connection
+
+    def _batches(self, connection: psycopg.Connection, reader: str) -> tuple[int, int]:
+        rows = self._run(connection, "reader_batches", reader=reader)
+        if not rows:
+            raise self._refused("another checkpoint")
+        return rows[0][0], rows[0][1]
+
+    def _count(self, connection: psycopg.Connection, after: int, through: int) -> int:
+        return int(self._run(connection, "count_batch", after=after, through=through)[0][0])
+
+    def _cut(self, connection: psycopg.Connection, name: str, messages: int, **named: Any) -> list[Part]:
+        if not messages:
+            return []
+        parts = min(-(-messages // _PART_MESSAGES), _MOST_PARTS)
+        fractions = [part / parts for part in range(parts)]
+        (bounds,) = self._run(connection, name, fractions=fractions, **named)[0]
+        if bounds is None or bounds[0] is None:
+            return []
+        begins = list(dict.fromkeys(bounds))
+        return list(zip(begins, [*begins[1:], None], strict=True))
+
+    def _rows(
+        self, name: str, part: Part, properties: Mapping[str, str], *, ordered: bool = True, **named: Any
+    ) -> Iterator[pa.RecordBatch]:
+        parameters = {"first": part[0], "next": part[1], **self._named(named)}
+        with self._transaction() as connection, connection.cursor(name="feed", binary=True) as cursor:
+            cursor.execute(statement(name, self._schema), parameters)
+            yield from batches_of(cursor.fetchmany, properties, prefix=self._prefix, ordered=ordered)
+
+    def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(statement(name, self._schema), self._named(named))
+            return cursor.fetchall() if cursor.description else []
+
+    def _named(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        if self._name is None:
+            return dict(named)
+        queue = self._queue()
+        return {"queue_id": queue.queue_id, "ordered": not isinstance(queue.declared.policy, Unordered), **named}
+
+    def _is_unordered(self) -> bool:
+        return isinstance(self._queue().declared.policy, Unordered)
+
+    def _queue(self) -> BoxQueue:
+        if self._name is None:
+            raise UsageError("a stream reads a queue", remedy='.option("queue", "…")')
+        known = self._access.known
+        if self._name not in known.definitions.queues:
+            with self._transaction() as connection:
+                return known.read(connection).queue(self._name)
+        return known.definitions.queues[self._name]
+
+    def _refresh(self) -> None:
+        with self._transaction() as connection:
+            self._access.known.current(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        with self._access.transaction() as connection, translated(self._access.place):
+            yield connection

@@ -1,0 +1,64 @@
+"""Forgetting a group: its next message finds it as if it were new, in its next incarnation.
+
+What a group that is idle leaves behind (next, ordinal, skipped ranges: its tombstone) is its row of ``groups``; so it
+has to do nothing for that, and no index that receivers read has an entry of it.
+"""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Turns
+from seriatim.box.statements import statement
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel.resequence import new_state
+
+__all__ = ["forget"]
+
+#: Somebody may work on the group, and goes on as long as the handler takes.
+_PATIENCE_MS = 10_000
+
+
+def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str, actor: str, reason: str) -> int:
+    """Forget one group, in the transaction of the connection; it is written down.
+
+    Returns:
+        the number of its new incarnation.
+
+    Raises:
+        UsageError: the group isn't known.
+        ActionRefused: it has messages.
+        Unavailable: somebody works on it, and goes on doing so.
+    """
+    where = f"queue {queue.declared.name!r}, group {group!r}"
+    turns = Turns(connection, schema)
+    if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
+        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+    named = {"queue_id": queue.queue_id, "group_key": group}
+    groups = new_state(queue.declared.policy, 1).groups
+    fresh = [
+        int(column[0])
+        for column in (
+            groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
+            groups.reports, groups.clock,
+        )
+    ]  # fmt: skip
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (left,) = cursor.execute(statement("group_left", schema), named).fetchall()[0]
+        if left:
+            raise ActionRefused(
+                f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
+            )
+        (incarnation,) = cursor.execute(statement("forget", schema), {**named, "fresh": fresh}).fetchall()[0]
+        if incarnation is None:
+            raise UsageError("there is no such group", where=where)
+        said = {
+            "actor": actor, "action": "forget", "queue": queue.declared.name, "group_key": group, "reason": reason,
+            "details": json.dumps({"incarnation": incarnation}),
+        }  # fmt: skip
+        cursor.execute(statement("log_operation", schema), said)
+    return int(incarnation)

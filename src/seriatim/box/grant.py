@@ -1,0 +1,104 @@
+"""Which queues the roles of applications may use; PostgreSQL itself holds them to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.definitions import read_definitions
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+
+__all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Rights of a role.
+
+    Args:
+        publish: the queues that it may publish to.
+        receive: the queues that it may receive from.
+        subscribe: the queues that it may make subscriptions for.
+        route: whether it may route what others have published through SQL; it can read that.
+    """
+
+    publish: Sequence[str] = ()
+    receive: Sequence[str] = ()
+    subscribe: Sequence[str] = ()
+    route: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("publish", "receive", "subscribe"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise UsageError(f"{given!r} is no list of queues", where=name, remedy="give a list of their names")
+            object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+
+    def __bool__(self) -> bool:
+        return bool(self.publish or self.receive or self.subscribe or self.route)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a role may do in a box: the names of the queues, sorted; and whether it may `route`."""
+
+    role: str
+    publish: list[str]
+    receive: list[str]
+    subscribe: list[str]
+    route: bool
+
+
+def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
+    """Give a role rights, besides those that it has.
+
+    Raises:
+        UsageError: no such role or queue, or no rights at all.
+        EnvironmentProblem: whoever connects isn't the owner of the box.
+    """
+    if not rights:
+        raise UsageError("no right is named", remedy="name queues to publish to, receive from or subscribe for")
+    named = _named(connection, schema, rights)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if not cursor.execute(statement("let_in", schema), {"role": role}).fetchall():
+            raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
+    connection.execute(statement("grant", schema), {"role": role} | named)
+
+
+def revoke(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
+    """Take rights from a role; all of them if none is named.
+
+    Raises:
+        UsageError: the role has no rights here, or there is no such queue.
+        EnvironmentProblem: whoever connects isn't the owner of the box.
+    """
+    named = _named(connection, schema, rights)
+    parameters = {"role": role, "all_of_them": not rights} | named
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if role not in {one.role for one in grants(connection, schema)}:
+            raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
+        cursor.execute(statement("revoke", schema), parameters)
+        cursor.execute(statement("shut_out", schema), {"role": role})
+
+
+def grants(connection: psycopg.Connection, schema: str) -> list[Grant]:
+    """Who may do what, by role."""
+    with connection.cursor(row_factory=class_row(Grant)) as cursor:
+        return cursor.execute(statement("grants", schema)).fetchall()
+
+
+def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[str, list[object]]:
+    """The rights as columns: what may be done, and with which queue."""
+    definitions = read_definitions(connection, schema)
+    pairs: list[tuple[str, int | None]] = [
+        (may, definitions.queue(name).queue_id)
+        for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
+        for name in names
+    ]
+    if rights.route:
+        pairs.append(("route", None))
+    return {"may": [may for may, _ in pairs], "queue_ids": [queue for _, queue in pairs]}

@@ -1,0 +1,70 @@
+"""What an operator does to an instance: suspended and resumed is its group, terminated it is gone."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+
+from seriatim.box.actions import Asked, act
+from seriatim.box.definitions import Known
+from seriatim.box.deliver import Turns
+from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of
+from seriatim.box.statements import statement
+from seriatim.errors import Unavailable
+from seriatim.kernel.states import Action
+
+__all__ = ["resume", "suspend", "terminate"]
+
+#: A handler may take as long as it likes, and nobody waits for it.
+_BRIEFLY_MS = 250
+
+
+def suspend(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """Let its messages wait; a message that somebody works on is finished."""
+    return _of_group(connection, schema, Action.SUSPEND, instance_id, actor, reason)
+
+
+def resume(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """Let its messages go on."""
+    return _of_group(connection, schema, Action.RESUME, instance_id, actor, reason)
+
+
+def terminate(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """End it: what waits in its group follows the activations again. A suspended one is resumed for that.
+
+    Returns:
+        what it was.
+
+    Raises:
+        Unavailable: somebody works on a message of it.
+    """
+    found = instance_of(connection, schema, instance_id)
+    asked = Asked(Action.RESUME, found.queue, found.group, actor, reason)
+    queue = Known(schema).read(connection).queue(found.queue)
+    if not Turns(connection, schema).lock(queue, 1, found.group, _BRIEFLY_MS).keys:
+        raise Unavailable(
+            "somebody works on a message of it",
+            where=f"instance {instance_id}, group {found.group!r} of queue {found.queue!r}",
+            remedy="suspend it, and terminate it when that has ended",
+        )
+    found = instance_of(connection, schema, instance_id)  # as it was left
+    parameters = {"instance_id": instance_id, "queue_id": queue.queue_id, "version": found.version}
+    connection.execute(statement("end_instance", schema), parameters)
+    details = {
+        "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
+        "version": found.version,
+    }  # fmt: skip
+    named = {"actor": actor, "action": "terminate", "queue": found.queue, "group_key": found.group, "reason": reason}
+    connection.execute(statement("log_operation", schema), named | {"details": json.dumps(details)})
+    if found.status is InstanceStatus.SUSPENDED:
+        act(connection, schema, asked)
+    return found
+
+
+def _of_group(
+    connection: psycopg.Connection, schema: str, action: Action, instance_id: int, actor: str, reason: str
+) -> InstanceView:
+    found = instance_of(connection, schema, instance_id)
+    act(connection, schema, Asked(action, found.queue, found.group, actor, reason))
+    return instance_of(connection, schema, instance_id)

@@ -1,0 +1,62 @@
+"""What may change while it is in use. The table of ``docs/reference/box-definitions.md`` says the same in words.
+
+Pure: it knows declarations, and neither rows nor connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.pipeline.filters import named
+from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.queue import Queue
+
+__all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
+
+#: By these a queue has judged its groups, and would have judged otherwise.
+_FROZEN_OF_QUEUE = ("group", "sequence", "tablespace")
+_FROZEN_OF_POLICY: Mapping[type[Policy], tuple[str, ...]] = {
+    Standard: ("start", "increment"),
+    BestEffort: ("by",),
+    UnitOfWork: ("size", "last"),
+}
+#: By these it is told when a group has to be looked at.
+_TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_rows", "timeout")
+
+
+def frozen(old: Queue, new: Queue) -> list[str]:
+    """The fields that differ and may not while the queue has groups."""
+    found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
+    if type(old.policy) is not type(new.policy):
+        return ["policy", *found]
+    fixed = _FROZEN_OF_POLICY.get(type(old.policy), ())
+    found += [name for name in fixed if getattr(old.policy, name) != getattr(new.policy, name)]
+    if isinstance(old.policy, BestEffort) and isinstance(new.policy, BestEffort):
+        # A round that was begun by time ends by time.
+        found += ["window"] if (old.policy.window is None) != (new.policy.window is None) else []
+    return found
+
+
+def moves_timers(old: Queue, new: Queue) -> bool:
+    """Whether groups that wait have to be looked at again, because what they wait for has another end."""
+    return any(getattr(old.policy, name, None) != getattr(new.policy, name, None) for name in _TIMERS)
+
+
+def retyped(old: MessageType, new: MessageType) -> set[str]:
+    """The properties that have another type now."""
+    before, after = old.types(), new.types()
+    return {name for name, kind in before.items() if after.get(name, kind) != kind}
+
+
+def judged_by(queue: Queue) -> set[str]:
+    """The properties whose values a queue has kept: groups, sequences and sizes."""
+    size = queue.policy.size if isinstance(queue.policy, UnitOfWork) else None
+    return {name for name in (queue.group, queue.sequence, size) if isinstance(name, str)}
+
+
+def named_by(queue: Queue) -> set[str]:
+    """All properties that a queue names."""
+    last = queue.policy.last if isinstance(queue.policy, UnitOfWork) else None
+    found = judged_by(queue) | ({queue.priority} if queue.priority else set())
+    return found | (named(last) if isinstance(last, str) else set())

@@ -1,0 +1,68 @@
+"""Looking at what is in a queue, without locks and without taking anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.definitions import Definitions
+from seriatim.box.received import parts_of, received_of
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.message import Received
+
+__all__ = ["Peeked", "peek"]
+
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """A message that is in a queue.
+
+    Args:
+        group: the group's key; None in a queue that is `Unordered`.
+        status: ``"arrived"`` (nobody has judged it yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a
+            pipeline).
+        visible_at: the moment before which it isn't handed out.
+        waits: whether only subscriptions that aren't started have collected it.
+        message: the message; its `attempt` is the one that it would be. It has an `ordinal` if it is queued.
+    """
+
+    group: str | None
+    status: str
+    visible_at: datetime | None
+    waits: bool
+    message: Received
+
+
+def peek(
+    connection: psycopg.Connection, schema: str, definitions: Definitions, queue: str, group: str | None, limit: int
+) -> list[Peeked]:
+    """What is in a queue, or in one of its groups, by group, in the order in which it would leave.
+
+    Raises:
+        UsageError: no such queue, or a limit that can't be.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"{limit!r} messages can't be looked at", remedy=f"an integer from 1 to {_MOST}")
+    found = definitions.queue(queue)
+    ordered = not isinstance(found.declared.policy, Unordered)
+    parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        rows = cursor.execute(statement("peek", schema), parameters).fetchall()
+    parts = parts_of(connection, schema, found, [row[-1] for row in rows if row[-2]])
+    return [
+        Peeked(
+            key if ordered else None,
+            status,
+            visible_at,
+            waits,
+            received_of(row[:-1], found, definitions, sequence, ordinal, late, parts.get(row[-1], ())),
+        )
+        for key, status, visible_at, waits, sequence, ordinal, late, row in ((*row[:7], row[7:]) for row in rows)
+    ]

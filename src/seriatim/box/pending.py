@@ -1,0 +1,164 @@
+"""Routing what was published through SQL, by whoever comes first: a receiver, or `tick`.
+
+It waits in ``to_route`` from its commit on. Until it is routed, nothing that was committed later is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.access import Access
+from seriatim.box.correlation import Look, looking
+from seriatim.box.definitions import Definitions
+from seriatim.box.publish import parameters_of
+from seriatim.box.received import context_of
+from seriatim.box.route import Entries, Routed, Router
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.pipeline.message import Message
+
+__all__ = ["is_unrouted", "route_pending"]
+
+#: A transaction routes so many, with so many bytes of bodies.
+_MOST_MESSAGES = 1_000
+_MOST_BYTES = 32 * 2**20
+
+
+class _Pending(NamedTuple):
+    """A row of ``pending.sql``; `permitted`: the ids of the queues that `publisher` may publish to, None: all."""
+
+    arrival_id: int
+    position: int
+    message: Message
+    received_at: datetime
+    publisher: str
+    permitted: Sequence[int] | None
+
+
+def is_unrouted(connection: psycopg.Connection, schema: str) -> bool | None:
+    """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (found,) = cursor.execute(statement("is_unrouted", schema)).fetchall()[0]
+    return None if found is None else bool(found)
+
+
+def route_pending(access: Access) -> int:
+    """Route what waits, in order of commit, in transactions of their own.
+
+    Returns:
+        how many messages were routed, those that nobody wanted among them.
+
+    Raises:
+        EnvironmentProblem: the role may not route.
+        Unavailable: the transaction has to be repeated.
+    """
+    done = 0
+    while True:
+        with access.transaction() as connection:
+            found = _read(connection, access.schema)
+            _route(connection, access, found)
+        done += len(found)
+        if len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES:
+            return done
+
+
+def _read(connection: psycopg.Connection, schema: str) -> list[_Pending]:
+    parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES}
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        rows = cursor.execute(statement("pending", schema), parameters).fetchall()
+    return [
+        _Pending(
+            arrival_id,
+            position,
+            Message(
+                type=kind, body=body, context=context_of(context, None), message_id=name, content_type=content_type
+            ),
+            received_at,
+            publisher,
+            permitted,
+        )
+        for arrival_id, position, name, kind, content_type, context, body, received_at, publisher, permitted in rows
+    ]
+
+
+def _route(connection: psycopg.Connection, access: Access, found: Sequence[_Pending]) -> None:
+    definitions = access.known.current(connection)
+    for one in _portions(found, definitions.router):
+        while not _enter(connection, access.schema, one, definitions):
+            definitions = access.known.read(connection)
+
+
+def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
+    """Messages that can be routed together: of one moment, if a filter looks at that."""
+    if not found or not router.needs_time:
+        return [list(found)] if found else []
+    return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
+
+
+def _enter(connection: psycopg.Connection, schema: str, found: Sequence[_Pending], definitions: Definitions) -> bool:
+    """Put messages into their queues; False: by definitions that have changed."""
+    routed = _permitted(_routed(definitions.router, found, looking(connection, schema)), found, definitions)
+    parameters = parameters_of(routed, 0, len(found)) | {
+        "arrival_ids": [one.arrival_id for one in found],
+        "positions": [one.position for one in found],
+    }
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (done,) = cursor.execute(statement("route", schema), parameters).fetchall()[0]
+    return bool(done)
+
+
+def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
+    """Route; a message that can't be makes none of the others wait."""
+    messages = [one.message for one in found]
+    moment = found[0].received_at if router.needs_time else None
+    try:
+        return router.route(messages, moment, look)
+    except UsageError:
+        wrong = {
+            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
+        }
+    plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
+    return _without(router.route(plain, moment, look), wrong)
+
+
+def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:
+    try:
+        router.route([message], moment, look)
+    except UsageError as error:
+        return error.what
+    return None
+
+
+def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitions) -> Routed:
+    """Unroute what would lead to a queue that its publisher may not publish to."""
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
+    wrong: dict[int, str] = {}
+    for row, queue_id in zip(routed.entries.places, routed.entries.queue_ids, strict=True):
+        one = found[row]
+        if one.permitted is not None and queue_id not in one.permitted:
+            wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
+    return _without(routed, wrong)
+
+
+def _without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
+    """Without the entries of messages that something is wrong with, and with what that is.
+
+    What the box has of such a message stays as it is, so its context is not sent again.
+    """
+    typed, entries = routed.typed, routed.entries
+    problems = [wrong.get(row, problem) for row, problem in enumerate(typed.problems)]
+    messages = [
+        one if problem is None else replace(one, context={})
+        for one, problem in zip(typed.messages, problems, strict=True)
+    ]
+    kept = [at for at, row in enumerate(entries.places) if row not in wrong]
+    columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
+    left = Entries(**{name: [column[at] for at in kept] for name, column in columns.items()})
+    return Routed(routed.version, replace(typed, messages=messages, problems=problems), left)

@@ -1,0 +1,126 @@
+"""Where messages are: in which queues, held or set aside for what reason, or nowhere. Reads without locks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.received import context_of
+from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.pipeline.message import Property, Ticket
+
+__all__ = ["STATUSES", "Placed", "Stored", "message_of", "places_of"]
+
+#: What a message can be in a queue, or instead of it.
+STATUSES = (
+    *("arrived", "held", "queued", "in_hand"),
+    *("late", "duplicate", "invalid", "rejected", "dead"),
+    *("done", "unrouted"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A message in one queue, or one that is unrouted.
+
+    Args:
+        message_id: its id.
+        type: its type.
+        location: where it was received.
+        epoch: of its ticket.
+        number: of its ticket.
+        queue: the queue's name; None where it is unrouted.
+        group: the group's key; None where it has none.
+        status: one of `STATUSES`.
+        reason: why it was set aside, or isn't what its type says.
+        sequence: its position in its group, as its producer numbered it; microseconds where the queue goes by time.
+        ordinal: its position among all that left its group.
+        priority: 1 to 10.
+        attempt: how often it has been handed out, as far as the box was told.
+        visible_at: the moment before which it isn't handed out.
+        waits: whether only subscriptions that aren't started have collected it.
+        subscriptions: their names.
+        received_at: when it was published.
+        since: when it was set aside, done, or found to be unrouted.
+        body_bytes: how long its body is.
+    """
+
+    message_id: str
+    type: str
+    location: str
+    epoch: int
+    number: int
+    queue: str | None
+    group: str | None
+    status: str
+    reason: str | None
+    sequence: int | None
+    ordinal: int | None
+    priority: int | None
+    attempt: int
+    visible_at: datetime | None
+    waits: bool
+    subscriptions: list[str]
+    received_at: datetime
+    since: datetime | None
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as the box keeps it: its fields, its ticket, when it was published."""
+
+    message_id: str
+    type: str
+    ticket: Ticket
+    content_type: str | None
+    context: Mapping[str, Property]
+    body: bytes
+    received_at: datetime
+
+
+def places_of(
+    connection: psycopg.Connection,
+    schema: str,
+    *,
+    queue: str | None = None,
+    group: str | None = None,
+    status: str | None = None,
+    kind: str | None = None,
+    message_id: str | None = None,
+    limit: int | None = None,
+) -> list[Placed]:
+    """Where messages are, oldest first: of one queue, group, status, type or id; at most `limit`.
+
+    Raises:
+        UsageError: not a status.
+    """
+    if status is not None and status not in STATUSES:
+        raise UsageError(f"{status!r} is not a status", remedy=f"one of {', '.join(STATUSES)}")
+    parameters: dict[str, Any] = {
+        "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id, "limit": limit,
+    }  # fmt: skip
+    with connection.cursor(row_factory=class_row(Placed)) as cursor:
+        return cursor.execute(statement("places", schema), parameters).fetchall()
+
+
+def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> Stored:
+    """A message with its body.
+
+    Raises:
+        UsageError: the box has none of that id.
+    """
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
+    if row is None:
+        raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
+    name, kind, location, epoch, number, content_type, context, body, received_at = row
+    return Stored(
+        name, kind, Ticket(location, epoch, number), content_type, context_of(context, None), body, received_at
+    )

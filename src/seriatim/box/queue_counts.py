@@ -1,0 +1,52 @@
+"""What each queue of a box has, counted. Reads without locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import class_row
+
+from seriatim.box.statements import statement
+
+__all__ = ["QueueCounts", "counts_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """A queue at one moment. What is in the hands of a worker is counted as it was before.
+
+    Args:
+        queue: its name.
+        policy: how its groups are ordered.
+        enabled: whether it hands out.
+        owner: the pipeline that it belongs to.
+        arrived: messages that nobody has judged yet.
+        held: messages that wait for others, or for an operator.
+        queued: messages that are released and not handed out.
+        in_hand: messages that the queue's pipeline has in its hands.
+        late: set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
+        oldest: when the one was published that has been there longest; None where it is empty.
+    """
+
+    queue: str
+    policy: str
+    enabled: bool
+    owner: str | None
+    arrived: int
+    held: int
+    queued: int
+    in_hand: int
+    late: int
+    duplicate: int
+    invalid: int
+    rejected: int
+    dead: int
+    oldest: datetime | None
+
+
+def counts_of(connection: psycopg.Connection, schema: str, queue: str | None = None) -> list[QueueCounts]:
+    """The queues by name, or the one."""
+    with connection.cursor(row_factory=class_row(QueueCounts)) as cursor:
+        return cursor.execute(statement("queue_counts", schema), {"queue": queue}).fetchall()

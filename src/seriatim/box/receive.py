@@ -1,0 +1,164 @@
+"""Receiving: the next messages of a queue, in a transaction, after a wait outside of it if need be."""
+
+from __future__ import annotations
+
+import time
+
+import psycopg
+
+from seriatim.box.access import Access
+from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.waiting import Waiter
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import Unordered
+
+__all__ = ["Receiver"]
+
+#: So many groups are judged at once where they have nothing to hand out.
+_GROUPS_AHEAD = 256
+
+
+class Receiver:
+    """What one call of `Session.receive` does.
+
+    Args:
+        access: the box.
+        connection: of the session.
+        queue: the queue's name.
+        limit: at most so many messages.
+        group: only this group.
+    """
+
+    def __init__(
+        self, access: Access, connection: psycopg.Connection, queue: str, limit: int, group: str | None
+    ) -> None:
+        self._access = access
+        self._connection = connection
+        self._turns = Turns(connection, access.schema)
+        self._name = queue
+        self._limit = limit
+        self._group = group
+        self._definitions = access.known.definitions
+
+    def receive(self, wait_s: float) -> Delivery | None:
+        """The next messages; if there are none, those that come within so many seconds.
+
+        Where there is something to wait for, the transaction has done nothing yet.
+
+        Raises:
+            UsageError: no such queue, or a group of one that has none.
+            ActionRefused: the queue is off, or belongs to a pipeline.
+        """
+        found = self._next()
+        if found is not None or not wait_s:
+            return found
+        self._connection.commit()  # what was judged, at most
+        deadline = time.monotonic() + wait_s
+        waiter = Waiter(self._connection, self._access.schema, self._queue().queue_id)
+        with waiter.listening():
+            while True:
+                waiter.register()
+                found = self._next()
+                left = deadline - time.monotonic()
+                if found is not None or left <= 0:
+                    return found
+                self._connection.commit()
+                waiter.wait(left)
+
+    def _next(self) -> Delivery | None:
+        queue = self._queue()
+        if isinstance(queue.declared.policy, Unordered):
+            return self._next_unordered(queue)
+        wary = True
+        while True:
+            delivery, version = self._turns.hand_out(queue, self._limit, self._group, self._definitions)
+            queue = self._see(version)
+            if delivery is not None:
+                return delivery
+            locked = self._turns.lock(queue, 1, self._group)
+            queue = self._see(locked.version)
+            if locked.keys:
+                judged, delivery = self._turns.deliver(queue, locked, self._limit, self._definitions, wary=wary)
+                if delivery is not None:
+                    return delivery
+                if judged is None:
+                    self._route()
+                    wary = False  # what comes from now on only keeps what comes after it
+                    continue
+            if not self._go_on(queue, locked):
+                return None
+
+    def _go_on(self, queue: BoxQueue, locked: Locked) -> bool:
+        """Where nothing could be handed out: do what may change that; False where there is nothing to do."""
+        if locked.unrouted:
+            return self._route()
+        if not locked.keys or self._group is not None:
+            return False
+        self._judge_ahead(queue)
+        return True
+
+    def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
+        while True:
+            delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
+            self._see(version)
+            if delivery is not None or not self._route():
+                return delivery
+
+    def _route(self) -> bool:
+        """Route what was published through SQL; whether anything was, or somebody else has done it meanwhile.
+
+        Where that is not for the role of the session, others have to; until then what came later stays where it is.
+        """
+        if not is_unrouted(self._connection, self._access.schema):
+            return False
+        # Nothing is left where the transaction sees what others don't: its own, which it has numbered already.
+        return route_pending(self._access) > 0 or not is_unrouted(self._connection, self._access.schema)
+
+    def _judge_ahead(self, queue: BoxQueue) -> None:
+        """Judge what other groups have, in a transaction of its own: a turn that hands nothing out needs no lock."""
+        with self._access.transaction() as connection:
+            turns = Turns(connection, self._access.schema)
+            locked = turns.lock(queue, _GROUPS_AHEAD)
+            if locked.keys:
+                turns.judge(queue, locked, 0)
+
+    def _queue(self) -> BoxQueue:
+        """The queue, as the process knows it, or else as it is."""
+        queue = self._definitions.queues.get(self._name)
+        if queue is None or not _is_open(queue):
+            queue = self._read().queue(self._name)
+        _check_open(queue)
+        if self._group is not None and isinstance(queue.declared.policy, Unordered):
+            raise UsageError(f"queue {self._name!r} has no groups", remedy="it is Unordered; receive without a group")
+        return queue
+
+    def _see(self, version: int) -> BoxQueue:
+        """The queue as of that version of the definitions."""
+        if version != self._definitions.version:
+            self._read()
+        return self._queue()
+
+    def _read(self) -> Definitions:
+        self._definitions = self._access.known.read(self._connection)
+        return self._definitions
+
+
+def _is_open(queue: BoxQueue) -> bool:
+    return queue.enabled and queue.owner is None
+
+
+def _check_open(queue: BoxQueue) -> None:
+    """Refuse a queue that hands nothing out.
+
+    Raises:
+        ActionRefused: it is off, or a pipeline's.
+    """
+    where = f"queue {queue.declared.name!r}"
+    if not queue.enabled:
+        raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue on {queue.declared.name}")
+    if queue.owner is not None:
+        raise ActionRefused(
+            f"the queue belongs to the pipeline {queue.owner!r}", where=where, remedy="let that pipeline read it"
+        )

@@ -1,0 +1,121 @@
+"""Routing again what no subscription wanted when it came, or what wasn't what its type said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.correlation import looking
+from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.publish import parameters_of
+from seriatim.box.received import context_of
+from seriatim.box.statements import statement
+from seriatim.pipeline.message import Message
+
+__all__ = ["Resubmitted", "resubmit"]
+
+#: So many in one transaction.
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Resubmitted:
+    """How many messages were `routed`, and how many are `left`, because nobody wants them now either."""
+
+    routed: int
+    left: int
+
+
+class _Waiting(NamedTuple):
+    """An unrouted message, and where it is."""
+
+    stamp: int
+    arrival_id: int
+    position: int
+    message: Message
+    received_at: datetime
+
+
+def resubmit(
+    transaction: Callable[[], AbstractContextManager[psycopg.Connection]],
+    schema: str,
+    message_ids: Sequence[str] | None = None,
+    kind: str | None = None,
+) -> Resubmitted:
+    """Route unrouted messages by what is defined now, in order of their tickets, a transaction for some at a time.
+
+    Args:
+        transaction: makes one.
+        schema: the schema of the box.
+        message_ids: only these; None: all.
+        kind: only messages of this type.
+    """
+    total = routed = stamp = position = 0
+    position = -1
+    while True:
+        with transaction() as connection:
+            definitions = read_definitions(connection, schema)
+            parameters = {
+                "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
+                "message_ids": None if message_ids is None else list(message_ids),
+            }  # fmt: skip
+            with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+                rows = cursor.execute(statement("unrouted", schema), parameters).fetchall()
+            waiting = [_waiting(row) for row in rows]
+            done = _route(connection, schema, definitions, waiting)
+        if done is None:
+            continue  # the definitions have changed meanwhile
+        routed, total = routed + done, total + len(waiting)
+        if len(waiting) < _BATCH:
+            return Resubmitted(routed, total - routed)
+        stamp, position = waiting[-1].stamp, waiting[-1].position
+
+
+def _waiting(row: Sequence[Any]) -> _Waiting:
+    stamp, arrival_id, position, name, kind, content_type, context, types, body, received_at = row
+    message = Message(
+        message_id=name, type=kind, content_type=content_type, context=context_of(context, types), body=body
+    )
+    return _Waiting(stamp, arrival_id, position, message, received_at)
+
+
+def _route(
+    connection: psycopg.Connection, schema: str, definitions: Definitions, waiting: Sequence[_Waiting]
+) -> int | None:
+    """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
+    routed, queue_ids = 0, set[int]()
+    # A message that is addressed to a queue which has been dropped stays where it is.
+    fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
+    for moment, some in _batches(definitions, fit):
+        found = definitions.router.route([one.message for one in some], moment, looking(connection, schema))
+        parameters = parameters_of(found, 0, len(some)) | {
+            "arrival_ids": [one.arrival_id for one in some],
+            "positions": [one.position for one in some],
+        }
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            (taken,) = cursor.execute(statement("route_again", schema), parameters).fetchall()[0]
+        if not taken:
+            connection.rollback()
+            return None
+        routed += sum(one > 0 for one in parameters["destinations"])
+        queue_ids.update(found.entries.queue_ids)
+    if queue_ids:
+        connection.execute(statement("call_waiters", schema), {"queue_ids": sorted(queue_ids)})
+    return routed
+
+
+def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:
+    """The messages, with the moment at which they were received if a filter asks for it."""
+    if not definitions.router.needs_time:
+        if waiting:
+            yield None, list(waiting)
+        return
+    for moment, some in groupby(waiting, key=lambda one: one.received_at):
+        yield moment, list(some)

@@ -1,0 +1,34 @@
+-- Purpose: the law of the spool: every reference has its message, every message its ticket, and a message without any
+-- reference is noted for the clean-up. Gives what breaks it; no rows is what has to come out.
+-- Caller: purge.py; made for doctor.
+-- Locks: none.
+-- Index: none; all of it is read, and hashed.
+WITH referred AS (
+    SELECT 'entries' AS place, arrival_id, position FROM {schema}.entries
+    UNION ALL
+    SELECT 'aside', arrival_id, position FROM {schema}.aside
+    UNION ALL
+    SELECT 'history', arrival_id, position FROM {schema}.history
+    UNION ALL
+    SELECT 'unrouted', arrival_id, position FROM {schema}.unrouted
+    UNION ALL
+    SELECT 'to_route', arrival_id, position FROM {schema}.to_route
+)
+(
+    SELECT 'a row of ' || place || ' refers to a message that is not there' AS problem, arrival_id, position
+    FROM referred LEFT JOIN {schema}.spool AS stored USING (arrival_id, position)
+    WHERE stored.message_id IS NULL LIMIT %(most)s
+) UNION ALL (
+    SELECT 'a message that nothing refers to', stored.arrival_id, stored.position
+    FROM {schema}.spool AS stored
+    LEFT JOIN (
+        SELECT arrival_id, position, TRUE AS found FROM referred
+        UNION ALL
+        SELECT arrival_id, position, TRUE FROM {schema}.dropped
+    ) AS known USING (arrival_id, position)
+    WHERE known.found IS NULL LIMIT %(most)s
+) UNION ALL (
+    SELECT 'a message without a ticket', stored.arrival_id, stored.position
+    FROM {schema}.spool AS stored LEFT JOIN {schema}.tickets AS run USING (arrival_id)
+    WHERE run.location IS NULL LIMIT %(most)s
+)

@@ -1,0 +1,6 @@
+-- Purpose: a part of a batch begins to be staged.
+-- Caller: staging.py.
+-- Locks: none beyond the row.
+-- Index: parts_pkey.
+INSERT INTO {schema}.parts (writer, batch, version, messages, entries)
+VALUES (%(writer)s, %(batch)s, %(version)s, 0, 0) RETURNING part_id

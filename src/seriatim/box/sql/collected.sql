@@ -1,0 +1,12 @@
+-- Purpose: how many messages wait that only this subscription and others that aren't started have collected; up to 1,001.
+-- Caller: drop.py, before such a subscription goes, while publishers are held off.
+-- Locks: none.
+-- Index: entries_of_group, all of the queue.
+SELECT count(*) AS waiting FROM (
+    SELECT FROM {schema}.entries
+    WHERE queue_id = %(queue_id)s AND %(subscription_id)s = ANY (subscription_ids) AND subscription_ids <@ (
+        SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+        WHERE queue_id = %(queue_id)s AND state <> 'started'
+    )
+    LIMIT 1001
+) AS one

@@ -1,0 +1,5 @@
+-- Purpose: let all roles that have rights call what a migration has made.
+-- Caller: migrate.py, after it.
+-- Locks: the catalog's rows of the schema and of its functions, briefly.
+-- Index: none.
+SELECT {schema}.let_in(role) FROM (SELECT DISTINCT role FROM {schema}.grants) AS known

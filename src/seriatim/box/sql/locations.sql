@@ -1,0 +1,8 @@
+-- Purpose: the locations, and after which number each turns over.
+-- Caller: apply.py.
+-- Locks: none.
+-- Index: none; the table is small and read whole.
+SELECT
+    place.location, place.last_number,
+    EXISTS (SELECT FROM {schema}.tickets AS run WHERE run.location = place.location) AS used
+FROM {schema}.locations AS place ORDER BY place.location

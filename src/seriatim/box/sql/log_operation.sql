@@ -1,0 +1,7 @@
+-- Purpose: write down what an operator did.
+-- Caller: actions.py.
+-- Locks: none.
+-- Index: none.
+INSERT INTO {schema}.operator_log (actor, action, queue, group_key, reason, details)
+VALUES (%(actor)s, %(action)s, %(queue)s, %(group_key)s, %(reason)s, %(details)s::jsonb)
+RETURNING operation_id

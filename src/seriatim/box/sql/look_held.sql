@@ -1,0 +1,9 @@
+-- Purpose: have every group looked at that holds something: what it waits for ends at another time now.
+-- Caller: define.py, when the times of a policy change.
+-- Locks: none beyond its own rows: a turn that runs now finds them afterwards.
+-- Index: entries_of_group, all of the queue.
+INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+SELECT queue_id, group_key, 'look', min(rank) FROM {schema}.entries JOIN {schema}.queues AS place USING (queue_id)
+WHERE queue_id = %(queue_id)s AND place.definition -> 'policy' ->> 'name' <> 'unordered'
+    AND status = 'held'
+GROUP BY queue_id, group_key

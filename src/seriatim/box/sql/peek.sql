@@ -1,0 +1,39 @@
+-- Purpose: the first messages of a queue or of one of its groups, by group, in the order in which they would leave.
+-- Caller: peek.py.
+-- Locks: none.
+-- Index: entries_of_group, spool_pkey, tickets_arrival_id_key.
+SELECT
+    entry.group_key,
+    entry.status,
+    entry.visible_at,
+    entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
+        SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.subscriptions
+        WHERE queue_id = %(queue_id)s AND state <> 'started'
+    ) AS waits,
+    entry.sequence,
+    entry.ordinal,
+    entry.late,
+    stored.message_id,
+    stored.type,
+    stored.content_type,
+    stored.context::text,
+    stored.property_types,
+    stored.body,
+    stored.received_at,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    entry.attempt,
+    entry.priority,
+    entry.subscription_ids,
+    stored.parts,
+    entry.entry_id
+FROM {schema}.entries AS entry
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location)
+WHERE entry.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR entry.group_key = %(group)s)
+ORDER BY
+    entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'arrived'], entry.status::text), entry.ordinal,
+    CASE entry.status WHEN 'held' THEN entry.sequence END, run.stamp, entry.position
+LIMIT %(limit)s

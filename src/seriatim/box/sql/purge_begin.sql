@@ -1,0 +1,11 @@
+-- Purpose: let one clean-up at a time work on a box; its statements go by indexes, whatever is known of the tables.
+-- Caller: purge.py, first in each of its transactions.
+-- Locks: an advisory lock of the schema, until the transaction ends; nobody but a clean-up waits for it. After that it
+-- waits a quarter of a second for any lock, because others would wait behind it.
+-- Index: none.
+SELECT
+    pg_advisory_xact_lock(hashtextextended('seriatim purge', '{schema}'::regnamespace::oid::bigint)),
+    set_config('lock_timeout', '250ms', TRUE),
+    set_config('enable_seqscan', 'off', TRUE),
+    set_config('enable_hashjoin', 'off', TRUE),
+    set_config('enable_mergejoin', 'off', TRUE)

@@ -1,0 +1,13 @@
+-- Purpose: forget the next message ids that were published before some moment.
+-- Caller: purge.py, until there are none.
+-- Locks: the rows that go. Who publishes one of them again waits for it, and then publishes.
+-- Index: message_ids_by_age, message_ids_pkey.
+WITH old AS MATERIALIZED (
+    SELECT message_id, published_at FROM {schema}.message_ids
+    WHERE published_at >= %(since)s AND published_at < %(before)s
+    ORDER BY published_at LIMIT %(batch)s
+), gone AS (
+    DELETE FROM {schema}.message_ids AS known USING old WHERE known.message_id = old.message_id
+    RETURNING known.published_at
+)
+SELECT count(*) AS message_ids, max(published_at) AS through FROM gone

@@ -1,0 +1,37 @@
+-- Purpose: of the next references that are gone, delete the messages that nobody refers to any more. One statement: so
+-- it sees a reference that moves from one table to another in the one or in the other.
+-- Caller: purge.py, until there are none.
+-- Locks: the notes, and the spool's rows that go, which nobody else wants.
+-- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, spool_pkey.
+WITH noted AS (
+    DELETE FROM {schema}.dropped WHERE drop_id IN (
+        SELECT drop_id FROM {schema}.dropped WHERE drop_id > %(after)s ORDER BY drop_id LIMIT %(batch)s
+    ) RETURNING drop_id, arrival_id, position
+), loose AS MATERIALIZED (
+    SELECT DISTINCT arrival_id, position FROM noted AS message
+    WHERE NOT EXISTS (
+        SELECT FROM {schema}.entries AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.aside AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.history AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.unrouted AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.to_route AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    )
+), gone AS (
+    DELETE FROM {schema}.spool AS stored USING loose
+    WHERE stored.arrival_id = loose.arrival_id AND stored.position = loose.position
+    RETURNING octet_length(stored.body) AS octets
+)
+SELECT
+    (SELECT count(*) FROM noted) AS looked,
+    (SELECT coalesce(max(drop_id), 0) FROM noted) AS through,
+    (SELECT count(*) FROM gone) AS messages,
+    (SELECT coalesce(sum(octets), 0)::bigint FROM gone) AS message_bytes

@@ -1,0 +1,26 @@
+-- Purpose: the messages of a reader's batches, some of them, where the queue has no groups.
+-- Caller: feed.py, with a cursor of the server.
+-- Locks: none; nobody changes what is in a complete batch.
+-- Index: entries_in_hand, spool_pkey, tickets_arrival_id_key, locations_pkey.
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    stored.content_type,
+    stored.received_at,
+    stored.context::text,
+    stored.property_types,
+    stored.body,
+    NULL::text AS group_key,
+    NULL::bigint AS sequence,
+    NULL::bigint AS ordinal,
+    FALSE AS late
+FROM {schema}.entries AS entry
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location)
+WHERE entry.queue_id = %(queue_id)s AND entry.batch > %(after)s AND entry.batch <= %(through)s
+    AND entry.entry_id >= %(first)s AND (%(next)s::bigint IS NULL OR entry.entry_id < %(next)s::bigint)
+ORDER BY entry.rank, entry.entry_id

@@ -1,0 +1,26 @@
+-- Purpose: some of the messages that a queue has, whatever has become of them so far.
+-- Caller: feed.py, with a cursor of the server.
+-- Locks: none.
+-- Index: entries_pkey, spool_pkey, tickets_arrival_id_key, locations_pkey.
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    stored.content_type,
+    stored.received_at,
+    stored.context::text,
+    stored.property_types,
+    stored.body,
+    CASE WHEN %(ordered)s THEN entry.group_key END AS group_key,
+    entry.sequence,
+    entry.ordinal,
+    entry.late
+FROM {schema}.entries AS entry
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location)
+WHERE entry.queue_id = %(queue_id)s
+    AND entry.entry_id >= %(first)s AND (%(next)s::bigint IS NULL OR entry.entry_id < %(next)s::bigint)
+ORDER BY entry.entry_id

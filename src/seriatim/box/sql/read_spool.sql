@@ -1,0 +1,20 @@
+-- Purpose: some of the messages that the box has.
+-- Caller: feed.py, with a cursor of the server.
+-- Locks: none.
+-- Index: spool_pkey, tickets_arrival_id_key, locations_pkey.
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    stored.content_type,
+    stored.received_at,
+    stored.context::text,
+    stored.property_types,
+    stored.body
+FROM {schema}.spool AS stored
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location)
+WHERE stored.arrival_id >= %(first)s AND (%(next)s::bigint IS NULL OR stored.arrival_id < %(next)s::bigint)
+ORDER BY stored.arrival_id, stored.position

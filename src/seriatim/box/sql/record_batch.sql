@@ -1,0 +1,6 @@
+-- Purpose: a batch of a writer is in the box, routed by that version of the definitions.
+-- Caller: staging.py, in the transaction that merges it.
+-- Locks: the writer's row.
+-- Index: writers_pkey.
+UPDATE {schema}.writers SET batch = %(batch)s, version = %(version)s, messages = messages + %(messages)s, merged_at = now()
+WHERE writer = %(writer)s

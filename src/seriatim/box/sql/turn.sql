@@ -1,0 +1,17 @@
+-- Purpose: what a turn has to know of its groups: their entries as columns, what is remembered of them, and what
+-- operators asked of them meanwhile; in one row.
+-- Caller: deliver.py, after it has locked the groups, so that what it reads is younger than the lock.
+-- Locks: none.
+-- Index: entries_of_group, tickets_arrival_id_key, groups_pkey; requests_of_queue (next to empty).
+SELECT entries.*, known.*, asked.*
+FROM {schema}.turn_entries(%(queue_id)s, %(group_keys)s::text[], %(at_most)s) AS entries
+CROSS JOIN (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS arrivals, array_agg(decided) AS decided
+    FROM {schema}.turn_groups(%(queue_id)s, %(group_keys)s::text[])
+) AS known
+CROSS JOIN (
+    SELECT array_agg(place) AS places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests(%(queue_id)s, %(group_keys)s::text[])
+) AS asked

@@ -1,0 +1,276 @@
+"""Batches of a pipeline that come into a box, each once.
+
+Tasks stage parts, which nobody sees; a merge takes the parts that it names in as one publishing, and writes down whose
+batch it was, in one transaction. A batch that is in the box is nothing the second time, and what a failed task has
+staged is never asked for. Messages are routed where they are staged; where the definitions have changed before the
+merge, it routes them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import pyarrow as pa
+from psycopg.rows import tuple_row
+
+from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
+from seriatim.box.correlation import looking
+from seriatim.box.definitions import Definitions
+from seriatim.box.incoming import Incoming, Placed, messages_of, storable
+from seriatim.box.publish import parameters_of
+from seriatim.box.received import context_of
+from seriatim.box.route import Entries, Routed, Router
+from seriatim.box.statements import statement
+from seriatim.box.translate import translated
+from seriatim.errors import Unavailable
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Fifo, Unordered
+from seriatim.kernel.sequence import key_problem
+from seriatim.pipeline.message import Message
+
+__all__ = ["StagedPart", "Staging"]
+
+_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text")
+_ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
+_PORTION = 5_000
+
+#: A part that is staged: its id, and how many messages it has.
+StagedPart = tuple[int, int]
+
+
+class Staging:
+    """The way into a box for one sink of a pipeline.
+
+    Args:
+        dsn: the box; as `MessageBox.open` takes it.
+        schema: its schema.
+        queue: the one queue that gets the messages; None: those with subscriptions for them.
+        incoming: how rows become messages.
+
+    Raises:
+        UsageError: there is no such queue.
+        EnvironmentProblem: the box can't be reached; names host and database.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        queue: str | None = None,
+        incoming: Incoming | None = None,
+    ) -> None:
+        self._box = MessageBox.open(dsn, schema=schema, connections=2)
+        self._access = self._box._access  # noqa: SLF001 -- a part of the box
+        self._schema = schema
+        self._queue = queue
+        self._incoming = incoming or Incoming()
+        self._routers: dict[int, Router] = {}
+        if queue is not None:
+            with self._transaction() as connection:
+                self._access.known.current(connection).queue(queue)
+
+    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch]) -> StagedPart:
+        """Stage a part.
+
+        Args:
+            writer: whose it is: one sink of one checkpoint.
+            batch: of which batch.
+            rows: its messages, see `incoming.py`.
+
+        Raises:
+            UsageError: a row that can't be a message.
+        """
+        with self._transaction() as connection:
+            definitions = self._access.known.current(connection)
+            version = definitions.version
+            named = {"writer": writer, "batch": batch, "version": version}
+            (part_id,) = self._run(connection, "begin_part", **named)[0]
+            messages = entries = 0
+            for table in rows:
+                for begin in range(0, len(table), _PORTION):
+                    placed = messages_of(table.slice(begin, _PORTION), self._incoming)
+                    entries += self._stage(connection, part_id, messages, placed, definitions)
+                    messages += len(placed.messages)
+            counts = {"version": version, "messages": messages, "entries": entries}
+            self._run(connection, "end_part", part_id=part_id, **counts)
+        return part_id, messages
+
+    def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
+        """Take the parts of a batch in, in their order; nothing if the batch is in the box already.
+
+        Returns:
+            how many messages are new to the box.
+
+        Raises:
+            Unavailable: parts are gone, because the server was restarted; they have to be staged again.
+        """
+        part_ids = [part_id for part_id, _ in parts]
+        with self._transaction() as connection:
+            self._run(connection, "add_writer", writer=writer)
+            (last,) = self._run(connection, "lock_writer", writer=writer)[0]
+            if batch <= last:
+                self._run(connection, "drop_parts", part_ids=part_ids)
+                return 0
+            self._run(connection, "hold_definitions")
+            definitions = self._access.known.current(connection)
+            self._check(connection, parts, definitions)
+            (messages,) = self._run(connection, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
+            version = definitions.version
+            self._run(connection, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
+            stray = self._run(connection, "stray_parts", writer=writer, batch=batch)
+            if stray:
+                self._run(connection, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+        return int(messages)
+
+    def discard(self, parts: Iterable[StagedPart]) -> None:
+        """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
+        with self._transaction() as connection:
+            self._run(connection, "drop_parts", part_ids=[part_id for part_id, _ in parts])
+
+    def close(self) -> None:
+        """Let go of the box."""
+        self._box.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self, connection: psycopg.Connection, parts: Sequence[StagedPart], definitions: Definitions) -> None:
+        """See that all parts are there and whole, and routed by these definitions."""
+        part_ids = [part_id for part_id, _ in parts]
+        found = {row[0]: row[1:] for row in self._run(connection, "staged_parts", part_ids=part_ids)}
+        for part_id, messages in parts:
+            version, said, there = found.get(part_id, (None, -1, -1))
+            if not messages == said == there:
+                raise Unavailable(
+                    "a staged part of the batch is gone, as after a restart of the server",
+                    where=self._access.place,
+                    remedy="start the pipeline again: the batch is staged anew",
+                )
+            if version != definitions.version:
+                self._stage_again(connection, part_id, definitions)
+
+    def _stage_again(self, connection: psycopg.Connection, part_id: int, definitions: Definitions) -> None:
+        """Route a part anew, under other definitions than it was staged under."""
+        found: list[Any] = []
+        while rows := self._run(
+            connection, "staged_messages", part_id=part_id, after=found[-1][0] if found else -1, at_most=_PORTION
+        ):
+            found += rows
+        self._run(connection, "empty_part", part_id=part_id)
+        for begin in range(0, len(found), _PORTION):
+            rows = found[begin : begin + _PORTION]
+            messages = [
+                Message(
+                    message_id=message_id,
+                    type=kind,
+                    content_type=content_type,
+                    context={**context_of(context, json.loads(types) if types else None), "location": location},
+                    body=body,
+                )
+                for _, message_id, kind, location, content_type, context, types, body, *_ in rows
+            ]
+            placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows])
+            self._stage(connection, part_id, begin, placed, definitions)
+
+    def _stage(
+        self, connection: psycopg.Connection, part_id: int, before: int, placed: Placed, definitions: Definitions
+    ) -> int:
+        """Stage messages behind those before; how many entries they become."""
+        routed = self._routed(connection, placed, definitions)
+        columns = parameters_of(routed, 0, len(placed.messages))
+        n = len(placed.messages)
+        places = range(before, before + n)
+        messages = zip(
+            [part_id] * n, places, columns["message_ids"], columns["types"], columns["locations"],
+            columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
+            columns["destinations"], columns["problems"], strict=True,
+        )  # fmt: skip
+        self._copy(connection, "stage_messages", _MESSAGE_TYPES, messages)
+        made = routed.entries
+        entries = zip(
+            [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
+            made.sequences, made.sizes, made.priorities, made.problems,
+            [_numbers(one) for one in made.subscriptions], strict=True,
+        )  # fmt: skip
+        self._copy(connection, "stage_entries", _ENTRY_TYPES, entries)
+        return len(made.places)
+
+    def _routed(self, connection: psycopg.Connection, placed: Placed, definitions: Definitions) -> Routed:
+        router = self._router(definitions)
+        moment: datetime | None = None
+        if router.needs_time:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
+        messages = placed.messages
+        if self._queue is not None:
+            messages = [replace(one, context={**one.context, "to": self._queue}) for one in messages]
+        routed = router.route(messages, moment, looking(connection, self._schema))
+        if any(problem is not None for problem in routed.typed.problems):
+            kept = [
+                message if problem is None else replace(message, context=storable(message.context))
+                for message, problem in zip(routed.typed.messages, routed.typed.problems, strict=True)
+            ]
+            routed = replace(routed, typed=replace(routed.typed, messages=kept))
+        if self._queue is not None and self._incoming.ordered:
+            self._order(routed.entries, placed, definitions)
+        return routed
+
+    def _router(self, definitions: Definitions) -> Router:
+        if self._queue is None:
+            return definitions.router
+        if definitions.version not in self._routers:
+            only = {self._queue: definitions.queue(self._queue)}
+            self._routers = {definitions.version: Router(Definitions(definitions.version, definitions.types, only))}
+        return self._routers[definitions.version]
+
+    def _order(self, entries: Entries, placed: Placed, definitions: Definitions) -> None:
+        """Give the entries the groups and sequences that the rows have, as they are."""
+        policy = definitions.queue(str(self._queue)).declared.policy
+        if isinstance(policy, Unordered):
+            return
+        entries.groups = [placed.groups[place] for place in entries.places]
+        reasons = [key_problem(key) for key in entries.groups]
+        if not isinstance(policy, Fifo):
+            entries.sequences = [placed.sequences[place] for place in entries.places]
+            reasons = [
+                why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
+                for why, number in zip(reasons, entries.sequences, strict=True)
+            ]
+        entries.problems = [REASONS[why] if why else None for why in reasons]
+        entries.groups = [None if why else key for key, why in zip(entries.groups, reasons, strict=True)]
+
+    def _copy(
+        self, connection: psycopg.Connection, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> None:
+        with connection.cursor() as cursor, cursor.copy(statement(name, self._schema)) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(statement(name, self._schema), named)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        with self._access.transaction() as connection, translated(self._access.place):
+            yield connection
+
+
+def _numbers(written: str) -> list[int]:
+    """What PostgreSQL writes as an array of numbers."""
+    return [int(one) for one in written[1:-1].split(",") if one]

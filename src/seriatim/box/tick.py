@@ -1,0 +1,48 @@
+"""What has to happen though nobody receives: what was published through SQL is routed, and timers that are due fire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.box.access import Access
+from seriatim.box.deliver import Turns
+from seriatim.box.pending import route_pending
+from seriatim.kernel.policy import Unordered
+
+__all__ = ["Tick", "tick"]
+
+#: Groups of one transaction.
+_GROUPS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What a tick did: `routed` messages, and `groups` whose timers were due."""
+
+    routed: int
+    groups: int
+
+
+def tick(access: Access) -> Tick:
+    """Route what waits, and judge each group that has a timer which is due; nothing is handed out.
+
+    A group that somebody works on is passed over: that turn fires its timers.
+
+    Raises:
+        EnvironmentProblem: the role may not route, or not receive from each of the queues.
+        Unavailable: the transaction has to be repeated.
+    """
+    routed, groups = route_pending(access), 0
+    with access.transaction() as connection:
+        definitions = access.known.current(connection)
+    for queue in definitions.queues.values():
+        more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
+        while more:
+            with access.transaction() as connection:
+                turns = Turns(connection, access.schema)
+                locked = turns.lock_due(queue, _GROUPS)
+                if locked.keys:
+                    turns.judge(queue, locked, 0)
+            groups += len(locked.keys)
+            more = len(locked.keys) == _GROUPS
+    return Tick(routed, groups)

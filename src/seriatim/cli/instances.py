@@ -1,0 +1,128 @@
+"""``seriatim instances``: what runs in a message box, and what is done to it."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.which import as_json, in_columns, opened, which_box
+
+if TYPE_CHECKING:
+    from seriatim.operations.instances import InstanceView
+
+__all__ = ["instances"]
+
+_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of what is written to the operator log."""
+    actor = click.option("--actor", default=None, help="Who does it (default: the user of this system).")
+    reason = click.option("--reason", required=True, help="Why; it is written to the operator log.")
+    return actor(reason(command))
+
+
+@click.group("instances")
+def instances() -> None:
+    """Look at the instances of a message box; suspend, resume and terminate them."""
+
+
+@instances.command("list")
+@click.option("--queue", default=None, help="Only those of this queue.")
+@click.option("--group", default=None, help="Only that of this group.")
+@click.option("--status", type=click.Choice(["running", "suspended"]), default=None, help="Only those.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@which_box
+@_json
+def _list(
+    *, queue: str | None, group: str | None, status: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """List what runs."""
+    from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        found = operations.instances(box, queue, group=group, status=status, limit=limit)
+    if json_:
+        click.echo(as_json([asdict(one) for one in found]))
+        return
+    rows = [
+        (str(one.instance_id), one.queue, one.group, one.status, one.subscription, one.waiting, one.changed_at)
+        for one in found
+    ]
+    in_columns(("instance", "queue", "group", "status", "subscription", "waiting", "changed"), rows)
+
+
+@instances.command("show")
+@click.argument("instance_id", metavar="ID", type=int)
+@which_box
+@_json
+def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """Show the instance ID: its group, the values that lead to it, and its state."""
+    from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        _tell(operations.instance_view(box, instance_id), as_json_=json_)
+
+
+@instances.command("suspend")
+@click.argument("instance_id", metavar="ID", type=int)
+@_says_why
+@which_box
+@_json
+def _suspend(instance_id: int, **options: Any) -> None:
+    """Let the messages of the instance ID wait. The message in hand is finished."""
+    _act("suspend", instance_id, **options)
+
+
+@instances.command("resume")
+@click.argument("instance_id", metavar="ID", type=int)
+@_says_why
+@which_box
+@_json
+def _resume(instance_id: int, **options: Any) -> None:
+    """Let the messages of the instance ID go on."""
+    _act("resume", instance_id, **options)
+
+
+@instances.command("terminate")
+@click.argument("instance_id", metavar="ID", type=int)
+@_says_why
+@which_box
+@_json
+def _terminate(instance_id: int, **options: Any) -> None:
+    """End the instance ID; what waits in its group follows the activations again."""
+    _act("terminate", instance_id, **options)
+
+
+def _act(
+    action: str, instance_id: int, *, actor: str | None, reason: str, dsn: str | None, schema: str, json_: bool
+) -> None:
+    from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    done: Callable[..., InstanceView] = getattr(operations, action)
+    with opened(dsn, schema) as box:
+        found = done(box, instance_id, actor=actor or getpass.getuser(), reason=reason)
+    if json_:
+        click.echo(as_json(asdict(found)))
+    else:
+        now = "terminated" if action == "terminate" else found.status
+        click.echo(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}")
+
+
+def _tell(found: InstanceView, *, as_json_: bool) -> None:
+    if as_json_:
+        click.echo(as_json(asdict(found)))
+        return
+    click.echo(f"instance {found.instance_id}: {found.status}, {found.waiting:,} messages wait")
+    click.echo(f"  queue: {found.queue}, group {found.group}")
+    click.echo(f"  subscription: {found.subscription}, starts {found.starts}")
+    for name, values in found.correlations.items():
+        click.echo(f"  {name}: {', '.join(values)}")
+    click.echo(
+        f"  started: {found.started_at.isoformat()}, changed {found.changed_at.isoformat()}, version {found.version}"
+    )
+    click.echo(f"  state: {as_json(found.state)}")

@@ -1,0 +1,70 @@
+"""``seriatim queue``: one queue, on and off."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from seriatim.cli.which import as_json, opened, which_box
+from seriatim.pipeline.stored import to_json
+
+__all__ = ["queue"]
+
+
+@click.group("queue")
+def queue() -> None:
+    """Look at one queue of a message box; turn it on or off."""
+
+
+@queue.command("show")
+@click.argument("name")
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """Show how the queue NAME is declared, what it has, and which subscriptions lead to it."""
+    with opened(dsn, schema) as box:
+        definitions = box.definitions()
+        declared = definitions.queue(name).declared
+        counts = next(one for one in box.queues() if one.queue == name)
+    leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
+    if json_:
+        click.echo(as_json(asdict(counts) | {"definition": to_json(declared), "subscriptions": leading}))
+        return
+    definition: dict[str, Any] = to_json(declared)
+    policy = definition.pop("policy")
+    shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
+    click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
+    for key, value in shown.items():
+        if value is not None:
+            click.echo(f"  {key}: {value}")
+    click.echo(
+        f"{counts.arrived:,} arrived, {counts.held:,} held, {counts.queued:,} queued, {counts.in_hand:,} in hand"
+    )
+    click.echo(
+        f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.invalid:,} invalid, "
+        f"{counts.rejected:,} rejected, {counts.dead:,} dead"
+    )
+    for subscription, state in leading.items():
+        click.echo(f"subscription {subscription}: {state}")
+
+
+@queue.command("on")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Let queues hand out."""
+    with opened(dsn, schema) as box:
+        changes = box.turn_on(*names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("off")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Let queues hand out nothing; they take messages in all the same."""
+    with opened(dsn, schema) as box:
+        changes = box.turn_off(*names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")

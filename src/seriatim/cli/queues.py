@@ -1,0 +1,40 @@
+"""``seriatim queues``: what each queue has."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from seriatim.cli.which import as_json, in_columns, opened, which_box
+
+__all__ = ["queues"]
+
+_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
+
+
+@click.command()
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
+    """Count what is in each queue of a message box, and what is set aside.
+
+    What a worker has in its hands is counted as it was before.
+    """
+    with opened(dsn, schema) as box:
+        found = box.queues()
+    if json_:
+        click.echo(as_json([asdict(one) for one in found]))
+        return
+    if not found:
+        click.echo("there are no queues")
+        return
+    rows = [
+        (
+            *(one.queue, one.policy, "on" if one.enabled else "off", one.arrived, one.held, one.queued, one.in_hand),
+            ", ".join(f"{getattr(one, what):,} {what}" for what in _SET_ASIDE if getattr(one, what)),
+            one.oldest,
+        )
+        for one in found
+    ]
+    in_columns(("queue", "policy", "is", "arrived", "held", "queued", "in hand", "set aside", "oldest"), rows)

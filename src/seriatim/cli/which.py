@@ -1,0 +1,82 @@
+"""Which message box a command is about, and how what it found is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+
+__all__ = ["as_json", "in_columns", "opened", "which_box"]
+
+_SCHEMA = "seriatim"
+
+
+def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which box: ``dsn`` and ``schema``."""
+    dsn = click.option("--dsn", help="Which PostgreSQL (default: $SERIATIM_DSN, else the embedded one).")
+    schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
+    return dsn(schema(command))
+
+
+@contextmanager
+def opened(dsn: str | None, schema: str) -> Iterator[MessageBox]:
+    """The box that the options say."""
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open(dsn, schema=schema) as box:
+        yield box
+
+
+def as_json(found: object) -> str:
+    """Plain values as JSON; moments as ISO 8601, bytes as text where they are, else as hexadecimal digits."""
+    return json.dumps(found, ensure_ascii=False, indent=2, default=_written)
+
+
+def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table for people: what is None is left empty, numbers stand to the right."""
+    texts = [[_shown(one) for one in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
+    right = [bool(rows) and all(isinstance(row[at], int | None) for row in rows) for at in range(len(titles))]
+    for line in (titles, *texts):
+        cells = (
+            text.rjust(width) if to_the_right else text.ljust(width)
+            for text, width, to_the_right in zip(line, widths, right, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return value.astimezone().isoformat(" ", "seconds")
+        case list() | tuple():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _written(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value.hex()
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,104 @@
+"""What operators see of the instances of a message box, and do to them.
+
+Each action is one transaction, takes who does it and why, and is written to the operator log.
+"""
+
+from __future__ import annotations
+
+from seriatim.box import instance_actions
+from seriatim.box.box import MessageBox
+from seriatim.box.dsn import place_of
+from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of, instances_of
+from seriatim.box.translate import translated
+from seriatim.errors import UsageError
+
+__all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]
+
+_MOST_INSTANCES = 100_000
+_LAST_ID = 2**63 - 1
+
+
+def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
+    """An instance as it stands.
+
+    Raises:
+        UsageError: there is none: it never was, or it has ended.
+    """
+    _checked(instance_id)
+    with box.session() as tx, translated(_place(box)):
+        return instance_of(tx.connection, box.schema, instance_id)
+
+
+def instances(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    status: InstanceStatus | str | None = None,
+    after: int = 0,
+    limit: int = 1000,
+) -> list[InstanceView]:
+    """The instances of a box, by their numbers; those that have ended are gone.
+
+    Args:
+        box: the box.
+        queue: only those of this queue.
+        group: only that of this group.
+        status: only those that are ``running`` or ``suspended``.
+        after: only those behind this number: the last one of the call before.
+        limit: at most so many.
+
+    Raises:
+        UsageError: no such status, or a limit that can't be.
+    """
+    if status is not None and status not in list(InstanceStatus):
+        raise UsageError(f"{status!r} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:
+        raise UsageError(f"{limit!r} instances can't be listed", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}")
+    shown = None if status is None else InstanceStatus(status)
+    with box.session() as tx, translated(_place(box)):
+        return instances_of(tx.connection, box.schema, queue=queue, group=group, status=shown, after=after, limit=limit)
+
+
+def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
+    """Let its messages wait, by suspending its group; a message that somebody works on is finished.
+
+    Raises:
+        UsageError: there is no such instance, or nobody or nothing is named as actor or reason.
+        ActionRefused: it is suspended already, or its group is closed. So for all actions that don't fit.
+        Unavailable: the transaction has to be repeated.
+    """
+    _checked(instance_id)
+    with box.session() as tx, translated(_place(box)):
+        return instance_actions.suspend(tx.connection, box.schema, instance_id, actor, reason)
+
+
+def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
+    """Let its messages go on. Errors as of `suspend`."""
+    _checked(instance_id)
+    with box.session() as tx, translated(_place(box)):
+        return instance_actions.resume(tx.connection, box.schema, instance_id, actor, reason)
+
+
+def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
+    """End it: what waits in its group follows the activations again. A suspended one is resumed for that.
+
+    Returns:
+        what it was.
+
+    Raises:
+        UsageError: there is no such instance, or nobody or nothing is named as actor or reason.
+        Unavailable: somebody works on a message of it. Suspend it first.
+    """
+    _checked(instance_id)
+    with box.session() as tx, translated(_place(box)):
+        return instance_actions.terminate(tx.connection, box.schema, instance_id, actor, reason)
+
+
+def _checked(instance_id: object) -> None:
+    if isinstance(instance_id, bool) or not isinstance(instance_id, int) or not 0 < instance_id <= _LAST_ID:
+        raise UsageError(f"{instance_id!r} is not the number of an instance", remedy="a whole number from 1")
+
+
+def _place(box: MessageBox) -> str:
+    return place_of(box.dsn, box.schema)

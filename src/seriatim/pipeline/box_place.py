@@ -1,0 +1,85 @@
+"""What a pipeline file says of its message box: where it is, and which queues are read and delivered to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.declaration import BOX, BoxPlace, Deliver, Destination, Promotion, Receive, Source
+from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.section import Section, likely
+
+__all__ = ["by_subscriptions", "in_place", "queue_port", "queue_source", "read_place", "with_type"]
+
+_READING = ("maxMessagesPerTrigger", "prefix", "takeOver")
+#: Group, ordinal and id: they name a row, and say when it came.
+_ROW = ("group", "ordinal", "message_id")
+
+
+def read_place(pipeline: Section) -> BoxPlace:
+    """The ``box`` of a pipeline file: ``{dsn: …, schema: …}``."""
+    section = pipeline.section("box")
+    if section is None:
+        return BoxPlace()
+    place = BoxPlace(section.text("dsn"), section.text("schema"))
+    section.finish()
+    return place
+
+
+def queue_source(location: Section) -> Source | None:
+    """The source of a location that says ``queue: NAME``."""
+    queue, options = location.text("queue", required=True), location.options("options")
+    inner = location.section("options") if options else None
+    for name in options:
+        if name not in _READING and inner is not None:
+            inner.problems.add(inner.key_place(name), f"unknown option {name!r} of a queue", likely(name, _READING))
+    for key in ("source", "namespaces"):
+        if location.has(key):
+            location.fault(
+                key, f"{location.full(key)}: the messages come from a queue", "leave out the one or the other"
+            )
+    return Source(BOX, None, {**options, "queue": queue}, None, _ROW, "body") if queue else None
+
+
+def with_type(promoted: Sequence[Promotion]) -> tuple[Promotion, ...]:
+    """The properties of messages of a box, which have types."""
+    if any(one.name == "type" for one in promoted):
+        return tuple(promoted)
+    return (*promoted, Promotion("type", "type"))
+
+
+def queue_port(port: Section) -> Deliver | None:
+    """A port that says ``queue: NAME``; `type` is that of messages that have none."""
+    queue, kind = port.text("queue", required=True), port.text("type")
+    port.finish()
+    if queue is None:
+        return None
+    return Deliver(BOX, None, {"queue": queue} | ({"type": kind} if kind else {}))
+
+
+def by_subscriptions() -> Destination:
+    """The one destination of ``route: box``: what the box's subscriptions make of it."""
+    return Destination(Queue("box", Unordered()), Deliver(BOX))
+
+
+def in_place(
+    received: Sequence[Receive], routed: Sequence[Destination], name: str, place: BoxPlace
+) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
+    """What is read from a box and delivered to one, with the options that follow from the whole file."""
+    schema = {} if place.schema is None else {"schema": place.schema}
+
+    def reads(entry: Receive) -> Receive:
+        options = {**entry.source.options, **schema, "pipeline": name}
+        return replace(entry, source=replace(entry.source, options=options))
+
+    def delivers(one: Destination) -> Destination:
+        options = {"type": one.queue.name, **one.deliver.options, **schema}
+        if "queue" in options and not isinstance(one.queue.policy, Unordered):
+            options |= {"group": "group", "sequence": "ordinal"}
+        return replace(one, deliver=replace(one.deliver, options=options))
+
+    return (
+        tuple(reads(entry) if entry.source.format == BOX else entry for entry in received),
+        tuple(delivers(one) if one.deliver.format == BOX else one for one in routed),
+    )

@@ -1,0 +1,83 @@
+"""Spark's format ``seriatim`` with a box behind it: puts the two engines together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from seriatim.box.box import DEFAULT_SCHEMA, VARIABLE, MessageBox
+from seriatim.box.dsn import without_secret
+from seriatim.box.feed import Feed
+from seriatim.box.incoming import Incoming
+from seriatim.box.staging import Staging
+from seriatim.pipeline.declaration import Pipeline
+from seriatim.spark.box_format import BoxFormat, BoxOptions
+
+__all__ = ["DefaultSource", "boxed", "register"]
+
+
+class DefaultSource(BoxFormat):
+    """The format. Spark finds it by this name in the module ``pyspark_seriatim``."""
+
+    @staticmethod
+    def feed(options: BoxOptions) -> Feed:
+        """See `BoxFormat`."""
+        return Feed(
+            without_secret(options.dsn),
+            options.schema or DEFAULT_SCHEMA,
+            queue=options.queue,
+            pipeline=options.pipeline,
+            takes_over=options.takes_over,
+            prefix=options.prefix,
+        )
+
+    @staticmethod
+    def staging(options: BoxOptions) -> Staging:
+        """See `BoxFormat`."""
+        return Staging(
+            without_secret(options.dsn),
+            options.schema or DEFAULT_SCHEMA,
+            queue=options.queue,
+            incoming=Incoming(options.type, options.group, options.sequence),
+        )
+
+
+def register(session: Any, dsn: str | None = None) -> None:
+    """Make the format known to a session, and which box is meant where a frame names none.
+
+    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. This one's workers get the DSN in
+    their environment, wherever they are; it is in no option, plan or checkpoint.
+
+    Args:
+        session: a `SparkSession`.
+        dsn: the box; None: what ``SERIATIM_DSN`` says here.
+    """
+    environment = session.sparkContext.environment
+    before = environment.get(VARIABLE)
+    told = dsn or os.environ.get(VARIABLE)
+    if told is not None:
+        environment[VARIABLE] = told
+    try:
+        session.dataSource.register(DefaultSource)
+    finally:
+        environment.pop(VARIABLE, None)
+        if before is not None:
+            environment[VARIABLE] = before
+
+
+@contextmanager
+def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
+    """Give a session the box of a pipeline that needs one; it is open while the block runs.
+
+    Raises:
+        EnvironmentProblem: it can't be reached; names host and database.
+        SchemaMismatch: its schema is older or newer.
+    """
+    if not pipeline.needs_box:
+        yield
+        return
+    with MessageBox.open(pipeline.box.dsn, schema=pipeline.box.schema or DEFAULT_SCHEMA, connections=1) as box:
+        register(session, box.dsn)
+        yield

@@ -1,0 +1,169 @@
+"""Spark's format ``seriatim``: its options, and which reader or writer they ask for.
+
+Knows the box's side only by what it does (`Feed`, `Staging`); whoever composes the two says how they are opened.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.section import likely
+from seriatim.spark.box_sink import BoxStreamWriter, BoxWriter, Staging, check_columns
+from seriatim.spark.box_source import BoxReader, BoxStreamReader, Feed, schema_of
+
+__all__ = ["BoxFormat", "BoxOptions"]
+
+_MESSAGES = 100_000
+_MOST_MESSAGES = 2**31 - 2
+_KNOWN = (
+    "dsn",
+    "schema",
+    "queue",
+    "pipeline",
+    "maxMessagesPerTrigger",
+    "prefix",
+    "takeOver",
+    "writer",
+    "batch",
+    "type",
+    "group",
+    "sequence",
+)
+#: Spark adds these itself.
+_SPARKS = frozenset({"checkpointlocation", "path"})
+
+
+@dataclass(frozen=True, slots=True)
+class BoxOptions:
+    """The options of a frame.
+
+    Args:
+        dsn: the box; None: what ``SERIATIM_DSN`` says, or the embedded one.
+        schema: the box's schema.
+        queue: the queue.
+        pipeline: the name under which a queue belongs to a query.
+        at_most: so many messages a batch.
+        prefix: what the names of the columns of properties begin with.
+        takes_over: whether the queue is taken from a checkpoint that is no more.
+        type: the type of rows that have none.
+        group: the column with the groups.
+        sequence: the column with their numbers.
+        writer: who writes a frame that may be written again: then it is there once.
+        batch: which of his frames it is; each has a higher number than the one before.
+    """
+
+    dsn: str | None = None
+    schema: str | None = None
+    queue: str | None = None
+    pipeline: str = "spark"
+    at_most: int = _MESSAGES
+    prefix: str = ""
+    takes_over: bool = False
+    type: str | None = None
+    group: str | None = None
+    sequence: str | None = None
+    writer: str | None = None
+    batch: int = 0
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> BoxOptions:
+        """From Spark's, whose names it writes in lower case.
+
+        Raises:
+            UsageError: one that isn't known, or a value that can't be.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in given:
+            if name not in {*(one.lower() for one in _KNOWN), *_SPARKS}:
+                raise UsageError(f"unknown option {name!r} of the format seriatim", remedy=likely(name, _KNOWN))
+        if given.get("path"):
+            raise UsageError("a message box has no path", remedy='.option("queue", "…") names a queue')
+        takes_over = given.get("takeover", "false").lower()
+        if takes_over not in ("true", "false"):
+            raise UsageError(f"takeOver is true or false, not {takes_over!r}")
+        if ("group" in given) != ("sequence" in given) or ("group" in given and "queue" not in given):
+            raise UsageError("group, sequence and queue go together", remedy="give all of them, or the queue alone")
+        return cls(
+            given.get("dsn"),
+            given.get("schema"),
+            given.get("queue"),
+            given.get("pipeline", "spark"),
+            _whole("maxMessagesPerTrigger", given.get("maxmessagespertrigger", str(_MESSAGES)), 1),
+            given.get("prefix", ""),
+            takes_over == "true",
+            given.get("type"),
+            given.get("group"),
+            given.get("sequence"),
+            given.get("writer"),
+            _whole("batch", given.get("batch", "0"), 0),
+        )
+
+
+def _whole(name: str, text: str, least: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= _MOST_MESSAGES:
+        raise UsageError(f"{name} can't be {text!r}", remedy=f"a whole number from {least} to {_MOST_MESSAGES:,}")
+    return int(text)
+
+
+class BoxFormat(DataSource):
+    """The format; whoever composes it with a box gives the two ways to open that."""
+
+    @staticmethod
+    @abstractmethod
+    def feed(options: BoxOptions) -> Feed:
+        """Open what is read."""
+
+    @staticmethod
+    @abstractmethod
+    def staging(options: BoxOptions) -> Staging:
+        """Open the way in."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in ``format(…)``."""
+        return "seriatim"
+
+    def schema(self) -> StructType:
+        """The columns of what is read: asks the box which properties there are."""
+        options = BoxOptions.of(self.options)
+        feed = self.feed(options)
+        try:
+            return schema_of(feed.properties(), options.prefix, ordered=options.queue is not None)
+        finally:
+            feed.close()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """See Spark."""
+        options = BoxOptions.of(self.options)
+        return BoxReader(partial(self.feed, options), schema, options.prefix)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """See Spark."""
+        options = BoxOptions.of(self.options)
+        if options.queue is None:
+            raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
+        return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
+        """See Spark."""
+        options = self._checked(schema, overwrite=overwrite)
+        return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
+        """See Spark."""
+        return BoxStreamWriter(partial(self.staging, self._checked(schema, overwrite=overwrite)))
+
+    def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:
+        options = BoxOptions.of(self.options)
+        if overwrite:
+            raise UsageError("messages are only added to a box", remedy='.mode("append")')
+        check_columns(schema, options.group, options.sequence)
+        return options

@@ -1,0 +1,343 @@
+"""Bad input: what is unknown, what tries to be SQL, what is too large, and what text can't hold; and a server that goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import psycopg
+import pytest
+from psycopg.pq import TransactionStatus
+
+import seriatim as sq
+from seriatim.box import publish as sending
+from seriatim.box.embedded import EmbeddedServer
+from tests.command import environment
+
+#: Each would do harm where a text became part of a statement, a filter, an array or a pattern.
+NASTY = (
+    "it's",
+    "x'; DROP TABLE entries; --",
+    'x"; DROP SCHEMA public CASCADE; --',
+    "$function$; SELECT 1; $function$",
+    "%(queue_id)s",
+    "{schema}",
+    "{1,2,NULL}",
+    "a\\'b\\",
+    "100%_",
+    "null",
+    "zwölf ☃ \U0001f600",
+    "line\nfeed\ttab",
+    "' OR '1' = '1",
+)
+
+
+@pytest.fixture
+def queue(box):
+    """A box with a queue, `orders`, that every order goes to."""
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
+        sq.Subscription("all", where="type = 'order'", to="orders"),
+    )
+    return box
+
+
+def order(customer="a", version=1, **fields):
+    return sq.Message(type="order", context={"customer": customer, "version": version}, **fields)
+
+
+def publish(box, *messages):
+    with box.session() as tx:
+        return tx.publish(messages)
+
+
+def received(box, name, **how):
+    with box.session() as tx:
+        return list(tx.receive(name, **how) or ())
+
+
+def received_none(box, name):
+    with box.session() as tx:
+        return tx.receive(name)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda box: received_none(box, "ordres"), "there is no queue 'ordres'.*did you mean 'orders'"),
+        (lambda box: box.peek("ordres"), "there is no queue 'ordres'"),
+        (lambda box: box.turn_off("ordres"), "no queue 'ordres'"),
+        (lambda box: box.forget("ordres", "a"), "there is no queue 'ordres'"),
+        (lambda box: box.stop("al"), "no subscription 'al'"),
+        (lambda box: box.drop(subscription="al"), "no subscription 'al'"),
+        (lambda box: box.drop(type="ordr"), "no type 'ordr'"),
+        (lambda box: box.drop(queue="ordres"), "no queue 'ordres'"),
+        (lambda box: box.message("nobody"), "there is no message 'nobody'"),
+        (lambda box: box.messages(status="lost"), "'lost' is not a status"),
+        (lambda box: publish(box, sq.Message(type="order", context={"to": "ordres"})), "addressed to 'ordres', which is no queue"),
+        (lambda box: box.define(sq.Subscription("s", where="TRUE", to="ordres")), "ordres"),
+        (lambda box: box.define(sq.Subscription("s", where="costumer = 'a'", to="orders")), "costumer.*did you mean 'customer'"),
+        (lambda box: box.define(sq.Queue("q", group="costumer")), "costumer"),
+        (lambda box: box.define(sq.Queue("q", policy=sq.Unordered(), priority="levle")), "levle"),
+    ],
+)  # fmt: skip
+def test_what_is_unknown_is_named(queue, call, what):
+    before = queue.definitions()
+    with pytest.raises(sq.UsageError, match=f"(?s){what}") as caught:
+        call(queue)
+    assert caught.value.remedy
+    assert queue.definitions() == before
+
+
+def test_messages_of_unknown_types_and_with_unknown_properties_are_kept_with_the_reason(queue):
+    publish(queue, sq.Message(type="ordr"), sq.Message(type="order", context={"costumer": "a"}), order())
+    assert [(one.type, one.reason) for one in queue.messages(status="unrouted")] == [
+        ("ordr", None), ("order", "type 'order' declares no property 'costumer'"),
+    ]  # fmt: skip
+    assert len(received(queue, "orders")) == 1
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_nothing_that_is_given_becomes_sql(queue, text):
+    """Names of all kinds, values and keys are what they are, all the way."""
+    with pytest.raises(sq.UsageError, match="can't be a property's name") if text != "null" else nullcontext():
+        sq.MessageType(text, properties={text: "string"})
+    quoted = "'" + text.replace("'", "''") + "'"
+    queue.define(
+        sq.MessageType(text, properties={"customer": "string"}),
+        sq.Queue(text, policy=sq.Fifo(), group="customer"),
+        sq.Queue("rest", policy=sq.Unordered()),
+        sq.Subscription(text, where=f"type = {quoted} AND customer = {quoted}", to=text),
+        sq.Subscription("rest", where="type = 'free'", to="rest"),
+    )
+    given = sq.Message(
+        type=text, message_id=text, content_type=text, body=text.encode(),
+        context={"customer": text, "location": text, "correlation_id": text}, parts=[sq.Part(text, text, b"")],
+    )  # fmt: skip
+    publish(queue, sq.Message(type="free", context={text: text}))  # a type that nobody has declared
+    assert [message.context for message in received(queue, "rest")] == [{text: text}]
+    publish(queue, given)
+    assert [(one.group, one.message.parts) for one in queue.peek(text, text)] == [(text, given.parts)]
+    assert [one.queue for one in queue.messages(queue=text, group=text, message_type=text)] == [text]
+    assert queue.message(text)[0].body == text.encode()
+    (message,) = received(queue, text, group=text)
+    assert message.context == given.context
+    assert (message.message_id, message.type, message.content_type, message.parts) == (text, text, text, given.parts)
+    assert (message.subscriptions, message.ticket.location) == ((text,), text)
+    queue.stop(text)
+    queue.start(text)
+    queue.turn_off(text)
+    queue.drop(subscription=text, queue=text, type=text)
+    publish(queue, order())
+    assert len(received(queue, "orders")) == 1
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "type = 'order'; DROP TABLE entries",
+        "type = 'order' -- ",
+        "type = 'it's'",
+        "type = 'open",
+        "1 = (SELECT 1)",
+        "pg_sleep(10) IS NULL",
+        "EXISTS (SELECT 1 FROM entries)",
+        "current_user = 'seriatim'",
+        "type = $1",
+        "type = %(x)s",
+        "type = 'order' AND",
+        "type = ?",
+    ],
+)
+def test_a_filter_that_is_none_is_refused_where_it_is_wrong(queue, where):
+    with pytest.raises(sq.FilterError, match=r"subscription 's':1:\d+"):
+        queue.define(sq.Subscription("s", where=where, to="orders"))
+    assert "s" not in queue.definitions().subscriptions
+
+
+NUL = "a\0b"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda box: sq.Message(type=NUL),
+        lambda box: sq.Message(type="order", message_id=NUL),
+        lambda box: sq.Message(type="order", content_type=NUL),
+        lambda box: sq.Part(NUL),
+        lambda box: sq.Part("a", NUL),
+        lambda box: sq.MessageType(NUL),
+        lambda box: box.define(sq.MessageType("t", properties={NUL: "string"})),
+        lambda box: sq.Queue(NUL),
+        lambda box: box.define(sq.Queue("q", group=NUL)),
+        lambda box: box.define(sq.Queue("q", group="customer", default_group=NUL)),
+        lambda box: sq.Subscription(NUL, where="TRUE", to="orders"),
+        lambda box: box.define(sq.Subscription("s", where=f"type = '{NUL}'", to="orders")),
+        lambda box: sq.Location(NUL),
+        lambda box: publish(box, order(NUL)),
+        lambda box: publish(box, sq.Message(type="order", context={NUL: 1})),
+        lambda box: publish(box, sq.Message(type="order", context={"location": NUL})),
+        lambda box: publish(box, sq.Message(type="order", context={"to": NUL})),
+        lambda box: publish(box, sq.Message(type="order", context={"correlation_id": NUL})),
+        lambda box: dispense(box, NUL),
+        lambda box: received_none(box, NUL),
+        lambda box: received(box, "orders", group=NUL),
+        lambda box: box.peek(NUL),
+        lambda box: box.peek("orders", NUL),
+        lambda box: box.stop(NUL),
+        lambda box: box.turn_off(NUL),
+        lambda box: box.drop(queue=NUL),
+        lambda box: box.resubmit([NUL]),
+        lambda box: box.messages(group=NUL),
+        lambda box: box.message(NUL),
+        lambda box: box.forget("orders", "a", reason=NUL),
+        lambda box: sq.MessageBox.open(f"postgresql://me@127.0.0.1:1/{NUL}"),
+        lambda box: sq.MessageBox.open(box.dsn, schema=NUL),
+    ],
+)
+def test_nul_in_text(queue, call):
+    """PostgreSQL can't keep it. Whoever gives it is told so, and nothing of the call is taken in."""
+    with pytest.raises(sq.UsageError) as caught:
+        call(queue)
+    assert str(caught.value)
+    publish(queue, order())
+    assert len(received(queue, "orders")) == 1
+
+
+def dispense(box, location):
+    with box.session() as tx:
+        tx.dispense(location)
+
+
+def test_nul_in_a_body_is_a_byte_like_any_other_and_none_in_what_is_promoted_from_it(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": {"type": "string", "path": "$.customer"}}),
+        sq.Queue("orders", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("all", where="customer IS NOT NULL", to="orders"),
+    )
+    bodies = [b'{"customer": "a\\u0000b"}', b'{"customer": "a", "note": "\\u0000"}', b"\0"]
+    publish(box, *(sq.Message(type="order", body=body) for body in bodies))
+    assert [message.body for message in received(box, "orders", limit=9)] == bodies[1:2]
+    assert len(box.messages(status="unrouted")) == 2
+
+
+def test_ten_thousand_properties_that_are_declared(box):
+    names = [f"property_{number}" for number in range(10_000)]
+    box.define(
+        sq.MessageType("wide", properties=dict.fromkeys(names, "long")),
+        sq.Queue("wide", policy=sq.Fifo(), group=names[-1]),
+        sq.Subscription("wide", where=f"{names[5000]} = 5000", to="wide"),
+    )
+    context = {name: number for number, name in enumerate(names)}
+    publish(box, sq.Message(type="wide", context=context))
+    (message,) = received(box, "wide")
+    assert message.context == context
+
+
+def test_a_body_of_no_bytes(queue):
+    publish(queue, order(body=b"", parts=[sq.Part("none", None, b"")]))
+    (message,) = received(queue, "orders")
+    assert (message.body, message.parts) == (b"", (sq.Part("none", None, b""),))
+
+
+def test_a_body_above_the_limit_is_refused_before_it_is_sent(queue):
+    with queue.session() as tx:
+        with pytest.raises(sq.UsageError, match=r"has 536,870,913 bytes \(at most 536,870,912; store it elsewhere"):
+            tx.publish([order(), order("b", 1, body=bytes(sending.MOST_BODY_BYTES + 1))])
+        assert tx.connection.info.transaction_status == TransactionStatus.IDLE
+    assert received_none(queue, "orders") is None
+
+
+_LARGE = """
+import hashlib, os, resource, sys
+import seriatim as sq
+
+body = os.urandom(2**20) * 200
+with sq.MessageBox.open(sys.argv[1], schema=sys.argv[2]) as box:
+    for _ in range(2):
+        with box.session() as tx:
+            tx.publish(sq.Message(type="order", body=body, context={"customer": "a", "version": 1}, message_id="large"))
+    with box.session() as tx:
+        (message,) = tx.receive("orders")
+        assert message.body == body
+    with box.session() as tx:
+        assert tx.connection.execute(f"SELECT count(*) FROM {sys.argv[2]}.spool").fetchone() == (0,)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_a_body_of_200_megabytes(queue):
+    """It comes and goes, and is copied a few times on its way: so often that memory stays bounded."""
+    words = [sys.executable, "-c", _LARGE, queue.dsn, queue.schema]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 1800  # MiB, of which the program itself has 150 and the bodies that it compares 400
+
+
+def test_the_server_is_killed_under_load(tmp_path):
+    """What is done in a session then raises `Unavailable`, or what psycopg raises where the application used it; the
+    next sessions work, and nothing is lost or handled twice."""
+    total, handled = 400, []
+    server = EmbeddedServer(tmp_path / "server")
+    try:
+        with sq.MessageBox.open(server.dsn) as box:
+            box.define(
+                sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+                sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
+                sq.Subscription("all", where="TRUE", to="orders"),
+            )
+            with box.session() as tx:
+                tx.connection.execute("CREATE TABLE handled (customer text, version bigint)")
+            refused = threading.Event()
+
+            def again(work):
+                """Repeat a transaction until it has worked, as an application does."""
+                deadline = time.monotonic() + 60
+                while True:
+                    try:
+                        return work()
+                    except (sq.Unavailable, psycopg.OperationalError):
+                        refused.set()
+                        assert time.monotonic() < deadline
+
+            def feed(customer):
+                for version in range(1, total // 4 + 1):
+                    message = order(customer, version)
+                    again(lambda message=message: publish(box, message))
+
+            def handle():
+                with box.session() as tx:
+                    for message in tx.receive("orders", limit=5) or ():
+                        values = [message.context["customer"], message.sequence]
+                        tx.connection.execute("INSERT INTO handled VALUES (%s, %s)", values)
+
+            def count():
+                with box.session() as tx:
+                    return tx.connection.execute("SELECT count(*) FROM handled").fetchone()[0]
+
+            def work():
+                while again(count) < total:
+                    again(handle)
+
+            with ThreadPoolExecutor(6) as threads:
+                running = [threads.submit(feed, customer) for customer in "abcd"]
+                running += [threads.submit(work) for _ in range(2)]
+                while again(count) < total // 4:
+                    pass
+                pid = int((tmp_path / "server/data/postmaster.pid").read_text().splitlines()[0])
+                os.kill(pid, signal.SIGKILL)
+                for one in running:
+                    one.result(120)
+            assert refused.is_set()
+            with box.session() as tx:
+                handled = tx.connection.execute("SELECT customer, version FROM handled ORDER BY 1, 2").fetchall()
+    finally:
+        server.close()
+    assert handled == [(customer, version) for customer in "abcd" for version in range(1, total // 4 + 1)]

@@ -1,0 +1,240 @@
+"""Queues that may have so many messages: publishers wait or are refused, but what fills a hole always gets in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+import seriatim as sq
+
+
+def order(customer, version):
+    return sq.Message(type="order", context={"customer": customer, "version": version, "lines": 9})
+
+
+def orders(customer, *versions):
+    return [order(customer, version) for version in versions]
+
+
+def define(box, most=3, policy=None, **options):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long", "lines": "long"}),
+        sq.Queue("orders", policy=policy or sq.Standard(), group="customer", sequence="version", max_messages=most, **options),
+        sq.Queue("others", policy=sq.Unordered()),
+        sq.Subscription("all", where="type = 'order'", to="orders"),
+        sq.Subscription("rest", where="type = 'other'", to="others"),
+    )
+    return box
+
+
+@pytest.fixture
+def refusing(box):
+    """A box with a queue, `orders`, that may have three messages and refuses more."""
+    return define(box, when_full="refuse")
+
+
+@pytest.fixture
+def waiting(box):
+    """A box with a queue, `orders`, that may have three messages; publishers wait."""
+    return define(box)
+
+
+def publish(box, messages, **options):
+    with box.session() as tx:
+        return tx.publish(messages, **options)
+
+
+def drain(box, limit=10):
+    with box.session() as tx:
+        delivery = tx.receive("orders", limit=limit)
+        return [message.sequence for message in delivery or ()]
+
+
+def count(box, table="entries"):
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT count(*) FROM {box.schema}.{table}").fetchone()[0]
+
+
+def test_what_does_not_fit_is_refused(refusing):
+    publish(refusing, orders("a", 1, 2, 3))
+    with pytest.raises(sq.QueueFull, match="queue 'orders': 1 more don't fit: it may have 3 messages, and has room for 0") as caught:
+        publish(refusing, orders("b", 1))
+    assert isinstance(caught.value, sq.Unavailable)
+    assert (caught.value.code, count(refusing)) == ("queue-full", 3)
+    assert drain(refusing, 1) == [1]
+    publish(refusing, orders("b", 1))
+    with pytest.raises(sq.QueueFull):
+        publish(refusing, orders("b", 2))
+
+
+def test_the_transaction_goes_on(refusing):
+    publish(refusing, orders("a", 1, 2))
+    with refusing.session() as tx:
+        with pytest.raises(sq.QueueFull, match="has room for 1"):
+            tx.publish([sq.Message(type="other"), *orders("b", 1, 2)])  # nothing of the call is taken in
+        tx.publish([sq.Message(type="other"), order("b", 1)])
+        with pytest.raises(sq.QueueFull):  # what this transaction has published counts
+            tx.publish(order("b", 2))
+    assert count(refusing) == 4
+
+
+def test_other_queues_are_not_full(refusing):
+    publish(refusing, orders("a", 1, 2, 3))
+    assert len(publish(refusing, [sq.Message(type="other") for _ in range(20)])) == 20
+
+
+def test_what_fills_a_hole_gets_in(refusing):
+    publish(refusing, orders("a", 3, 5, 6))
+    assert drain(refusing) == []
+    with pytest.raises(sq.QueueFull):
+        publish(refusing, orders("a", 7))
+    with pytest.raises(sq.QueueFull):
+        publish(refusing, orders("b", 1))
+    with pytest.raises(sq.QueueFull):  # in one call with what doesn't get in
+        publish(refusing, [*orders("a", 1), *orders("b", 1)])
+    publish(refusing, orders("a", 2, 1))
+    assert count(refusing) == 5
+    publish(refusing, orders("a", 4))
+    assert drain(refusing) == [1, 2, 3, 4, 5, 6]
+    publish(refusing, orders("a", 7, 9, 10))
+    with pytest.raises(sq.QueueFull):  # it was delivered: no hole is there
+        publish(refusing, orders("a", 6))
+
+
+def test_a_hole_that_nobody_has_looked_at_yet(refusing):
+    publish(refusing, orders("a", 2, 3, 4))
+    publish(refusing, orders("a", 1))
+    assert drain(refusing) == [1, 2, 3, 4]
+
+
+def test_the_rest_of_a_set_gets_in(box):
+    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
+    publish(box, orders("a", 9, 2, 3))
+    with pytest.raises(sq.QueueFull):
+        publish(box, orders("b", 1))
+    publish(box, orders("a", 1, 4, 5, 6, 7, 8))
+    assert drain(box, 1) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_published_again_it_needs_no_room(refusing):
+    known = orders("a", 1, 2, 3)
+    publish(refusing, known)
+    assert publish(refusing, known) == [message.message_id for message in known]
+    assert count(refusing) == 3
+
+
+def test_invalid_messages_need_no_room(refusing):
+    publish(refusing, orders("a", 1, 2, 3))
+    publish(refusing, orders(None, 1))
+    assert (count(refusing), count(refusing, "aside")) == (3, 1)
+
+
+def test_a_publisher_waits_for_room(waiting):
+    publish(waiting, orders("a", 1, 2, 3))
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(publish, waiting, orders("a", 4, 5))
+        deadline = time.monotonic() + 20
+        while not waits(waiting) and time.monotonic() < deadline:
+            pass
+        assert waits(waiting)
+        assert not done.done()
+        assert drain(waiting, 1) == [1]  # room for one, and two are wanted
+        assert not done.done()
+        assert drain(waiting, 1) == [2]
+        assert len(done.result(20)) == 2
+    assert drain(waiting) + drain(waiting) == [3, 4, 5]
+
+
+def waits(box):
+    """Whether a publisher has looked for room, and naps without a transaction."""
+    with box.session() as tx:
+        return tx.connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state = 'idle' AND query = 'ROLLBACK'"
+            " AND datname = current_database()"
+        ).fetchone()[0]
+
+
+def test_it_waits_no_longer_than_it_was_told(waiting):
+    publish(waiting, orders("a", 1, 2, 3))
+    with pytest.raises(sq.QueueFull, match="publish them again later"):
+        publish(waiting, orders("a", 4), wait=0.05)
+    with pytest.raises(sq.QueueFull):
+        publish(waiting, orders("a", 4), wait=0)
+    with pytest.raises(sq.UsageError, match="is not a duration"):
+        publish(waiting, orders("a", 4), wait="soon")
+
+
+def test_what_can_never_fit_does_not_wait(waiting):
+    with pytest.raises(sq.QueueFull, match="publish fewer at once"):
+        publish(waiting, orders("a", 1, 2, 3, 4))
+
+
+def test_in_the_callers_transaction_nothing_of_his_is_lost(waiting):
+    publish(waiting, orders("a", 1, 2, 3))
+    with psycopg.connect(waiting.dsn) as connection:
+        connection.execute(f"CREATE TABLE {waiting.schema}.own (id int)")
+        with waiting.session(connection) as tx, pytest.raises(sq.QueueFull):
+            tx.publish(orders("a", 4), wait=0.02)
+        assert connection.execute(f"SELECT count(*) FROM {waiting.schema}.own").fetchone() == (0,)
+
+
+def test_a_larger_limit_lets_a_waiting_publisher_in(waiting):
+    publish(waiting, orders("a", 1, 2, 3))
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(publish, waiting, orders("a", 4))
+        deadline = time.monotonic() + 20
+        while not waits(waiting) and time.monotonic() < deadline:
+            pass
+        with sq.MessageBox.open(waiting.dsn, schema=waiting.schema) as another:
+            define(another, most=4)
+        assert len(done.result(20)) == 1
+    assert count(waiting) == 4
+
+
+def test_several_publishers_go_little_beyond_it(box):
+    """Each may be let in by what the others haven't committed yet, and no more than that."""
+    define(box, most=200)
+    stop = threading.Event()
+
+    def work(number):
+        for batch in range(20):
+            publish(box, orders(f"{number}-{batch}", 1, 2, 3, 4, 5))
+
+    def consume():
+        most = 0
+        while not stop.is_set() or count(box):
+            most = max(most, count(box))
+            drain(box)
+        return most
+
+    with ThreadPoolExecutor(5) as threads:
+        consumer = threads.submit(consume)
+        for done in [threads.submit(work, number) for number in range(4)]:
+            done.result(120)
+        stop.set()
+        assert consumer.result(120) <= 200 + 4 * 5
+
+
+def test_a_queue_that_has_much_room_is_not_counted_for_each(box):
+    define(box, most=1000)
+    counted = []
+    real = box._access.room._has_free
+    box._access.room._has_free = lambda queue_id, some: counted.append(real(queue_id, some)) or counted[-1]
+    for version in range(1, 51):
+        publish(box, orders("a", version))
+    assert counted.count(False) < 25
+    assert count(box) == 50
+
+
+def test_the_limit_is_counted_by_an_index(waiting):
+    publish(waiting, orders("a", 1, 2))
+    with waiting.session() as tx:
+        tx.connection.execute("SET LOCAL enable_seqscan = off")
+        plan = tx.connection.execute(
+            f"EXPLAIN (FORMAT JSON) SELECT count(*) FROM (SELECT FROM {waiting.schema}.entries WHERE queue_id = 1 LIMIT 10)"
+        ).fetchone()[0]
+    assert "Index Cond" in str(plan)

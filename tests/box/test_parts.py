@@ -1,0 +1,142 @@
+"""Parts of a message: kept once beside the body, handed out with it, gone with it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import seriatim as sq
+from seriatim.box import publish as sending
+
+PARTS = (
+    sq.Part("scan.tif", "image/tiff", b"\0\xff" * 1000),
+    sq.Part("é", None, b""),
+    sq.Part("note", "text/plain", b"as told"),
+)
+
+
+@pytest.fixture
+def queues(box):
+    """A box whose messages go to `first`, and those of type `both` to `second`, too."""
+    box.define(
+        sq.MessageType("t", properties={"group": "string"}),
+        sq.MessageType("both", properties={"group": "string"}),
+        sq.Queue("first", policy=sq.Fifo(), group="group"),
+        sq.Queue("second", policy=sq.Unordered()),
+        sq.Subscription("all", where="type IN ('t', 'both')", to="first"),
+        sq.Subscription("more", where="type = 'both'", to="second"),
+    )
+    return box
+
+
+def message(kind="t", **fields):
+    return sq.Message(type=kind, body=b"body", context={"group": "g"}, **fields)
+
+
+def publish(box, *messages):
+    with box.session() as tx:
+        return tx.publish(messages)
+
+
+def rows(box):
+    with box.session() as tx:
+        spool = f"(SELECT count(*) FROM {box.schema}.spool)"
+        return tx.connection.execute(f"SELECT {spool}, count(*) FROM {box.schema}.message_parts").fetchone()
+
+
+def receive(box, queue, limit=10):
+    with box.session() as tx:
+        return list(tx.receive(queue, limit=limit) or ())
+
+
+def test_they_come_with_their_message_and_go_with_it(queues):
+    publish(queues, message(parts=PARTS), message(), message(parts=list(PARTS[2:])))
+    assert rows(queues) == (3, 4)
+    (first,) = receive(queues, "first", 1)
+    assert (first.body, first.parts) == (b"body", PARTS)
+    assert rows(queues) == (2, 1)
+    assert [one.parts for one in receive(queues, "first")] == [(), PARTS[2:]]
+    assert rows(queues) == (0, 0)
+
+
+def test_they_are_there_once_for_all_queues(queues):
+    publish(queues, message("both", parts=PARTS))
+    assert rows(queues) == (1, 3)
+    assert [one.parts for one in receive(queues, "first")] == [PARTS]
+    assert rows(queues) == (1, 3)
+    assert [one.parts for one in receive(queues, "second")] == [PARTS]
+    assert queues.purge().messages == 1
+    assert rows(queues) == (0, 0)
+
+
+def test_put_back_and_handed_out_again(queues):
+    publish(queues, message(parts=PARTS))
+    with queues.session() as tx:
+        assert tx.receive("first").messages[0].parts == PARTS
+    assert [one.message.parts for one in queues.peek("first")] == [PARTS]
+    assert [one.parts for one in receive(queues, "first")] == [PARTS]
+
+
+def test_published_again_they_are_left_out(queues):
+    one = message(parts=PARTS)
+    publish(queues, one)
+    with queues.session() as tx:
+        tx.publish([message(message_id=one.message_id, parts=PARTS[:1]), message(parts=PARTS[:1])])
+    assert [len(got.parts) for got in receive(queues, "first")] == [3, 1]
+
+
+def test_unrouted_they_are_kept_until_somebody_wants_them(queues):
+    publish(queues, sq.Message(type="new", parts=PARTS), sq.Message(type="new"))
+    assert rows(queues) == (2, 3)
+    queues.define(sq.Subscription("new", where="type = 'new'", to="second"))
+    assert queues.resubmit().routed == 2
+    assert sorted(len(got.parts) for got in receive(queues, "second")) == [0, 3]
+    assert rows(queues) == (0, 0)
+
+
+def test_kept_with_the_history(queues):
+    queues.define(sq.Queue("first", policy=sq.Fifo(), group="group", keep="everything"))
+    publish(queues, message(parts=PARTS))
+    receive(queues, "first")
+    assert rows(queues) == (1, 3)
+
+
+def test_they_count_where_a_message_is_too_large(queues, monkeypatch):
+    monkeypatch.setattr(sending, "MOST_BODY_BYTES", 10)
+    publish(queues, sq.Message(type="t", body=b"12345", parts=[sq.Part("a", None, b"12345")]))
+    with pytest.raises(sq.UsageError, match="has 11 bytes, its parts included"), queues.session() as tx:
+        tx.publish(sq.Message(type="t", body=b"12345", parts=[sq.Part("a", None, b"123456")]))
+    assert rows(queues) == (1, 1)
+
+
+def test_they_count_where_a_batch_is_cut(queues, monkeypatch):
+    monkeypatch.setattr(sending, "_PORTION_BYTES", 1000)
+    publish(queues, *(message(parts=[sq.Part("a", None, b"%d" % n * 700)]) for n in range(4)))
+    assert [got.parts[0].body[:1] for got in receive(queues, "first")] == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (lambda: sq.Part("", None, b""), "name of a part"),
+        (lambda: sq.Part("a\0", None, b""), "name of a part"),
+        (lambda: sq.Part("\ud800", None, b""), "name of a part"),
+        (lambda: sq.Part("x" * 257, None, b""), "name of a part"),
+        (lambda: sq.Part("a", 7, b""), "content type of part 'a'"),
+        (lambda: sq.Part("a", "text/\0", b""), "content type of part 'a'"),
+        (lambda: sq.Part("a", None, "text"), "the body of part 'a' is str"),
+        (lambda: message(parts=[b"bytes"]), "a list of seriatim.Part"),
+        (lambda: message(parts=iter(PARTS)), "a list of seriatim.Part"),
+        (lambda: message(parts=None), "a list of seriatim.Part"),
+        (lambda: message(parts=[PARTS[0], PARTS[0]]), "two parts are named 'scan.tif'"),
+    ],
+)
+def test_what_is_no_part(wrong, why):
+    with pytest.raises(sq.UsageError, match=why):
+        wrong()
+
+
+def test_a_message_with_parts_can_be_sent_to_another_process():
+    one = message(parts=PARTS)
+    assert pickle.loads(pickle.dumps(one)) == one

@@ -1,0 +1,309 @@
+"""The conformance cases in a message box, a queue each: published by real transactions, judged by turns at a case's times.
+
+In a box nobody waits for a timer: whoever comes first applies it. So before each moment at which messages come somebody
+looks a microsecond earlier, and what is due by then fires. Nothing else is special: messages are addressed to their
+queue, deliveries are completed, and what became of the others is read from the tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
+from seriatim.box import actions
+from seriatim.box.actions import Asked
+from seriatim.box.definitions import BoxQueue, Definitions, Known
+from seriatim.box.deliver import Turns
+from seriatim.box.groups import GroupView, group_of
+from seriatim.errors import ActionRefused
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.outcome import Disposition, EventKind, Events
+from seriatim.kernel.states import Action
+from seriatim.kernel.time import micros
+from seriatim.pipeline.message import Received
+from tests.conformance.case import REPORTS, Act, Case, Fate, Result, positions, same
+from tests.conformance.in_memory import take_step, tuple_of_event
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY = 1000
+_TYPE = MessageType(
+    "case",
+    {
+        "key": "string",
+        "number": "long",
+        "moment": "timestamp",
+        "size": "long",
+        "is_last": "boolean",
+        "message": "long",
+    },
+)
+
+
+def cannot_run(case: Case) -> str | None:
+    """Why a case doesn't apply to a box; None: it does."""
+    if not case.plain:
+        return "its keys or sequences have no type of a property in common"
+    if isinstance(case.policy, Unordered):
+        return "it is handed out without turns"
+    return None
+
+
+def queue_of(case: Case) -> Queue:
+    """A case as a queue."""
+    by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
+    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number")
+
+
+class InBox:
+    """An engine over a message box.
+
+    Args:
+        box: a box in which no case has run.
+        cases: all that will.
+        limit: so many messages a delivery. A round that is a call is taken by one delivery.
+    """
+
+    def __init__(self, box: MessageBox, cases: Sequence[Case], limit: int = 50) -> None:
+        self.name = f"in a message box, by {limit}"
+        self.box = box
+        self.limit = limit
+        box.define(_TYPE, *map(queue_of, cases))
+        with box.session() as tx:
+            self._definitions = Known(box.schema).read(tx.connection)
+
+    def run(self, case: Case) -> Result:
+        """Runs the case in its queue."""
+        return _Run(self.box, case, self._definitions, _MANY if case.per_call else self.limit).result()
+
+
+class _Run:
+    def __init__(self, box: MessageBox, case: Case, definitions: Definitions, limit: int) -> None:
+        self.box, self.case, self.limit = box, case, limit
+        self.definitions = definitions
+        self.queue: BoxQueue = definitions.queues[case.name]
+        self.refused: list[int] = []
+        self.handed: list[Fate] = []
+        self.released: dict[int, Fate] = {}
+        self.events: list[tuple[str, Any, Any, Any]] = []
+
+    def result(self) -> Result:
+        self._begin()
+        left = [fates for step, numbers in positions(self.case) if (fates := self._step(step, numbers)) is not None]
+        if self.case.per_call:  # what a round leaves behind is due at once
+            left[-1] += self._turns(micros(self.case.last_time))
+        fates = list(self.released.values())
+        fates += [Fate(n, disposition) for n, disposition in self._aside()]
+        fates += [Fate(n, "held") for n in self._entries("held")]
+        fates += [Fate(n, "invalid") for n in self.refused]
+        assert self._entries("arrived") == [], "all that arrived is judged"
+        self._check(fates)
+        states = {group: str(self._view(group).state) for group in self.case.states}
+        self._check_groups()
+        reports = tuple(event for event in self.events if event[0] in REPORTS)
+        return Result(tuple(fates), tuple(map(tuple, left)), reports, states)
+
+    def _begin(self) -> None:
+        """Groups that begin at another number."""
+        with self.box.session() as tx:
+            for group, number in self.case.start_from.items():
+                state = kernel.new_state(self.case.policy, 1, np.array([number], np.int64)).groups
+                columns = ("flags", "first", "next", "mark", "last", "ordinal", "since", "reports", "clock")
+                tx.connection.execute(
+                    f"INSERT INTO {self.box.schema}.groups (queue_id, group_key, {', '.join(columns)}, skipped, arrivals)"
+                    f" VALUES (%s, %s, {', '.join(['%s'] * len(columns))}, '{{}}', 0)",
+                    [self.queue.queue_id, group, *(int(getattr(state, column)[0]) for column in columns)],
+                )
+
+    # ---- steps
+
+    def _step(self, step: Any, numbers: range) -> list[Fate] | None:
+        messages = self.case.messages
+        if isinstance(step, Act):
+            self._turns(micros(step.at))
+            self._act(step)
+            self._turns(micros(step.at))
+            return None
+        if self.case.per_call:
+            self._publish(numbers)
+            return self._turn(micros(messages[numbers[-1]].at)) or []
+        fates = []
+        for moment, together in groupby(numbers, lambda n: micros(messages[n].at)):
+            fates += self._turns(moment - 1)
+            self._publish(list(together))
+            fates += self._turns(moment)
+        return fates
+
+    def _publish(self, numbers: Sequence[int]) -> None:
+        """Commits what comes, the messages that no publisher can make left out."""
+        for n in numbers:
+            if "\0" in (self.case.messages[n].group or ""):
+                self.refused.append(n)
+        with self.box.session() as tx:
+            tx.publish([self._message(n) for n in numbers if n not in self.refused])
+
+    def _message(self, number: int) -> Message:
+        message = self.case.messages[number]
+        by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"
+        context = {
+            "key": message.group,
+            "moment" if by_time else "number": message.sequence,
+            "message": number,
+            "to": self.case.name,
+            **{name: message.properties[name] for name in ("size", "is_last") if name in message.properties},
+        }
+        if by_time and message.sequence is not None:
+            context["moment"] = _EPOCH + timedelta(seconds=message.sequence)
+        return Message(type="case", context=context)
+
+    def _act(self, step: Act) -> None:
+        arguments = {"following" if name == "next" else name: value for name, value in step.arguments.items()}
+        asked = Asked(Action(step.action), self.case.name, step.group, "the case", "it says so", **arguments)
+        try:
+            with self.box.session() as tx:
+                operation = actions.act(tx.connection, self.box.schema, asked, micros(step.at))
+        except ActionRefused as error:
+            same(f"{step.action} refused ({error})", True, step.refused)
+        else:
+            same(f"{step.action} refused", False, step.refused)
+            assert operation.obeyed
+            self.events += map(tuple_of_event, operation.events)
+
+    # ---- turns
+
+    def _turns(self, now: int) -> list[Fate]:
+        """Turns at a moment, until there is nothing to do any more."""
+        fates = []
+        while (more := self._turn(now)) is not None:
+            fates += more
+        return fates
+
+    def _turn(self, now: int) -> list[Fate] | None:
+        """A turn of all groups that have something to do: what was released by it, and before it; None if none has."""
+        handed: list[Fate] = []
+        with self.box.session() as tx:
+            turns = Turns(tx.connection, self.box.schema, now)
+            while (delivery := turns.hand_out(self.queue, self.limit, None, self.definitions)[0]) is not None:
+                handed += map(_left, delivery)
+            locked = turns.lock(self.queue, _MANY)
+            if locked.keys:
+                judged = turns.judge(self.queue, locked, self.limit)
+                self._hear(locked.keys, judged.events)
+                for one in judged.handed:
+                    handed += map(_left, turns.delivery(self.queue, one, self.definitions))
+        if not locked.keys and not handed:
+            return None
+        self.handed += handed
+        return self._new(handed + self._queued())
+
+    def _new(self, fates: list[Fate]) -> list[Fate]:
+        """Those not seen before; the others have to be the same."""
+        for fate in fates:
+            same("released before as", self.released.get(fate.message, fate), fate)
+        new = [fate for fate in fates if fate.message not in self.released]
+        self.released |= {fate.message: fate for fate in new}
+        return new
+
+    def _hear(self, keys: Sequence[str], events: Events) -> None:
+        """The events, in the order of their times."""
+        events = events.take(np.argsort(events.at, kind="stable"))
+        columns: Iterator[tuple[int, ...]] = zip(
+            *(getattr(events, name).tolist() for name in ("kind", "group", "first", "last")), strict=True
+        )
+        for kind, group, first, last in columns:
+            none = kind == EventKind.CLOSED
+            self.events.append((EventKind(kind).word, keys[group], *((None, None) if none else (first, last))))
+
+    # ---- what there is
+
+    def _queued(self) -> list[Fate]:
+        """What is released and not handed out, in the order in which it will be."""
+        with self.box.session() as tx:
+            rows = tx.connection.execute(
+                f"SELECT (context ->> 'message')::integer, ordinal, late FROM {self.box.schema}.entries"
+                f" JOIN {self.box.schema}.spool USING (arrival_id, position)"
+                " WHERE queue_id = %s AND status = 'queued' ORDER BY group_key, ordinal",
+                [self.queue.queue_id],
+            )
+            return [Fate(n, "released", ordinal, late) for n, ordinal, late in rows]
+
+    def _entries(self, status: str) -> list[int]:
+        with self.box.session() as tx:
+            rows = tx.connection.execute(
+                f"SELECT (context ->> 'message')::integer FROM {self.box.schema}.entries"
+                f" JOIN {self.box.schema}.spool USING (arrival_id, position)"
+                " WHERE queue_id = %s AND status = %s ORDER BY 1",
+                [self.queue.queue_id, status],
+            )
+            return [n for (n,) in rows]
+
+    def _aside(self) -> list[tuple[int, str]]:
+        with self.box.session() as tx:
+            rows = tx.connection.execute(
+                f"SELECT (context ->> 'message')::integer, disposition FROM {self.box.schema}.aside"
+                f" JOIN {self.box.schema}.spool USING (arrival_id, position)"
+                " WHERE queue_id = %s ORDER BY entry_id",
+                [self.queue.queue_id],
+            )
+            return list(rows)
+
+    def _view(self, group: str) -> GroupView:
+        with self.box.session() as tx:
+            return group_of(tx.connection, self.box.schema, self.case.name, group)
+
+    def _check_groups(self) -> None:
+        """What is shown of each group is what is shown in memory."""
+        start_from = {"start_from": dict(self.case.start_from)} if self.case.start_from else {}
+        sequencer = Sequencer(self.case.policy, **start_from)
+        for step, numbers in positions(self.case):
+            take_step(sequencer, self.case, step, numbers)
+        for group in sequencer.groups():
+            there, here = sequencer.group(group), self._view(group)
+            same(f"{group!r} shows", str(here.state), there.state)
+            since = None if here.hole_since is None else here.hole_since.timestamp()
+            same(
+                f"{group!r}",
+                (here.next, here.held, since, here.ordinal),
+                (there.next, there.held, there.hole_since, there.ordinal),
+            )
+            last = there.last_released
+            by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"
+            same(f"last of {group!r}", here.last_released, micros(last) if by_time and last is not None else last)
+            assert not here.locked
+
+    def _check(self, fates: Sequence[Fate]) -> None:
+        """What holds of every queue: the laws of conservation, and that what left did so once and in order."""
+        counts = Counter(fate.disposition for fate in fates)
+        with self.box.session() as tx:
+            rows = tx.connection.execute(
+                f"SELECT group_key, decided, arrivals FROM {self.box.schema}.groups WHERE queue_id = %s",
+                [self.queue.queue_id],
+            ).fetchall()
+        decided: Ints = np.array([row[1] for row in rows], np.int64).reshape(-1, len(Disposition)).sum(axis=0)
+        taken = sum(row[2] for row in rows)
+        at_the_door = len(fates) - taken
+        for disposition in Disposition:
+            expected = counts[disposition.word] - at_the_door * (disposition is Disposition.INVALID)
+            same(
+                f"groups' {disposition.word}", int(decided[disposition]), 0 if disposition.word == "held" else expected
+            )
+        same("released = queued + done", len(self.released), len(self._queued()) + len(self.handed))
+        same("handed out once", len({fate.message for fate in self.handed}), len(self.handed))
+        last: dict[Any, int] = {}
+        for fate in self.handed:
+            group = self.case.messages[fate.message].group
+            assert fate.ordinal is not None
+            same(f"handed out next of {group!r}", fate.ordinal, last.get(group, 0) + 1)
+            last[group] = fate.ordinal
+
+
+def _left(message: Received) -> Fate:
+    number = message.context["message"]
+    assert isinstance(number, int)
+    return Fate(number, "released", message.ordinal, message.late)
