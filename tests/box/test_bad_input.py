@@ -168,19 +168,19 @@ NUL = "a\0b"
 @pytest.mark.parametrize(
     "call",
     [
-        lambda box: sq.Message(type=NUL),
-        lambda box: sq.Message(type="order", message_id=NUL),
-        lambda box: sq.Message(type="order", content_type=NUL),
-        lambda box: sq.Part(NUL),
-        lambda box: sq.Part("a", NUL),
-        lambda box: sq.MessageType(NUL),
+        lambda _: sq.Message(type=NUL),
+        lambda _: sq.Message(type="order", message_id=NUL),
+        lambda _: sq.Message(type="order", content_type=NUL),
+        lambda _: sq.Part(NUL),
+        lambda _: sq.Part("a", NUL),
+        lambda _: sq.MessageType(NUL),
         lambda box: box.define(sq.MessageType("t", properties={NUL: "string"})),
-        lambda box: sq.Queue(NUL),
+        lambda _: sq.Queue(NUL),
         lambda box: box.define(sq.Queue("q", group=NUL)),
         lambda box: box.define(sq.Queue("q", group="customer", default_group=NUL)),
-        lambda box: sq.Subscription(NUL, where="TRUE", to="orders"),
+        lambda _: sq.Subscription(NUL, where="TRUE", to="orders"),
         lambda box: box.define(sq.Subscription("s", where=f"type = '{NUL}'", to="orders")),
-        lambda box: sq.Location(NUL),
+        lambda _: sq.Location(NUL),
         lambda box: publish(box, order(NUL)),
         lambda box: publish(box, sq.Message(type="order", context={NUL: 1})),
         lambda box: publish(box, sq.Message(type="order", context={"location": NUL})),
@@ -198,7 +198,7 @@ NUL = "a\0b"
         lambda box: box.messages(group=NUL),
         lambda box: box.message(NUL),
         lambda box: box.forget("orders", "a", reason=NUL),
-        lambda box: sq.MessageBox.open(f"postgresql://me@127.0.0.1:1/{NUL}"),
+        lambda _: sq.MessageBox.open(f"postgresql://me@127.0.0.1:1/{NUL}"),
         lambda box: sq.MessageBox.open(box.dsn, schema=NUL),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(queue):
 
 
 _LARGE = """
-import hashlib, os, resource, sys
+import os, resource, sys
 import seriatim as sq
 
 body = os.urandom(2**20) * 200
@@ -281,10 +281,53 @@ def test_a_body_of_200_megabytes(queue):
     assert int(done.stdout) < 1800  # MiB, of which the program itself has 150 and the bodies that it compares 400
 
 
+class Load:
+    """Applications that publish and receive, and repeat a transaction until it has worked.
+
+    Args:
+        box: the box, with a queue `orders` and a table `handled`.
+        versions: how many messages each of four customers has.
+    """
+
+    def __init__(self, box, versions):
+        self.box, self.versions = box, versions
+        self.refused = threading.Event()
+
+    def again(self, work):
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return work()
+            except (sq.Unavailable, psycopg.OperationalError):
+                self.refused.set()
+                assert time.monotonic() < deadline
+
+    def feed(self, customer):
+        for version in range(1, self.versions + 1):
+            message = order(customer, version)
+            self.again(lambda message=message: publish(self.box, message))
+
+    def work(self):
+        while self.count() < 4 * self.versions:
+            self.again(self._handle)
+
+    def _handle(self):
+        with self.box.session() as tx:
+            for message in tx.receive("orders", limit=5) or ():
+                values = [message.context["customer"], message.sequence]
+                tx.connection.execute("INSERT INTO handled VALUES (%s, %s)", values)
+
+    def count(self):
+        return len(self.again(self.handled))
+
+    def handled(self):
+        with self.box.session() as tx:
+            return tx.connection.execute("SELECT customer, version FROM handled ORDER BY 1, 2").fetchall()
+
+
 def test_the_server_is_killed_under_load(tmp_path):
     """What is done in a session then raises `Unavailable`, or what psycopg raises where the application used it; the
     next sessions work, and nothing is lost or handled twice."""
-    total, handled = 400, []
     server = EmbeddedServer(tmp_path / "server")
     try:
         with sq.MessageBox.open(server.dsn) as box:
@@ -295,49 +338,17 @@ def test_the_server_is_killed_under_load(tmp_path):
             )
             with box.session() as tx:
                 tx.connection.execute("CREATE TABLE handled (customer text, version bigint)")
-            refused = threading.Event()
-
-            def again(work):
-                """Repeat a transaction until it has worked, as an application does."""
-                deadline = time.monotonic() + 60
-                while True:
-                    try:
-                        return work()
-                    except (sq.Unavailable, psycopg.OperationalError):
-                        refused.set()
-                        assert time.monotonic() < deadline
-
-            def feed(customer):
-                for version in range(1, total // 4 + 1):
-                    message = order(customer, version)
-                    again(lambda message=message: publish(box, message))
-
-            def handle():
-                with box.session() as tx:
-                    for message in tx.receive("orders", limit=5) or ():
-                        values = [message.context["customer"], message.sequence]
-                        tx.connection.execute("INSERT INTO handled VALUES (%s, %s)", values)
-
-            def count():
-                with box.session() as tx:
-                    return tx.connection.execute("SELECT count(*) FROM handled").fetchone()[0]
-
-            def work():
-                while again(count) < total:
-                    again(handle)
-
+            load = Load(box, 100)
             with ThreadPoolExecutor(6) as threads:
-                running = [threads.submit(feed, customer) for customer in "abcd"]
-                running += [threads.submit(work) for _ in range(2)]
-                while again(count) < total // 4:
+                running = [threads.submit(load.feed, customer) for customer in "abcd"]
+                running += [threads.submit(load.work) for _ in range(2)]
+                while load.count() < 100:
                     pass
                 pid = int((tmp_path / "server/data/postmaster.pid").read_text().splitlines()[0])
                 os.kill(pid, signal.SIGKILL)
                 for one in running:
                     one.result(120)
-            assert refused.is_set()
-            with box.session() as tx:
-                handled = tx.connection.execute("SELECT customer, version FROM handled ORDER BY 1, 2").fetchall()
+            assert load.refused.is_set()
+            assert load.handled() == [(customer, version) for customer in "abcd" for version in range(1, 101)]
     finally:
         server.close()
-    assert handled == [(customer, version) for customer in "abcd" for version in range(1, total // 4 + 1)]

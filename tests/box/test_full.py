@@ -23,7 +23,9 @@ def orders(customer, *versions):
 def define(box, most=3, policy=None, **options):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "lines": "long"}),
-        sq.Queue("orders", policy=policy or sq.Standard(), group="customer", sequence="version", max_messages=most, **options),
+        sq.Queue(
+            "orders", policy=policy or sq.Standard(), group="customer", sequence="version", max_messages=most, **options
+        ),
         sq.Queue("others", policy=sq.Unordered()),
         sq.Subscription("all", where="type = 'order'", to="orders"),
         sq.Subscription("rest", where="type = 'other'", to="others"),
@@ -61,7 +63,9 @@ def count(box, table="entries"):
 
 def test_what_does_not_fit_is_refused(refusing):
     publish(refusing, orders("a", 1, 2, 3))
-    with pytest.raises(sq.QueueFull, match="queue 'orders': 1 more don't fit: it may have 3 messages, and has room for 0") as caught:
+    with pytest.raises(
+        sq.QueueFull, match="queue 'orders': 1 more don't fit: it may have 3 messages, and has room for 0"
+    ) as caught:
         publish(refusing, orders("b", 1))
     assert isinstance(caught.value, sq.Unavailable)
     assert (caught.value.code, count(refusing)) == ("queue-full", 3)
@@ -137,10 +141,7 @@ def test_a_publisher_waits_for_room(waiting):
     publish(waiting, orders("a", 1, 2, 3))
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(publish, waiting, orders("a", 4, 5))
-        deadline = time.monotonic() + 20
-        while not waits(waiting) and time.monotonic() < deadline:
-            pass
-        assert waits(waiting)
+        assert naps(waiting)
         assert not done.done()
         assert drain(waiting, 1) == [1]  # room for one, and two are wanted
         assert not done.done()
@@ -149,13 +150,18 @@ def test_a_publisher_waits_for_room(waiting):
     assert drain(waiting) + drain(waiting) == [3, 4, 5]
 
 
-def waits(box):
-    """Whether a publisher has looked for room, and naps without a transaction."""
-    with box.session() as tx:
-        return tx.connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state = 'idle' AND query = 'ROLLBACK'"
-            " AND datname = current_database()"
-        ).fetchone()[0]
+def naps(box):
+    """Whether a publisher has looked for room and naps, without a transaction."""
+    deadline = time.monotonic() + 20
+    look = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle' AND query = 'ROLLBACK'
+    """
+    while time.monotonic() < deadline:
+        with box.session() as tx:
+            if tx.connection.execute(look).fetchone()[0]:
+                return True
+    return False
 
 
 def test_it_waits_no_longer_than_it_was_told(waiting):
@@ -186,9 +192,7 @@ def test_a_larger_limit_lets_a_waiting_publisher_in(waiting):
     publish(waiting, orders("a", 1, 2, 3))
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(publish, waiting, orders("a", 4))
-        deadline = time.monotonic() + 20
-        while not waits(waiting) and time.monotonic() < deadline:
-            pass
+        assert naps(waiting)
         with sq.MessageBox.open(waiting.dsn, schema=waiting.schema) as another:
             define(another, most=4)
         assert len(done.result(20)) == 1
@@ -238,3 +242,24 @@ def test_the_limit_is_counted_by_an_index(waiting):
             f"EXPLAIN (FORMAT JSON) SELECT count(*) FROM (SELECT FROM {waiting.schema}.entries WHERE queue_id = 1 LIMIT 10)"
         ).fetchone()[0]
     assert "Index Cond" in str(plan)
+
+
+def test_a_role_is_told_that_a_queue_is_full(refusing):
+    role = f"{refusing.schema}_courier"
+    with refusing.session() as tx:
+        tx.connection.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        refusing.grant(role, publish=["orders"])
+        dsn = refusing.dsn.replace("seriatim@", f"{role}@")
+        with sq.MessageBox.open(dsn, schema=refusing.schema) as own:
+            publish(own, orders("a", 1, 3, 4))
+            with pytest.raises(sq.QueueFull):
+                publish(own, orders("a", 5))
+            publish(own, orders("a", 2))
+        with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT {refusing.schema}.room_in('{{2}}', '{{3}}')")
+    finally:
+        with refusing.session() as tx:
+            tx.connection.execute(f"DROP SCHEMA {refusing.schema} CASCADE")
+            tx.connection.execute(f"DROP OWNED BY {role}")
+            tx.connection.execute(f"DROP ROLE {role}")

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.deliver import Turns
 from seriatim.kernel.states import GroupState
 from seriatim.operations import groups
 
@@ -40,6 +41,14 @@ def received(box, limit=50, queue="orders"):
         return [] if delivery is None else [(message.sequence, message.ordinal) for message in delivery]
 
 
+def judged(box):
+    """All that has arrived is judged, and nothing is handed out."""
+    with box.session() as tx:
+        queue = box.definitions().queue("orders")
+        turns = Turns(tx.connection, box.schema)
+        turns.judge(queue, turns.lock(queue, 10), 0)
+
+
 def logged(box):
     with box.session() as tx:
         rows = tx.connection.execute(
@@ -59,6 +68,7 @@ def aside(box):
 def test_a_group_as_it_stands(q):
     publish(q, 1, 2, 5, 7)
     assert received(q, limit=1) == [(1, 1)]
+    judged(q)
     view = groups.group_view(q, "orders", "c")
     assert (view.state, view.next, view.arrived, view.held, view.queued) == ("waiting", 3, 0, 2, 1)
     assert (view.hole_through, view.last_released, view.ordinal) == (4, 2, 2)
@@ -216,8 +226,9 @@ def test_suspend_of_a_locked_group_is_obeyed_at_the_end_of_the_turn(q):
         done = groups.suspend(q, "orders", "c", **BY)
         assert (done.obeyed, done.before, done.after) == (False, "locked", "suspended")
         delivery.done()
+    judged(q)
     view = groups.group_view(q, "orders", "c")
-    assert (view.state, view.queued, view.suspended_by) == ("suspended", 1, "ann")
+    assert (view.state, view.held, view.suspended_by) == ("suspended", 1, "ann")
     assert received(q) == []
     assert groups.resume(q, "orders", "c", **BY).obeyed
     assert received(q) == [(2, 2)]

@@ -543,6 +543,7 @@ def test_what_is_running_keeps_its_activation(work):
             sq.Queue("other", sq.Fifo(), group="order_id"),
             sq.Subscription("new-orders", "type = 'order'", "other", starts="a:b", correlate=["order_id"]),
         ),
+        lambda: work.define(sq.MessageType("shipped", properties={"shipment_id": "string", "weight": "long"})),
     ):
         with pytest.raises(sq.ActionRefused, match="1 instance of it runs"):
             change()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -140,3 +141,24 @@ def test_what_is_no_part(wrong, why):
 def test_a_message_with_parts_can_be_sent_to_another_process():
     one = message(parts=PARTS)
     assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_role_sends_and_gets_them(queues):
+    role = f"{queues.schema}_courier"
+    with queues.session() as tx:
+        tx.connection.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        queues.grant(role, publish=["first"], receive=["first"])
+        dsn = queues.dsn.replace("seriatim@", f"{role}@")
+        with sq.MessageBox.open(dsn, schema=queues.schema) as own:
+            publish(own, message(parts=PARTS))
+            assert [one.parts for one in receive(own, "first")] == [PARTS]
+        with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT * FROM {queues.schema}.message_parts")
+        with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT * FROM {queues.schema}.parts_of(2, '{{1}}')")
+    finally:
+        with queues.session() as tx:
+            tx.connection.execute(f"DROP SCHEMA {queues.schema} CASCADE")
+            tx.connection.execute(f"DROP OWNED BY {role}")
+            tx.connection.execute(f"DROP ROLE {role}")

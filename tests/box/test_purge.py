@@ -136,7 +136,9 @@ def test_a_reference_that_moves_is_one(box):
     assert box.purge().messages == 0
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.unrouted")
-        tx.connection.execute(f"INSERT INTO {box.schema}.to_route (arrival_id, position, stamp, publisher) SELECT 1, 0, 1, 'x'")
+        tx.connection.execute(
+            f"INSERT INTO {box.schema}.to_route (arrival_id, position, stamp, publisher) SELECT 1, 0, 1, 'x'"
+        )
     assert box.purge().messages == 0
     whole(box)
 

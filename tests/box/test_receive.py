@@ -15,7 +15,11 @@ ORDER = sq.MessageType("order", properties={"customer": "string", "version": "lo
 
 
 def order(customer, version=None, **context):
-    return sq.Message(type="order", body=f"{customer}-{version}".encode(), context={"customer": customer, "version": version} | context)
+    return sq.Message(
+        type="order",
+        body=f"{customer}-{version}".encode(),
+        context={"customer": customer, "version": version} | context,
+    )
 
 
 @pytest.fixture
@@ -118,6 +122,19 @@ def test_rolled_back_it_is_as_before(queue):
 def test_the_rest_comes_later_in_order(queue):
     publish(queue, *(order("a", version) for version in (5, 3, 1, 4, 2)))
     assert drain(queue, limit=2) == [("a", [1, 2]), ("a", [3, 4]), ("a", [5])]
+
+
+@pytest.mark.parametrize("backlog", [3, 150])
+def test_what_has_come_meanwhile_comes_with_the_rest(queue, backlog):
+    publish(queue, *(order("a", version) for version in range(1, backlog + 1)))
+    assert drain_one(queue, limit=1) == [1]
+    publish(queue, order("a", backlog + 1))
+    assert drain_one(queue, limit=1000) == list(range(2, backlog + 2))
+
+
+def drain_one(box, limit):
+    with box.session() as tx:
+        return [message.sequence for message in tx.receive("orders", limit=limit)]
 
 
 def test_one_group_at_a_time(queue):
@@ -345,7 +362,9 @@ def test_invalid_in_its_queue(queue):
     publish(queue, order(None, 1), order("a"), order("x" * 2000, 1), order("a", 1))
     assert drain(queue) == [("a", [1])]
     with queue.session() as tx:
-        rows = tx.connection.execute(f"SELECT disposition, reason FROM {queue.schema}.aside ORDER BY entry_id").fetchall()
+        rows = tx.connection.execute(
+            f"SELECT disposition, reason FROM {queue.schema}.aside ORDER BY entry_id"
+        ).fetchall()
     assert rows == [
         ("invalid", "the group key is missing"),
         ("invalid", "the sequence is missing"),

@@ -28,7 +28,11 @@ def dsn(box):
         tx.connection.execute("SELECT pg_stat_clear_snapshot()")
     yield box.dsn.replace("seriatim@", f"{role}:{WRITTEN}@")
     with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL("REASSIGN OWNED BY {0} TO CURRENT_USER; DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(role)))
+        connection.execute(
+            sql.SQL("REASSIGN OWNED BY {0} TO CURRENT_USER; DROP OWNED BY {0}; DROP ROLE {0}").format(
+                sql.Identifier(role)
+            )
+        )
 
 
 def told_by(call):
@@ -44,19 +48,29 @@ def work(box):
     seen = [repr(box), str(box), box.schema]
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", keep="everything", max_messages=50),
+        sq.Queue(
+            "orders", policy=sq.Standard(), group="customer", sequence="version", keep="everything", max_messages=50
+        ),
         sq.Subscription("all", where="type = 'order'", to="orders"),
     )
     message = sq.Message(type="order", context={"customer": "a", "version": 1}, parts=[sq.Part("p", None, b"x")])
     with box.session() as tx:
         seen += [repr(tx), str(tx.dispense("crm"))]
-        tx.publish([message, sq.Message(type="other"), sq.Message(type="order", context={"customer": "a", "version": 7})])
+        tx.publish(
+            [message, sq.Message(type="other"), sq.Message(type="order", context={"customer": "a", "version": 7})]
+        )
     with box.session() as tx:
         delivery = tx.receive("orders")
         seen += [repr(delivery), repr(list(delivery))]
     with box.session() as tx:
         assert tx.receive("orders", wait=0.01) is None
-    seen += [repr(box.status()), repr(box.queues()), repr(box.messages()), repr(box.peek("orders")), repr(box.definitions())]
+    seen += [
+        repr(box.status()),
+        repr(box.queues()),
+        repr(box.messages()),
+        repr(box.peek("orders")),
+        repr(box.definitions()),
+    ]
     seen += [repr(box.purge()), repr(box.stop("all")), repr(box.resubmit()), repr(box.grants())]
     return seen
 
@@ -69,7 +83,9 @@ def written_in(box):
             [box.schema],
         ).fetchall()
         rows = [str(connection.execute(f"SELECT one::text FROM {name} AS one").fetchall()) for (name,) in names]
-        shown = str(connection.execute("SELECT one::text FROM pg_stat_activity AS one WHERE pid <> pg_backend_pid()").fetchall())
+        shown = str(
+            connection.execute("SELECT one::text FROM pg_stat_activity AS one WHERE pid <> pg_backend_pid()").fetchall()
+        )
     assert len(names) > 20
     assert sum("orders" in text for text in rows) > 3
     return [*rows, shown]

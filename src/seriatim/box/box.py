@@ -14,6 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
+from seriatim.box import invariants
 from seriatim.box import purge as clean_up
 from seriatim.box.access import Access
 from seriatim.box.apply import apply, drops_of
@@ -381,6 +382,16 @@ class MessageBox:
         with self._transaction() as connection, translated(self._place):
             found = self._access.known.current(connection).queue(queue)
             return forget(connection, self._schema, found, group, actor, reason)
+
+    def broken(self) -> list[str]:
+        """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""
+        with self._transaction() as connection, translated(self._place):
+            return invariants.broken(connection, self._schema)
+
+    def long_transactions(self, seconds: float) -> list[str]:
+        """The transactions in its database that are older than so many seconds, in words."""
+        with self._transaction() as connection, translated(self._place):
+            return invariants.long_transactions(connection, self._schema, seconds)
 
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""

@@ -184,6 +184,10 @@ class _Defining:
     def _check_type(self, old: Definition | None, new: MessageType) -> None:
         """Refuse another type for what a queue has judged by already."""
         changed = retyped(old, new) if isinstance(old, MessageType) else set()
+        for name, subscription in self._before.subscriptions.items():
+            if wrong := sorted(changed & set(subscription.declared.correlate)):
+                doing = f"go by another type of property {wrong[0]!r}"
+                drop.check_running(self._connection, self._schema, self._before, name, doing)
         for queue in self._before.queues.values():
             if wrong := sorted(changed & judged_by(queue.declared)):
                 self._hold_publishers()

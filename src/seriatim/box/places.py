@@ -116,7 +116,7 @@ def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> 
     Raises:
         UsageError: the box has none of that id.
     """
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # as text a body would be twice as long
         row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
     if row is None:
         raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")

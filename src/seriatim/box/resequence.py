@@ -26,7 +26,7 @@ from seriatim.kernel.columns import (
     running_max,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy
+from seriatim.kernel.policy import Fifo, Policy, Standard
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER
@@ -34,6 +34,8 @@ from seriatim.kernel.time import FOREVER
 __all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
 
 _ARRIVED, _HELD, _QUEUED = 0, 1, 2
+#: With more waiting than that, all are judged at once, rather than read again and again.
+_MOST_LEFT = 100
 #: When a message may be seen that waits for somebody to say so.
 _NEVER = 2**63 - 1
 
@@ -180,8 +182,32 @@ class Turn:
         self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
 
     def judge(self) -> Judged:
-        """Takes in what arrived, and fires what is due."""
-        return self._written(self._called())
+        """Takes in what arrived, and fires what is due; or only as much of it as is handed out, if that will do."""
+        return self._some() or self._written(self._called())
+
+    def _some(self) -> Judged | None:
+        """Takes in just as many messages as are handed out; None where that isn't the same.
+
+        Each that was released and stayed would be written twice more. Rules that let a message go as it arrives give
+        the same however arrivals are cut, as long as no time passes between; a few that stay can be read again.
+        """
+        entries = self._entries
+        arrived = np.flatnonzero(entries.status == _ARRIVED)
+        wanted = self._at_most - int(np.count_nonzero(entries.status == _QUEUED))
+        if not 0 < wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
+            return None
+        if (
+            not isinstance(self._policy, Fifo | Standard)
+            or (kernel.due(self._policy, self._state()) <= self._now).any()
+        ):
+            return None
+        taken = np.ones(len(entries), np.bool_)
+        taken[arrived[wanted:]] = False
+        known = list(self._known.values())
+        turn = Turn(self._policy, self._keys, known, entries.take(taken), self._now, self._at_most)
+        outcome = turn._called(clocked=False)
+        enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
+        return turn._written(outcome) if enough else None
 
     def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> Acted:
         """Does what an operator asks of the turn's one group, after what `judge` does.
@@ -204,8 +230,8 @@ class Turn:
             aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
         return Acted(judged, before, actions.state_of(self._policy, then.state), released, aside)
 
-    def _called(self) -> kernel.Outcome:
-        """What the kernel makes of it: requests, then what arrived, then what is due."""
+    def _called(self, *, clocked: bool = True) -> kernel.Outcome:
+        """What the kernel makes of it: requests, then what arrived, then, if `clocked`, what is due."""
         asked = self._obeyed(kernel.Outcome(self._state(), no_messages(), no_events()))
         rows = self._rows[self._held :]
         refs = np.arange(self._held, len(self._rows))
@@ -213,6 +239,8 @@ class Turn:
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time = np.full(len(rows), self._now, np.int64)
         arrivals = Arrivals(place, sequence, refs, time, self._entries.size[rows])
+        if not clocked:
+            return _one_after(asked, kernel.offer(self._policy, asked.state, arrivals))
         return _one_after(asked, kernel.call(self._policy, asked.state, arrivals, self._now))
 
     def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:

@@ -724,6 +724,17 @@ BEGIN
     IF found IS NULL THEN
         RETURN;
     END IF;
+    -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
+    IF EXISTS (
+        SELECT FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'arrived'
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
+        ORDER BY one.ordinal OFFSET at_most - 1 LIMIT 1
+    ) THEN
+        RETURN;
+    END IF;
     -- What may not be seen yet keeps what is behind it.
     SELECT max(entry.ordinal) FILTER (WHERE entry.seen) INTO cut FROM (
         SELECT one.ordinal,
@@ -1512,9 +1523,9 @@ BEGIN
         WHERE queue_id = of_queue AND batch IS NOT NULL
         RETURNING group_key, rank
     )
-    UPDATE {schema}.groups AS known SET ready_rank = least(known.ready_rank, first.rank)
+    UPDATE {schema}.groups AS one SET ready_rank = least(one.ready_rank, first.rank)
     FROM (SELECT group_key, min(rank) AS rank FROM back GROUP BY group_key) AS first
-    WHERE known.queue_id = of_queue AND known.group_key = first.group_key;
+    WHERE one.queue_id = of_queue AND one.group_key = first.group_key;
     UPDATE {schema}.queues SET owner = NULL WHERE queue_id = of_queue;
     INSERT INTO {schema}.changes (version, what)
     SELECT max(version) + 1, 'no pipeline reads a queue any more' FROM {schema}.changes;

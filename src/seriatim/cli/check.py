@@ -9,7 +9,7 @@ import click
 
 from seriatim.errors import DeclarationError
 from seriatim.pipeline import file
-from seriatim.pipeline.declaration import BOX, Pipeline
+from seriatim.pipeline.declaration import BOX, Deliver, Pipeline, Source
 from seriatim.pipeline.paths import PORT_FORMATS, obstacle
 
 __all__ = ["check"]
@@ -55,11 +55,15 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
     for received in pipeline.receive:
         origin = received.source
         place = f" files in {origin.path}" if origin.path is not None else ""
-        click.echo(f"  receive  {received.location}: {origin.format}{place}")
+        click.echo(f"  receive  {received.location}: {_named(origin.format, origin)}{place}")
     if pipeline.process is not None:
         click.echo(f"  process  {pipeline.process.function}")
     for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):
-        what = f"{port['format']} files in" if port["guarantee"] == _EXACTLY_ONCE else port["format"]
+        what = (
+            f"{port['format']} files in"
+            if port["format"] in PORT_FORMATS
+            else _named(port["format"], destination.deliver)
+        )
         place = f" {port['path']}" if port["path"] else ""
         policy = destination.queue.policy.name
         if destination.process is not None:
@@ -67,6 +71,14 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
         click.echo(f"  deliver  {port['destination']}: {policy}, {what}{place}, {port['guarantee']}")
         if port["obstacle"]:
             click.echo(f"           {port['obstacle']}: until that is mended, its messages wait in the checkpoint")
+
+
+def _named(kind: str | None, end: Source | Deliver) -> str:
+    """A format, or the queue of the message box, as people call it."""
+    if kind != BOX:
+        return str(kind)
+    queue = end.options.get("queue")
+    return f"queue {queue} of the message box" if queue else "the subscriptions of the message box"
 
 
 def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:

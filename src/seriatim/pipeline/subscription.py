@@ -76,11 +76,13 @@ class Subscription:
         if len(set(names)) != len(names):
             raise UsageError("correlate names a property twice", where=where, remedy="name each once")
         if self.starts is None and names:
-            raise UsageError("it correlates, and starts nothing", where=where, remedy='add starts="module:function"')
+            raise UsageError(
+                "it correlates, and starts nothing", where=where, remedy="say what: starts, as module:function"
+            )
         if self.starts is not None:
             checked_function(self.starts)
             if not names:
-                remedy = "name the properties by which messages find the instance: correlate=[the queue's group, …]"
+                remedy = "name the properties by which messages find the instance: the group of the queue first"
                 raise UsageError(
                     "it starts instances, and doesn't say which messages are theirs", where=where, remedy=remedy
                 )

@@ -492,6 +492,17 @@ BEGIN
     IF found IS NULL THEN
         RETURN;
     END IF;
+    -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
+    IF EXISTS (
+        SELECT FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'arrived'
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
+        ORDER BY one.ordinal OFFSET at_most - 1 LIMIT 1
+    ) THEN
+        RETURN;
+    END IF;
     -- What may not be seen yet keeps what is behind it.
     SELECT max(entry.ordinal) FILTER (WHERE entry.seen) INTO cut FROM (
         SELECT one.ordinal,

@@ -119,9 +119,9 @@ BEGIN
         WHERE queue_id = of_queue AND batch IS NOT NULL
         RETURNING group_key, rank
     )
-    UPDATE {schema}.groups AS known SET ready_rank = least(known.ready_rank, first.rank)
+    UPDATE {schema}.groups AS one SET ready_rank = least(one.ready_rank, first.rank)
     FROM (SELECT group_key, min(rank) AS rank FROM back GROUP BY group_key) AS first
-    WHERE known.queue_id = of_queue AND known.group_key = first.group_key;
+    WHERE one.queue_id = of_queue AND one.group_key = first.group_key;
     UPDATE {schema}.queues SET owner = NULL WHERE queue_id = of_queue;
     INSERT INTO {schema}.changes (version, what)
     SELECT max(version) + 1, 'no pipeline reads a queue any more' FROM {schema}.changes;
