@@ -112,10 +112,14 @@ def test_not_completed_it_is_put_back(queue):
 
 def test_rolled_back_it_is_as_before(queue):
     publish(queue, order("a", 1), order("a", 3))
-    with pytest.raises(RuntimeError), queue.session() as tx:
-        for _ in tx.receive("orders"):
-            pass
-        raise RuntimeError
+
+    def fail():
+        with queue.session() as tx:
+            assert len(list(tx.receive("orders"))) == 1
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert drain(queue) == [("a", [1])]
 
 
@@ -297,9 +301,12 @@ def test_a_wait_in_a_transaction_is_refused(queue):
         tx.connection.execute("SELECT 1")
         with pytest.raises(sq.UsageError, match="can't wait in the midst of a transaction"):
             tx.receive("orders", wait=1)
-    with psycopg.connect(queue.dsn) as connection, queue.session(connection) as tx:
-        with pytest.raises(sq.UsageError, match="can't wait"):
-            tx.receive("orders", wait="5s")
+    with (
+        psycopg.connect(queue.dsn) as connection,
+        queue.session(connection) as tx,
+        pytest.raises(sq.UsageError, match="can't wait"),
+    ):
+        tx.receive("orders", wait="5s")
 
 
 def test_a_wait_ends(queue):
