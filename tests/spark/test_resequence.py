@@ -171,6 +171,34 @@ def test_several_queues_in_one_operator(spark: SparkSession) -> None:
     }
 
 
+def test_an_array_of_destinations_is_a_row_for_each(spark: SparkSession) -> None:
+    frame = spark.sql("""
+        select id as at, concat('g', id % 7) as k, cast((id * 37) % 200 as string) as n, id % 5 as m,
+          case when id % 11 = 0 then null when id % 13 = 0 then cast(array() as array<string>)
+            else filter(array('strict', 'loose', 'any', 'nowhere', null), (q, place) -> (id + place) % 3 > 0) end as to,
+          if(id % 17 = 0, 'no message', null) as wrong, map('a', id) as a_map
+        from range(200)
+    """)
+    queues = [
+        Queue("strict", Standard(), group="k", sequence="n"),
+        Queue("loose", BestEffort(), group="m", sequence="at"),
+        Queue("any", Unordered()),
+    ]
+
+    def decided(frame: DataFrame, arrival: str | None) -> list[str]:
+        ordered = resequence(
+            frame, queues=queues, destination="to", arrival=arrival, output="all", invalid="wrong", buckets=3
+        )
+        assert ordered.columns[: len(frame.columns)] == frame.columns
+        assert ordered.schema["to"].dataType.simpleString() == "string"
+        return sorted(str(row) for row in ordered.collect())
+
+    each = frame.withColumn("to", F.explode_outer("to"))
+    assert len(decided(each, "at")) > 300
+    for arrival in ("at", None):
+        assert decided(frame, arrival) == decided(each, arrival)
+
+
 def test_equal_numbers_without_an_arrival_are_settled_alike_in_any_order(spark: SparkSession) -> None:
     rows = [("a", 1, f"copy {n}") for n in range(20)]
     winners = set()

@@ -11,8 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = [
+    "EACH",
     "PACKET_SCHEMA",
     "contiguous",
     "from_bytes",
@@ -25,6 +27,9 @@ __all__ = [
 
 #: What travels between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
+
+#: A column of lists of structs. Such a row is packed once for each struct, whose fields become columns.
+EACH = "__sq_each"
 
 #: How many bytes of messages are collected before they are cut up by bucket.
 _GATHER_BYTES = 16 * 2**20
@@ -54,7 +59,7 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     """A function for ``mapInArrow``: packets by the number in `column`, which it drops.
 
     Args:
-        column: an int column, 0 ≤ number < ``len(ids)``.
+        column: an int column, or a field in `EACH`; 0 ≤ number < ``len(ids)``.
         ids: what a number is called in the packets.
     """
 
@@ -95,13 +100,36 @@ def with_witness(pack: _Pack) -> _Pack:
 
 
 def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
+    if EACH in table.column_names:
+        yield from _cut_each(table, column, ids)
+        return
     number = table.column(column).to_numpy()
+    rows = table.drop_columns([column])
     if (number == number[0]).all():
-        yield _row(ids[number[0]], to_bytes(table.drop_columns([column])))
+        yield _row(ids[number[0]], to_bytes(rows))
         return
     order = np.argsort(number.astype(np.uint16), kind="stable")
-    edges = np.searchsorted(number[order], np.arange(len(ids) + 1))
-    sorted_rows = contiguous(table.drop_columns([column])).take(pa.array(order))
+    yield from _packets(contiguous(rows).take(pa.array(order)), number[order], ids)
+
+
+def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
+    lists = table.column(EACH).combine_chunks()
+    rows, each = contiguous(table.drop_columns([EACH])), pa.Table.from_struct_array(pc.list_flatten(lists))
+    row = pc.list_parent_indices(lists).to_numpy()
+    number = each.column(column).to_numpy()
+    each = each.drop_columns([column])
+    schema = pa.schema([*rows.schema, *each.schema])
+    # A message may be repeated for hundreds of destinations.
+    at_once = max(1, _GATHER_BYTES * rows.num_rows // max(1, rows.nbytes))
+    for start in range(0, len(row), at_once):
+        order = start + np.argsort(number[start : start + at_once].astype(np.uint16), kind="stable")
+        columns = [*rows.take(pa.array(row[order])).columns, *each.take(pa.array(order)).columns]
+        yield from _packets(pa.Table.from_arrays(columns, schema=schema), number[order], ids)
+
+
+def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Iterator[pa.RecordBatch]:
+    """Rows sorted by their numbers, a packet for each number."""
+    edges = np.searchsorted(number, np.arange(len(ids) + 1))
     for nth, (start, end) in enumerate(pairwise(edges)):
         if start < end:
             yield _row(ids[nth], to_bytes(sorted_rows.slice(start, end - start)))

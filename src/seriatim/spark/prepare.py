@@ -16,6 +16,7 @@ from seriatim.pipeline.queue import Queue
 from seriatim.spark import bucket as names
 from seriatim.spark.columns import NESTED, TURN_OVER, field_of, microseconds, quoted, type_of
 from seriatim.spark.filters import Properties, condition
+from seriatim.spark.packets import EACH
 
 __all__ = ["arrival_of", "prepared"]
 
@@ -158,16 +159,43 @@ def prepared(
     *,
     ties: bool,
 ) -> DataFrame:
-    """The frame with our columns as far as they are needed; `ties`: also a hash of each row that settles ties."""
-    where = None
+    """The frame with our columns as far as they are needed; `ties`: also a hash of each row that settles ties.
+
+    Where a row names several destinations, they are in `EACH`, with our columns for each of them.
+    """
     if invalid is not None:
         type_of(df, invalid, "reason")
-    if destination is not None:
-        kind = type_of(df, destination, "destination")
-        if not isinstance(kind, T.StringType):
+
+    def ours(where: Column | None) -> list[Column]:
+        return _ours(df, queues, where, time, buckets, bucket_column, ties=ties)
+
+    if destination is None:
+        return df.select(*map(quoted, df.columns), *ours(None))
+    match type_of(df, destination, "destination"):
+        case T.StringType():
+            return df.select(*map(quoted, df.columns), *ours(quoted(destination)))
+        case T.ArrayType(elementType=T.StringType()):
+            several = quoted(destination)
+            # No message gets lost because it names nothing: it is set aside, as one whose destination is null.
+            several = F.when(F.size(several) > 0, several).otherwise(F.array(F.lit(None).cast("string")))
+            each = F.transform(several, lambda one: F.struct(one.alias(destination), *ours(one)))
+            return df.select(*[quoted(name) for name in df.columns if name != destination], each.alias(EACH))
+        case kind:
             what = f"a destination is a name, not a {kind.simpleString()}"
             raise ColumnError(what, where=f"column {destination!r}", remedy="cast it to string")
-        where = quoted(destination)
+
+
+def _ours(
+    df: DataFrame,
+    queues: Sequence[Queue],
+    where: Column | None,
+    time: str | None,
+    buckets: int,
+    bucket_column: str,
+    *,
+    ties: bool,
+) -> list[Column]:
+    """Our columns of a message for the destination `where`."""
     ours: dict[str, Column | None] = {
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[0], "long"),
@@ -180,8 +208,7 @@ def prepared(
     if ties:
         ours[names.TIE] = _tie(df)
     ours[bucket_column] = F.pmod(_spread(df, queues, where, ours[names.KEY]), F.lit(buckets)).cast("int")
-    added = [column.alias(name) for name, column in ours.items() if column is not None]
-    return df.select(*[quoted(c) for c in df.columns], *added)
+    return [column.alias(name) for name, column in ours.items() if column is not None]
 
 
 def _spread(df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None) -> Column:

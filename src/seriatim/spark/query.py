@@ -23,7 +23,7 @@ from seriatim.spark.operator import FINISH
 from seriatim.spark.process import process
 from seriatim.spark.receive import ARRIVAL, arrival, receive
 from seriatim.spark.resequence import resequence
-from seriatim.spark.route import route
+from seriatim.spark.route import destinations_of
 from seriatim.spark.stamp import stamp_locations
 
 __all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "was_commanded"]
@@ -58,7 +58,7 @@ def decided(
     # What only told the order of arrival needn't travel on and be held where tickets tell it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
     return resequence(
-        entered.fillna(NOWHERE.name, ["destination"]),
+        entered,
         queues=[*(one.queue for one in pipeline.route), NOWHERE],
         destination="destination",
         invalid="_invalid",
@@ -115,13 +115,22 @@ def is_idle(progress: Mapping[str, Any]) -> bool:
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Each message once for each destination that wants it, counted before and after."""
+    """Each message with the destinations that want it, counted before and after.
+
+    Code under a destination takes a row for each. Without such code they are an array, and `resequence` repeats the
+    message: a row that Spark hands to Python costs more than one that is repeated there.
+    """
     counted = messages.observe(_ROUTER, F.count(F.lit(1)).alias("received"))
     names = [destination.queue.name for destination in pipeline.route]
     subscriptions = [Subscription(one.queue.name, one.where, one.queue.name) for one in pipeline.route]
-    counts = [F.count_if(F.col("destination") == name).alias(f"to_{place}") for place, name in enumerate(names)]
-    nowhere = F.count_if(F.col("destination").isNull()).alias("nowhere")
-    return route(counted, subscriptions).observe(_OBSERVED, nowhere, *counts)
+    wanted = F.col("destination")
+    counts = [F.count_if(F.array_contains(wanted, name)).alias(f"to_{place}") for place, name in enumerate(names)]
+    nowhere = F.count_if(wanted == F.array(F.lit(NOWHERE.name))).alias("nowhere")
+    found = destinations_of(counted, subscriptions)
+    found = found.withColumn("destination", F.when(F.size(wanted) > 0, wanted).otherwise(F.array(F.lit(NOWHERE.name))))
+    found = found.observe(_OBSERVED, nowhere, *counts)
+    each = any(one.process is not None for one in pipeline.route)
+    return found.withColumn("destination", F.explode(wanted)) if each else found
 
 
 def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int]:

@@ -62,7 +62,8 @@ def resequence(
         policy: how groups are ordered.
         queues: instead of `group`, `sequence` and `policy`: several of them, chosen by the column
             `destination`, in one operator with one state.
-        destination: the column that names a row's queue; only with `queues`.
+        destination: the column that names a row's queue; only with `queues`. An array of names is what a
+            row for each of them would be, and costs less.
         arrival: the column or columns by which messages arrived, for `Fifo`, ``start="first"`` and
             for ties; default: the column ``ticket``, if the frame has one. Without it messages of one
             batch count as arrived in order of their sequence, equal ones settled by a hash of the row.
@@ -118,10 +119,11 @@ def resequence(
         reports=packed,
         fingerprint=fingerprint(chosen, buckets, clock),
     )
-    shown = _output_schema(df.schema, output)
+    user = _user_schema(df.schema, of_queues)
+    shown = _output_schema(user, output)
     make_ready(df)
     if df.isStreaming:
-        return _streaming(df, frame, plan, shown, start_from, buckets, control, queues is not None)
+        return _streaming(user, frame, plan, shown, start_from, buckets, control, queues is not None)
     if time is not None:
         frame = frame.withColumn(_UNTIL, _end_of(df, time, watermark))
     return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
@@ -199,6 +201,15 @@ def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> Column:
     return latest - F.lit(micros(watermark or 0))
 
 
+def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
+    """The columns that survive, with one destination a row."""
+    fields = [
+        T.StructField(f.name, T.StringType() if f.name == destination else f.dataType, f.nullable, f.metadata)
+        for f in schema
+    ]
+    return T.StructType(fields)
+
+
 def _output_schema(schema: T.StructType, output: str) -> T.StructType:
     fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
     if output == "all":
@@ -227,7 +238,7 @@ def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, s
 
 
 def _streaming(
-    df: DataFrame,
+    user: T.StructType,
     frame: DataFrame,
     plan: Plan,
     shown: T.StructType,
@@ -236,11 +247,11 @@ def _streaming(
     control: DataFrame | None,
     several: bool,
 ) -> DataFrame:
-    session = df.sparkSession
+    session = frame.sparkSession
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
     if control is not None:
         packets = packets.unionByName(control.select("bucket", "packet"))
-    schema = arrow_schema(session, df.schema)
+    schema = arrow_schema(session, user)
     initial = None
     if start is not None:
         initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")

@@ -24,7 +24,7 @@ from seriatim.spark.filters import Properties, condition
 from seriatim.spark.lookup import Index, indexed
 from seriatim.spark.stateful import make_ready
 
-__all__ = ["route"]
+__all__ = ["destinations_of", "route"]
 
 _DESTINATION = "destination"
 # Measured: up to here expressions are about as fast as a lookup, which is read anew with every batch.
@@ -51,6 +51,14 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
             ``destination`` already.
         UsageError: two subscriptions have one name.
     """
+    return destinations_of(df, subscriptions).withColumn(_DESTINATION, F.explode_outer(_DESTINATION))
+
+
+def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
+    """As `route`, but a message stays one row: ``destination`` is the array of its destinations, each once.
+
+    It is null or empty where a message has none.
+    """
     _check(df)
     chosen = distinct(subscriptions)
     properties = Properties.of(df)
@@ -70,7 +78,7 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
             for name, some in by_destination.items()
         ]
     df, looked_up = index.matches(df, properties.columns)
-    return df.select(*columns, _one_each([*found, *looked_up], repeats=repeats).alias(_DESTINATION))
+    return df.select(*columns, _all_of([*found, *looked_up], repeats=repeats).alias(_DESTINATION))
 
 
 def _check(df: DataFrame) -> None:
@@ -111,11 +119,11 @@ def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties:
     return given.mapInArrow(trial, T.StructType([*shown, T.StructField(TRIED, T.ArrayType(T.StringType()))]))
 
 
-def _one_each(found: Sequence[Column], *, repeats: bool) -> Column:
-    """Arrays of destinations, null for none, as one row a destination, or one with null."""
+def _all_of(found: Sequence[Column], *, repeats: bool) -> Column:
+    """Arrays of destinations, null for none, as one."""
     if not found:
-        return F.lit(None).cast("string")
+        return F.lit(None).cast("array<string>")
     every = found[0]
     if len(found) > 1:
         every = F.concat(*(F.coalesce(some, F.array().cast("array<string>")) for some in found))
-    return F.explode_outer(F.array_distinct(every) if repeats else every)
+    return F.array_distinct(every) if repeats else every
