@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.box import boxes
+from benchmarks.box_spark import between
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.measure import Claim, identity, measure
@@ -75,6 +76,7 @@ def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
 
 
 PARTS = {
+    "box-spark": between,
     "filters": filtering,
     "small": small,
     "stamp": stamping,

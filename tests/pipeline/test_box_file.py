@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seriatim.errors import DeclarationError
+from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline import box_file, file
 from seriatim.pipeline.box_file import BoxFile
@@ -225,6 +225,11 @@ FAULTS = [
     (", to: all", "", "6:10: subscriptions.every.to is missing"),
     (", to: all", ", to: al", "6:34: subscriptions.every.to: there is no queue 'al', neither here nor in the box (did you mean"),
     (", to: all", ", to: all, state: on", "6:46: subscriptions.every.state can't be 'on'"),
+    (", to: all", ", to: all, starts: handle", "6:47: subscriptions.every.starts: 'handle' doesn't name a function"),
+    (", to: all", ", to: all, starts: 'a:b'", "6:47: subscriptions.every.starts: it starts instances, and doesn't say which"),
+    (", to: all", ", to: all, correlate: key", "6:50: subscriptions.every.correlate: it correlates, and starts nothing"),
+    (", to: all", ", to: all, starts: 'a:b', correlate: []", "6:65: subscriptions.every.correlate must be a text or a list"),
+    (", to: all", ", to: all, starts: 'a:b', correlate: [key, key]", "6:65: subscriptions.every.correlate must be a text or"),
     (", to: all", ", to: '${TO}'", "6:34: the environment variable TO is not set"),
 ]  # fmt: skip
 
@@ -313,6 +318,23 @@ def test_all_faults_are_told_at_once_in_the_order_of_lines():
 )
 def test_what_is_no_box_file_at_all(content, told):
     assert fault(content).lstrip().startswith(told)
+
+
+def test_an_activation():
+    text = (
+        "subscriptions: {s: {where: 'TRUE', to: q, starts: 'orders.work:handle', correlate: [order_id, shipment_id]}}"
+    )
+    (found,) = box_file.examine(written(text))[0].subscriptions
+    assert found == Subscription("s", "TRUE", "q", starts="orders.work:handle", correlate=["order_id", "shipment_id"])
+    assert found.correlate == ("order_id", "shipment_id")
+    one = box_file.examine(written("subscriptions: {s: {where: 'TRUE', to: q, starts: 'a:b', correlate: order_id}}"))[0]
+    assert one.subscriptions == (Subscription("s", "TRUE", "q", starts="a:b", correlate=["order_id"]),)
+
+
+@pytest.mark.parametrize("wrong", ["order_id", 7, [""], [1], ["a", "a"], {"a"}])
+def test_what_an_activation_cannot_correlate_by(wrong):
+    with pytest.raises(UsageError, match="correlate"):
+        Subscription("s", "TRUE", "q", starts="a:b", correlate=wrong)
 
 
 def test_a_missing_file():

@@ -257,8 +257,8 @@ FAULTS = [
     ),
     (
         "deliver: {format: json, path: out/all}",
-        "deliver: {queue: q}",
-        "9:22: route[0].deliver.queue (a queue of the message",
+        "deliver: {queue: q, path: out/all}",
+        "9:25: unknown key 'path'",
     ),
     ("deliver: {format: json, path: out/all}", "", "7:5: route[0].deliver is missing"),
     ("path: out/all", "path: inbox/out", "9:35: route[0].deliver.path and receive[0].source.path lie in each other"),

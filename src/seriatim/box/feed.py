@@ -20,7 +20,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Turns
+from seriatim.box.deliver import Locked, Turns
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.rows import batches_of, own_names
 from seriatim.box.statements import statement
@@ -211,12 +211,13 @@ class Feed:
 
     # ---- inside
 
-    def _route(self) -> None:
-        """Route what was published through SQL."""
+    def _route(self) -> bool:
+        """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""
         with self._transaction() as connection:
             waits = is_unrouted(connection, self._schema)
         if waits:
             route_pending(self._access)
+        return waits is not None
 
     def _fill(self, reader: str, batch: int, left: int) -> None:
         """Put what can be handed out into a batch that isn't complete, at most `left` messages more."""
@@ -226,6 +227,8 @@ class Feed:
                 if not (taken := self._take(connection, batch, left)):
                     return
                 left -= max(taken, 0)
+            if taken < 0 and not self._route():
+                return
 
     def _take(self, connection: psycopg.Connection, batch: int, left: int) -> int:
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
@@ -233,7 +236,7 @@ class Feed:
         if isinstance(queue.declared.policy, Unordered):
             return int(self._run(connection, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
         turns = Turns(connection, self._schema)
-        locked = turns.lock(queue, min(left, _GROUPS))
+        locked = Locked(*self._run(connection, "lock_many", how_many=min(left, _GROUPS))[0])
         if not locked.keys:
             return 0
         self._access.known.current(connection)

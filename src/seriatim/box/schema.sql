@@ -1533,6 +1533,43 @@ BEGIN
 END
 $function$;
 
+-- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a look
+-- at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for its
+-- groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
+CREATE FUNCTION {schema}.lock_many(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    candidates text[];
+    taken text[];
+BEGIN
+    SELECT array_agg(group_key) INTO candidates FROM (
+        SELECT group_key FROM (
+            (
+                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank LIMIT how_many
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.entries
+                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank LIMIT 20 * how_many
+            ) UNION ALL (
+                SELECT group_key, due_at FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at LIMIT how_many
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue LIMIT how_many
+            )
+        ) AS one GROUP BY group_key ORDER BY min(rank) LIMIT how_many
+    ) AS first;
+    SELECT array_agg(group_key) INTO taken FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- Whoever wanted a group to be looked at committed before; the turn reads after this.
+    DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = ANY (taken) AND action = 'look';
+    RETURN coalesce(taken, ARRAY[]::text[]);
+END
+$function$;
+
 -- Put into a reader's next batch what a turn has released; the groups are locked by the caller.
 CREATE FUNCTION {schema}.put_in_batch(
     of_queue integer, in_batch bigint, entry_ids bigint[], ordinals bigint[], lates boolean[]

@@ -102,7 +102,11 @@ def read_source(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
-    return _messages(frame, entry, schema, folders, body, absent)
+    messages = _messages(frame, entry, schema, folders, body, absent)
+    if entry.source.format != BOX:
+        return messages
+    # A message of a box keeps the id that it has there.
+    return messages.withColumn("message_id", F.substr("message_id", F.lit(len(entry.location) + 2)))
 
 
 def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -131,6 +131,9 @@ class BoxSink(SparkSink):
 
     def take(self, batch: int, folder: Path) -> None:
         """See `Target`."""
+        # Spark looks for formats of Python's in the session that is active in the thread, and no other.
+        jvm: Any = self._session._jvm  # noqa: SLF001 -- as PySpark does
+        jvm.SparkSession.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
         self._write(folder, {"batch": str(batch)})
 
     def _read(self, file: Path) -> DataFrame:

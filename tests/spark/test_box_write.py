@@ -1,0 +1,203 @@
+"""Spark writes into the box: each row a message, each micro-batch once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import seriatim as sq
+from seriatim.box.incoming import Incoming
+from seriatim.box.staging import Staging
+
+ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
+
+
+@pytest.fixture
+def queue(box):
+    box.define(
+        ORDER,
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
+        sq.Queue("large", policy=sq.Fifo(), group="customer"),
+        sq.Queue("ordered", policy=sq.Standard(), group="customer", sequence="version"),
+        sq.Subscription("all", where="type = 'order'", to="orders"),
+        sq.Subscription("large", where="type = 'order' AND amount >= 100", to="large"),
+    )
+    return box
+
+
+def rows_of(spark, n=200, groups=10):
+    """Orders of several customers, of whom each has the versions 1, 2, 3 …, scrambled."""
+    return (
+        spark.range(n)
+        .repartition(3)
+        .select(
+            F.format_string("m-%05d", "id").alias("message_id"),
+            F.lit("order").alias("type"),
+            F.format_string("c%d", F.col("id") % groups).alias("customer"),
+            (F.col("id") / groups).cast("long").alias("_at"),
+            F.when(F.col("id") < 20, F.lit(150)).otherwise(5).cast("decimal(12,2)").alias("amount"),
+            F.col("id").cast("string").alias("body"),
+        )
+        .withColumn("version", F.col("_at") + 1)
+        .drop("_at")
+    )
+
+
+def written(frame, box, **options):
+    writer = frame.write.format("seriatim").option("dsn", box.dsn).option("schema", box.schema).mode("append")
+    writer.options(**options).save()
+
+
+def drain(box, name):
+    found = {}
+    while True:
+        with box.session() as tx:
+            delivery = tx.receive(name, limit=1000)
+            if delivery is None:
+                return found
+            found.setdefault(delivery.group, []).extend(delivery)
+
+
+def test_a_frame_is_published(spark, queue):
+    written(rows_of(spark), queue)
+    orders = drain(queue, "orders")
+    assert sorted(orders) == [f"c{one}" for one in range(10)]
+    assert all([message.sequence for message in each] == list(range(1, 21)) for each in orders.values())
+    assert sum(map(len, drain(queue, "large").values())) == 20
+    tickets = sorted(message.ticket.number for each in orders.values() for message in each)
+    assert tickets == list(range(1, 201))
+    first = orders["c3"][0]
+    assert (first.body, first.context["amount"]) == (b"3", 150)
+
+
+def test_published_again_it_changes_nothing(spark, queue):
+    written(rows_of(spark, 20), queue)
+    written(rows_of(spark, 20), queue)
+    assert sum(map(len, drain(queue, "orders").values())) == 20
+
+
+def test_straight_into_a_queue_with_groups_and_numbers_as_they_are(spark, queue):
+    frame = rows_of(spark, 50, 5).withColumns({"group": F.upper("customer"), "ordinal": F.col("version")})
+    written(frame.drop("version"), queue, queue="ordered", group="group", sequence="ordinal")
+    found = drain(queue, "ordered")
+    assert {group: [one.ordinal for one in each] for group, each in found.items()} == {
+        f"C{one}": list(range(1, 11)) for one in range(5)
+    }
+    assert drain(queue, "orders") == {}
+
+
+def streamed(spark, source, box, folder, **options):
+    """Writes what a folder of JSON has, until there is nothing more."""
+    schema = "message_id string, type string, customer string, version long, amount decimal(12,2), body string"
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(source))
+    writer = frame.writeStream.format("seriatim").option("dsn", box.dsn).option("schema", box.schema)
+    writer = writer.options(**options).option("checkpointLocation", str(folder)).trigger(availableNow=True)
+    writer.start().awaitTermination(120)
+
+
+def count(box, table):
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT count(*) FROM {box.schema}.{table}").fetchone()[0]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_batch_that_comes_again_is_nothing(spark, queue, tmp_path, named):
+    source, folder = tmp_path / "in", tmp_path / "checkpoint"
+    frame = rows_of(spark, 100) if named else rows_of(spark, 100).drop("message_id")
+    frame.repartition(3).write.json(str(source))
+    streamed(spark, source, queue, folder)
+    assert count(queue, "spool") == 100
+    for kept in sorted((folder / "commits").glob("[0-9]*"))[-1:]:
+        kept.unlink()
+        (folder / "commits" / f".{kept.name}.crc").unlink(missing_ok=True)
+    streamed(spark, source, queue, folder)
+    assert count(queue, "spool") == 100
+    assert [count(queue, table) for table in ("parts", "staged_messages", "staged_entries")] == [0, 0, 0]
+    orders = drain(queue, "orders")
+    assert all([message.sequence for message in each] == list(range(1, 11)) for each in orders.values())
+    with queue.session() as tx:
+        batch, version, messages = tx.connection.execute(
+            f"SELECT batch, version, messages FROM {queue.schema}.writers"
+        ).fetchone()
+        assert (batch, messages) == (2, 100)
+        assert version == tx.connection.execute(f"SELECT max(version) FROM {queue.schema}.changes").fetchone()[0]
+
+
+def parts_of(*messages):
+    columns = [pa.array([message[n] for message in messages]) for n in range(3)]
+    return [pa.RecordBatch.from_arrays(columns, names=["message_id", "customer", "version"])]
+
+
+def test_a_part_is_routed_again_where_the_definitions_have_changed(queue):
+    incoming = Incoming(type="order")
+    with Staging(queue.dsn, queue.schema, incoming=incoming) as staging:
+        staged = staging.stage("w", 0, parts_of(("m1", "a", 1), ("m2", "b", 1)))
+        queue.define(sq.Queue("new", policy=sq.Fifo(), group="customer"))
+        queue.define(sq.Subscription("new", where="customer = 'b'", to="new"))
+        assert staging.merge("w", 0, [staged]) == 2
+        assert staging.merge("w", 0, [staged]) == 0
+    assert [message.message_id for message in drain(queue, "new")["b"]] == ["m2"]
+    assert sorted(drain(queue, "orders")) == ["a", "b"]
+
+
+def test_what_a_failed_task_staged_is_never_there(queue):
+    with Staging(queue.dsn, queue.schema, incoming=Incoming(type="order")) as staging:
+        stray = staging.stage("w", 0, parts_of(("m1", "a", 1)))
+        again = staging.stage("w", 0, parts_of(("m1", "a", 1)))
+        assert staging.merge("w", 0, [again]) == 1
+        staging.discard([stray, again])
+    assert count(queue, "spool") == 1
+    assert count(queue, "staged_messages") == 0
+
+
+def test_parts_that_are_gone_are_missed(queue):
+    with Staging(queue.dsn, queue.schema, incoming=Incoming(type="order")) as staging:
+        staged = staging.stage("w", 0, parts_of(("m1", "a", 1)))
+        with queue.session() as tx:  # as a crash of the server empties it
+            tx.connection.execute(f"TRUNCATE {queue.schema}.staged_messages")
+        with pytest.raises(sq.Unavailable, match="a staged part of the batch is gone"):
+            staging.merge("w", 0, [staged])
+    assert count(queue, "spool") == 0
+
+
+def test_messages_at_which_something_is_wrong_stop_nothing(queue):
+    rows = [
+        pa.RecordBatch.from_pydict(
+            {
+                "type": ["order", "order", "order", "nobody's"],
+                "context": [
+                    '{"customer": "a", "version": 1}',
+                    '{"customer": "a", "nope": {"x": 1}}',
+                    '{"ticket": 5}',
+                    "{}",
+                ],
+                "customer": [None, "a\0", None, None],
+            }
+        )
+    ]
+    with Staging(queue.dsn, queue.schema) as staging:
+        assert staging.merge("w", 0, [staging.stage("w", 0, rows)]) == 4
+    assert sorted(drain(queue, "orders")) == ["a"]
+    with queue.session() as tx:
+        problems = tx.connection.execute(f"SELECT problem FROM {queue.schema}.unrouted ORDER BY position").fetchall()
+    assert [bool(problem) for (problem,) in problems] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ({"ticket": "1"}, {}, "column 'ticket': the box gives it"),
+        ({"tags": "array(1)"}, {}, "column 'tags': it can't be array<int>"),
+        ({}, {"queue": "nowhere"}, "there is no queue 'nowhere'"),
+        ({}, {"queue": "orders", "group": "g", "sequence": "version"}, "there is no such column for the group"),
+        ({}, {"group": "customer"}, "group, sequence and queue go together"),
+        ({"type": "CAST(NULL AS STRING)"}, {}, "has no type"),
+    ],
+)
+def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
+    with pytest.raises(Exception) as caught:
+        made = {name: F.expr(text) for name, text in columns.items()}
+        written(rows_of(spark, 5).withColumns(made) if made else rows_of(spark, 5), queue, **options)
+    assert said in str(caught.value)
+    assert count(queue, "spool") == 0
