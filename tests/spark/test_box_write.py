@@ -196,8 +196,9 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
     ],
 )
 def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
+    made = {name: F.expr(text) for name, text in columns.items()}
+    frame = rows_of(spark, 5).withColumns(made) if made else rows_of(spark, 5)
     with pytest.raises(Exception) as caught:
-        made = {name: F.expr(text) for name, text in columns.items()}
-        written(rows_of(spark, 5).withColumns(made) if made else rows_of(spark, 5), queue, **options)
+        written(frame, queue, **options)
     assert said in str(caught.value)
     assert count(queue, "spool") == 0
