@@ -24,9 +24,9 @@ def used(box):
     with box.session() as tx:
         tx.publish(sq.Message(type="order", context={"customer": "c", "version": number}) for number in numbers)
         tx.publish(sq.Message(type="other"))
-    for queue in ("orders", "copies"):
+    for queue, limit in (("orders", 10), ("copies", 2)):
         with box.session() as tx:
-            tx.receive(queue, limit=2).done()
+            tx.receive(queue, limit=limit).done()
     return box
 
 
