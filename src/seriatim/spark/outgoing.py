@@ -62,6 +62,8 @@ class Outgoing:
         self._outbox = outbox
         self._clock = clock
         self._straight: Port | None = None
+        # Whether the workers write a batch once more that the port didn't take: it is not in the outbox yet.
+        self._rewritten = False
         self._reason = outbox.kept[-1].reason if outbox.kept else ""
         self._since = outbox.kept[0].since if outbox.kept else 0.0
         self._pause_s = _FIRST_PAUSE_S
@@ -131,6 +133,7 @@ class Outgoing:
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
         """
+        self._rewritten = False
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
@@ -146,6 +149,7 @@ class Outgoing:
                 return True
         except OSError as error:
             failure = reason_of(error)
+        self._rewritten = True
         self._blame(failure)
         self._straight.begin()
         return False
@@ -158,6 +162,8 @@ class Outgoing:
         """
         while self.has_work and not self._stopped:
             oldest = next(iter(self._outbox.kept), None)
+            if oldest is None and self._rewritten:
+                return  # a port that could be claimed would pass for one that has everything
             try:
                 if oldest is None:
                     self._target.claim()
@@ -167,9 +173,9 @@ class Outgoing:
                 if not self._stopped:
                     self._blame(reason_of(error))
                 return
-            self._reason, self._pause_s = "", _FIRST_PAUSE_S
             if oldest is not None:
                 self._outbox.drop(oldest)
+            self._reason, self._pause_s = "", _FIRST_PAUSE_S
 
     def stop(self) -> None:
         """Let a thread that carries end after the batch that it has."""
