@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
@@ -134,8 +135,8 @@ class Session:
             routed, begun = self._admitted(fresh, until, read=False), 0
             for begin, end in portions(fresh):
                 while True:
-                    parameters = parameters_of(routed, begin - begun, end - begun)
-                    (taken,) = cursor.execute(statement("publish", self._schema), parameters | moment).fetchall()[0]
+                    parameters = written(parameters_of(routed, begin - begun, end - begun)) | moment
+                    (taken,) = cursor.execute(statement("publish", self._schema), parameters).fetchall()[0]
                     if taken:
                         break
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
