@@ -178,7 +178,7 @@ END
 $function$;
 
 -- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. The four
--- indexes are merged, and read no further than needed.
+-- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed.
 CREATE OR REPLACE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -193,14 +193,18 @@ DECLARE
 BEGIN
     FOR candidate IN
         SELECT group_key FROM (
-            SELECT group_key, ready_rank AS rank FROM {schema}.groups
-            WHERE queue_id = of_queue AND ready_rank IS NOT NULL
-            UNION ALL
-            SELECT group_key, rank FROM {schema}.entries WHERE queue_id = of_queue AND status = 'arrived'
-            UNION ALL
-            SELECT group_key, due_at FROM {schema}.groups WHERE queue_id = of_queue AND due_at <= now_us
-            UNION ALL
-            SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue
+            (
+                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.entries
+                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank
+            ) UNION ALL (
+                SELECT group_key, due_at FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue ORDER BY rank
+            )
         ) AS known
         ORDER BY rank
     LOOP
