@@ -1,7 +1,7 @@
 """Races: the same messages through the publishers and workers of a contender, each a process of its own.
 
 Bodies have 1,024 random bytes, printable, so that a contender who keeps JSON needn't encode them. The clock runs from
-the moment at which all workers have had their first message, for some seconds or until nine tenths of what waits is
+the moment at which all workers have handled fifty messages, for some seconds or until nine tenths of what waits is
 handled, whichever is first: neither the start of the processes nor the last worker's tail is measured.
 """
 
@@ -32,6 +32,8 @@ __all__ = ["Contender", "Delay", "Parcel", "Race", "Seat", "delays", "fresh_data
 #: Not forked: a child of a process that has threads and connections inherits what it must not use.
 _PROCESSES = get_context("spawn")
 _START_S, _STOP_S = 60, 30
+#: So many messages each has handled before the clock runs: plans are made, caches are full.
+_WARM = 50
 _STAMP = 20  # digits of a time in nanoseconds
 
 
@@ -247,7 +249,7 @@ def _run(contender: Contender, dsn: str, race: Race) -> tuple[float, float]:
     busy = track.handled if race.workers else track.published
     goal = 0.9 * race.groups * race.waiting if not race.publishers else math.inf
     with _running(processes, track):
-        if not _until(lambda: sum(map(bool, busy)) >= min(len(busy), race.groups), processes, _START_S):
+        if not _until(lambda: sum(one >= _WARM for one in busy) >= min(len(busy), race.groups), processes, _START_S):
             raise click.ClickException(f"{contender.name}: not all of them have begun")
         begun, into, out = time.perf_counter(), sum(track.published), sum(track.handled)
         _until(lambda: sum(busy) >= goal, processes, race.seconds)

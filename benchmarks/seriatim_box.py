@@ -35,8 +35,7 @@ class SeriatimBox:
         with MessageBox.open(dsn) as box:
 
             def publish(parcels: Sequence[Parcel]) -> None:
-                with box.session() as tx:
-                    tx.publish([Message(type=_TYPE, body=p.body, context={_GROUP: p.group}) for p in parcels])
+                box.publish([Message(type=_TYPE, body=p.body, context={_GROUP: p.group}) for p in parcels])
 
             yield publish
 

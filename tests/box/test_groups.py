@@ -228,7 +228,7 @@ def test_suspend_of_a_locked_group_is_obeyed_at_the_end_of_the_turn(q):
         delivery.done()
     judged(q)
     view = groups.group_view(q, "orders", "c")
-    assert (view.state, view.held, view.suspended_by) == ("suspended", 1, "ann")
+    assert (view.state, view.queued, view.suspended_by) == ("suspended", 1, "ann")
     assert received(q) == []
     assert groups.resume(q, "orders", "c", **BY).obeyed
     assert received(q) == [(2, 2)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,15 +29,17 @@ from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate, version_of
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
+from seriatim.box.publish import is_one_portion
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.resubmit import Resubmitted, resubmit
-from seriatim.box.session import Session, checked_connection
+from seriatim.box.session import PATIENCE_S, Session, checked_connection
 from seriatim.box.statements import checked_schema
 from seriatim.box.states import set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.pipeline.message import Message
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "MessageBox"]
 
@@ -172,6 +175,28 @@ class MessageBox:
         else:
             with self._transaction() as own, _session(Session(self._access, own, own=True)) as session:
                 yield session
+
+    def publish(
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay: float | str | None = None,
+        visible_at: datetime | None = None,
+        wait: float | str = PATIENCE_S,
+    ) -> list[str]:
+        """Publish in a transaction of its own: as in a session that does nothing else, and in one round trip.
+
+        Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
+        done; publishing the same messages again is safe.
+        """
+        given = [messages] if isinstance(messages, Message) else list(messages)
+        with (
+            self._transaction() as connection,
+            # A statement by itself is a transaction; several need one around them.
+            _by_itself(connection) if is_one_portion(given) else nullcontext(),
+            _session(Session(self._access, connection, own=True)) as session,
+        ):
+            return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, message types, queues and subscriptions, all or none. Doing it again changes nothing.
@@ -496,6 +521,17 @@ class MessageBox:
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"
+
+
+@contextmanager
+def _by_itself(connection: psycopg.Connection) -> Iterator[None]:
+    """Each statement is a transaction."""
+    connection.autocommit = True
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.autocommit = False
 
 
 @contextmanager

@@ -137,6 +137,7 @@ class _Defining:
             return None
         parameters = {"location": location.name, "last_number": location.last_number}
         with self._connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(statement("lock_location", self._schema), {"location": location.name})
             done = cursor.execute(statement("define_location", self._schema), parameters).fetchone()
         if done is None:
             raise ActionRefused(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
@@ -88,13 +89,15 @@ class Delivery:
 class Locked(NamedTuple):
     """Groups that were locked: their keys; microseconds; the version of the definitions.
 
-    `unrouted`: something that was published through SQL waits to be routed.
+    `unrouted`: something that was published through SQL waits to be routed. `many`: more messages wait to be judged
+    than a turn of one group is worth.
     """
 
     keys: list[str]
     now_us: int
     version: int
     unrouted: bool = False
+    many: bool = False
 
 
 class Turns:
@@ -140,12 +143,20 @@ class Turns:
         """
         return self._lock("lock_due", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
 
+    def lock_ahead(self, queue: BoxQueue, how_many: int) -> Locked:
+        """Lock the next groups that have something to do, unless somebody judges ahead in this queue already.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        return self._lock("lock_ahead", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
+
     def _lock(self, name: str, parameters: dict[str, Any]) -> Locked:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement(name, self._schema), parameters)
-            keys, now, isolation, version, *unrouted = cursor.fetchall()[0]
+            keys, now, isolation, version, *more = cursor.fetchall()[0]
         _check_isolation(isolation)
-        return Locked(keys, now, version, any(unrouted))
+        return Locked(keys, now, version, *more)
 
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
         """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
@@ -182,7 +193,7 @@ class Turns:
     def _decide(self, queue: BoxQueue, judged: Judged, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            return cursor.execute(statement("decide", self._schema), parameters).fetchall()
+            return cursor.execute(statement("decide", self._schema), written(parameters)).fetchall()
 
     def act(
         self, queue: BoxQueue, locked: Locked, action: Callable[[State], Outcome], *, empties: bool = False
@@ -210,7 +221,7 @@ class Turns:
         """
         parameters = {"queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            (row,) = cursor.execute(statement("turn", self._schema), parameters).fetchall()
+            (row,) = cursor.execute(statement("turn", self._schema), written(parameters)).fetchall()
         columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
         groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
         requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
@@ -288,7 +299,7 @@ class Turns:
         )
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
-        self._connection.execute(statement(name, self._schema), parameters)
+        self._connection.execute(statement(name, self._schema), written(parameters))
 
 
 def _at_most(queue: BoxQueue, limit: int) -> int:

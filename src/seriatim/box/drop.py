@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import psycopg
-from psycopg import errors
 from psycopg.rows import tuple_row
 
 from seriatim.box.change import Kind
@@ -91,12 +90,8 @@ def check_running(connection: psycopg.Connection, schema: str, before: Definitio
 
 def drop_location(connection: psycopg.Connection, schema: str, name: str) -> None:
     """Drop a location that has given no number."""
-    try:
-        with connection.transaction():
-            done = connection.execute(statement("drop_location", schema), {"name": name}).fetchone()
-    except errors.ForeignKeyViolation:
-        done = None
-    if done is None:
+    connection.execute(statement("lock_location", schema), {"location": name})
+    if connection.execute(statement("drop_location", schema), {"name": name}).fetchone() is None:
         what = "it has given numbers, which nobody may give again"
         raise _refused(Kind.LOCATION, name, what, "leave it: a location that nobody uses costs nothing")
 

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.arrays import written
 from seriatim.box.correlation import Look, looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.publish import parameters_of
@@ -110,7 +111,7 @@ def _enter(connection: psycopg.Connection, schema: str, found: Sequence[_Pending
         "positions": [one.position for one in found],
     }
     with connection.cursor(row_factory=tuple_row) as cursor:
-        (done,) = cursor.execute(statement("route", schema), parameters).fetchall()[0]
+        (done,) = cursor.execute(statement("route", schema), written(parameters)).fetchall()[0]
     return bool(done)
 
 

@@ -17,7 +17,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.message import Message, Property
 
-__all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "parameters_of", "portions"]
+__all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "is_one_portion", "parameters_of", "portions"]
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
@@ -60,6 +60,11 @@ def portions(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
         size += _size(message)
     if begin < len(messages):
         yield begin, len(messages)
+
+
+def is_one_portion(messages: Iterable[Any]) -> bool:
+    """Whether one statement carries all of these, so far as they are messages."""
+    return sum(_size(message) for message in messages if isinstance(message, Message)) <= _PORTION_BYTES
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:

@@ -18,6 +18,9 @@ __all__ = ["Receiver"]
 
 #: So many groups are judged at once where they have nothing to hand out.
 _GROUPS_AHEAD = 256
+#: A turn that takes in fewer messages than this costs more than they do; then so many of the next groups are judged
+#: together, where enough wait.
+_FEW, _NEXT_GROUPS = 10, 64
 
 
 class Receiver:
@@ -81,7 +84,9 @@ class Receiver:
             queue = self._see(locked.version)
             if locked.keys:
                 judged, delivery = self._turns.deliver(queue, locked, self._limit, self._definitions, wary=wary)
-                if delivery is not None:
+                if judged is not None and delivery is not None:
+                    if locked.many and judged.arrived < _FEW:
+                        self._judge_next(queue)
                     return delivery
                 if judged is None:
                     self._route()
@@ -121,6 +126,14 @@ class Receiver:
         with self._access.transaction() as connection:
             turns = Turns(connection, self._access.schema)
             locked = turns.lock(queue, _GROUPS_AHEAD)
+            if locked.keys:
+                turns.judge(queue, locked, 0)
+
+    def _judge_next(self, queue: BoxQueue) -> None:
+        """Judge what the next groups have, together, unless somebody does: it is then there to be handed out."""
+        with self._access.transaction() as connection:
+            turns = Turns(connection, self._access.schema)
+            locked = turns.lock_ahead(queue, _NEXT_GROUPS)
             if locked.keys:
                 turns.judge(queue, locked, 0)
 

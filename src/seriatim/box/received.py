@@ -24,9 +24,13 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
 }
 
 
+#: Kept: `json.loads` makes one each time where it is told anything.
+_PROPERTIES = json.JSONDecoder(parse_float=Decimal)
+
+
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
     """The properties as they were published, from JSON; `types` are those of properties that JSON has no type for."""
-    context: dict[str, Any] = json.loads(text, parse_float=Decimal)
+    context: dict[str, Any] = _PROPERTIES.decode(text)
     for name, kind in (types or {}).items():
         if context.get(name) is not None:
             context[name] = _READ[kind](context[name])

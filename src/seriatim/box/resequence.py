@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seriatim.box.arrays import numbers
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
@@ -34,6 +35,8 @@ from seriatim.kernel.time import FOREVER
 __all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
 
 _ARRIVED, _HELD, _QUEUED = 0, 1, 2
+#: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
+_LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
 _MOST_LEFT = 100
 #: When a message may be seen that waits for somebody to say so.
@@ -126,11 +129,15 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something."""
+    """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
+
+    `arrived`: how many messages it took in.
+    """
 
     changes: dict[str, list[Any]]
     handed: list[Handed]
     events: Events
+    arrived: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +201,7 @@ class Turn:
         entries = self._entries
         arrived = np.flatnonzero(entries.status == _ARRIVED)
         wanted = self._at_most - int(np.count_nonzero(entries.status == _QUEUED))
-        if not 0 < wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
+        if not _LEAST_TAKEN <= wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
             return None
         if (
             not isinstance(self._policy, Fifo | Standard)
@@ -308,7 +315,7 @@ class Turn:
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
-        return Judged(changes, self._handed(line.take(goes)), outcome.events)
+        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._rows) - self._held)
 
     def _line(self, decided: Decided) -> _Line:
         """What is queued already, and what was released now, in the order in which it leaves."""
@@ -343,9 +350,9 @@ class Turn:
         return {
             "group_keys": list(self._keys),
             "states": np.stack(states, axis=1).ravel().tolist(),
-            "skipped": [_array(each) for each in pairs],
+            "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new).tolist(),
-            "decided": [_array(each) for each in counts.tolist()],
+            "decided": [numbers(each) for each in counts.tolist()],
         }
 
     def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
@@ -381,9 +388,9 @@ class Turn:
         """For each row which message of its group it was, in order of arrival."""
         rows = self._rows[self._held :]
         place = self._entries.place[rows]
-        numbers = self._entries.arrival.copy()
-        numbers[rows] = self._arrivals[place] + rank_in_group(place) + 1
-        return numbers
+        found = self._entries.arrival.copy()
+        found[rows] = self._arrivals[place] + rank_in_group(place) + 1
+        return found
 
     def _handed(self, line: _Line) -> list[Handed]:
         handed = []
@@ -427,12 +434,7 @@ def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> In
     return np.array(values, np.int64)
 
 
-def _array(numbers: Sequence[int]) -> str:
-    """Numbers as PostgreSQL writes an array."""
-    return "{" + ",".join(map(str, numbers)) + "}"
-
-
 def _pairs(written: str) -> list[tuple[int, int]]:
     """The pairs of numbers in an array as PostgreSQL writes it."""
-    numbers = [int(one) for one in written[1:-1].split(",") if one]
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
+    found = [int(one) for one in written[1:-1].split(",") if one]
+    return list(zip(found[::2], found[1::2], strict=True))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.publish import parameters_of
@@ -100,7 +101,7 @@ def _route(
             "positions": [one.position for one in some],
         }
         with connection.cursor(row_factory=tuple_row) as cursor:
-            (taken,) = cursor.execute(statement("route_again", schema), parameters).fetchall()[0]
+            (taken,) = cursor.execute(statement("route_again", schema), written(parameters)).fetchall()[0]
         if not taken:
             connection.rollback()
             return None

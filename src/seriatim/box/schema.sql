@@ -10,8 +10,8 @@ CREATE TABLE {schema}.migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Where messages are received. A row is locked by whoever takes the location's next numbers, until it commits, and
--- is never updated for it: an update a transaction would leave versions behind that a transaction held open somewhere
+-- Where messages are received. Whoever takes a location's next numbers has its advisory lock until he commits, and
+-- touches no row for it: an update a transaction would leave versions behind that a transaction held open somewhere
 -- keeps alive, and every taker would walk them.
 CREATE TABLE {schema}.locations (
     location text PRIMARY KEY CHECK (length(location) BETWEEN 1 AND 128),
@@ -38,9 +38,11 @@ CREATE UNLOGGED TABLE {schema}.arrivals (
 );
 
 -- Every number that was given: runs of `count` tickets that begin at (epoch, number), of an arrival or dispensed.
--- Rows are only added. The newest of a location says what is next. `stamp` is the order of commit.
+-- Rows are only added, by `dispense` alone, which reads the location under its lock: so there is no foreign key, which
+-- would cost each message another look and a lock on one row. The newest of a location says what is next. `stamp` is
+-- the order of commit.
 CREATE TABLE {schema}.tickets (
-    location text NOT NULL REFERENCES {schema}.locations,
+    location text NOT NULL,
     epoch bigint NOT NULL CHECK (epoch >= 0),
     number bigint NOT NULL CHECK (number >= 1),
     count bigint NOT NULL CHECK (count > 0),
@@ -284,35 +286,41 @@ CREATE UNLOGGED TABLE {schema}.waiters (
 );
 CREATE INDEX waiters_of_queue ON {schema}.waiters (queue_id);
 
+-- The lock of a location's numbers.
+CREATE FUNCTION {schema}.location_lock(of_location text) RETURNS bigint
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN hashtextextended(of_location, '{schema}'::regnamespace::oid::bigint << 32);
+
 -- Take a location's next numbers, and hold the location until the transaction ends. A location that isn't known
 -- begins at 1. The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch.
 CREATE FUNCTION {schema}.dispense(
-    at_location text, how_many bigint, for_arrival bigint DEFAULT NULL,
-    OUT epoch bigint, OUT number bigint, OUT last_number bigint
+    at_location text, how_many bigint, for_arrival bigint DEFAULT NULL, OUT epoch bigint, OUT number bigint
 )
 LANGUAGE plpgsql
 -- A plan that is made while the table is small must not be one that reads all of it when it is large.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
-#variable_conflict use_variable
-DECLARE
-    newest record;
+#variable_conflict use_column
 BEGIN
+    PERFORM pg_advisory_xact_lock({schema}.location_lock(at_location));
     LOOP
-        SELECT place.last_number INTO last_number
-        FROM {schema}.locations AS place WHERE place.location = at_location FOR NO KEY UPDATE;
+        -- A statement of its own: its snapshot is younger than the lock.
+        INSERT INTO {schema}.tickets AS given (location, epoch, number, count, arrival_id)
+        SELECT
+            place.location, coalesce(newest.epoch + newest.taken / place.last_number, 0),
+            coalesce(newest.taken % place.last_number + 1, 1), how_many, for_arrival
+        FROM {schema}.locations AS place LEFT JOIN LATERAL (
+            SELECT run.epoch, run.number - 1 + run.count AS taken
+            FROM {schema}.tickets AS run WHERE run.location = at_location
+            ORDER BY run.epoch DESC, run.number DESC LIMIT 1
+        ) AS newest ON TRUE
+        WHERE place.location = at_location
+        RETURNING given.epoch, given.number INTO epoch, number;
         EXIT WHEN FOUND;
         INSERT INTO {schema}.locations (location) VALUES (at_location) ON CONFLICT DO NOTHING;
     END LOOP;
-    -- A statement of its own: its snapshot is younger than the lock.
-    SELECT run.epoch, run.number - 1 + run.count AS taken INTO newest
-    FROM {schema}.tickets AS run WHERE run.location = at_location
-    ORDER BY run.epoch DESC, run.number DESC LIMIT 1;
-    epoch := coalesce(newest.epoch + newest.taken / last_number, 0);
-    number := coalesce(newest.taken % last_number + 1, 1);
-    INSERT INTO {schema}.tickets (location, epoch, number, count, arrival_id)
-    VALUES (at_location, epoch, number, how_many, for_arrival);
 END
 $function$;
 
@@ -449,13 +457,23 @@ AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
     arrival_ids bigint[];
-    positions bigint[];
+    positions bigint[] := ARRAY[0];
 BEGIN
     PERFORM {schema}.permit('publish', entry_queues);
     PERFORM {schema}.hold_definitions();
     IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
         RETURN FALSE;
     END IF;
+    IF cardinality(message_ids) = 1 THEN
+        -- What follows for many, without the joins and sorts.
+        INSERT INTO {schema}.message_ids (message_id) VALUES (message_ids[1]) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            RETURN TRUE;
+        END IF;
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        VALUES (locations[1], 1, ARRAY(SELECT DISTINCT unnest(entry_queues)))
+        RETURNING ARRAY[arrival_id] INTO arrival_ids;
+    ELSE
     WITH incoming AS MATERIALIZED (
         SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
     ), fresh AS (
@@ -478,6 +496,7 @@ BEGIN
     FROM incoming LEFT JOIN (
         SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
     ) AS placed USING (place);
+    END IF;
     INSERT INTO {schema}.spool (
         arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
         parts
@@ -607,8 +626,8 @@ EXCEPTION WHEN SQLSTATE 'SQ001' THEN
 END
 $function$;
 
--- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. Each look
--- reads the first row of each index that isn't of a group already tried.
+-- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. The four
+-- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed.
 CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -621,32 +640,28 @@ DECLARE
     tried text[] := ARRAY[]::text[];
     taken text[] := ARRAY[]::text[];
 BEGIN
-    WHILE cardinality(taken) < how_many LOOP
-        SELECT group_key INTO candidate FROM (
+    FOR candidate IN
+        SELECT group_key FROM (
             (
                 SELECT group_key, ready_rank AS rank FROM {schema}.groups
-                WHERE queue_id = of_queue AND ready_rank IS NOT NULL AND group_key <> ALL (tried)
-                ORDER BY ready_rank LIMIT 1
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.entries
-                WHERE queue_id = of_queue AND status = 'arrived' AND group_key <> ALL (tried)
-                ORDER BY rank LIMIT 1
+                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank
             ) UNION ALL (
                 SELECT group_key, due_at FROM {schema}.groups
-                WHERE queue_id = of_queue AND due_at <= now_us AND group_key <> ALL (tried)
-                ORDER BY due_at LIMIT 1
+                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at
             ) UNION ALL (
-                SELECT group_key, rank FROM {schema}.requests
-                WHERE queue_id = of_queue AND group_key <> ALL (tried)
-                ORDER BY rank LIMIT 1
+                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue ORDER BY rank
             )
-        ) AS first
-        ORDER BY rank LIMIT 1;
-        EXIT WHEN candidate IS NULL;
+        ) AS known
+        ORDER BY rank
+    LOOP
+        CONTINUE WHEN candidate = ANY (tried);
         tried := tried || candidate;
-        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
-            taken := taken || candidate;
-        END IF;
+        CONTINUE WHEN NOT {schema}.lock_group(of_queue, candidate, now_us);
+        taken := taken || candidate;
+        EXIT WHEN cardinality(taken) >= how_many;
     END LOOP;
     RETURN taken;
 END
@@ -661,11 +676,10 @@ BEGIN
         RETURN FALSE;
     END IF;
     -- A request may have come before the lock, and is obeyed by a turn that judges.
-    IF EXISTS (
-        SELECT FROM {schema}.groups WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
-    ) THEN
+    PERFORM FROM {schema}.groups
+    WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
+        AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group);
+    IF FOUND THEN
         RETURN TRUE;
     END IF;
     RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
@@ -689,25 +703,31 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 DECLARE
     moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
-    oldest bigint;
+    around record;
     candidate record;
     found text;
-    cut bigint;
-    following record;
+    of_incarnation integer;
+    line record;
     tries integer := 0;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    IF EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue) OR EXISTS (
-        SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
-    ) THEN
+    SELECT
+        EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue) OR EXISTS (
+            SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+        ) AS judges,
+        (
+            SELECT entry.rank FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND named IS NULL ORDER BY entry.rank LIMIT 1
+        ) AS oldest,
+        (SELECT max(change.version) FROM {schema}.changes AS change) AS version
+    INTO around;
+    IF around.judges THEN
         RETURN;
-    END IF;
-    IF named IS NULL THEN
-        SELECT entry.rank INTO oldest FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.status = 'arrived' ORDER BY entry.rank LIMIT 1;
     END IF;
     FOR candidate IN
         SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.groups AS known
@@ -715,7 +735,7 @@ BEGIN
         ORDER BY known.ready_rank
     LOOP
         tries := tries + 1;
-        EXIT WHEN candidate.rank > oldest OR tries > 1000;
+        EXIT WHEN candidate.rank > around.oldest OR tries > 1000;
         IF {schema}.lock_ready(of_queue, candidate.key) THEN
             found := candidate.key;
             EXIT;
@@ -724,30 +744,45 @@ BEGIN
     IF found IS NULL THEN
         RETURN;
     END IF;
+    -- How much of its line may leave: what may not be seen yet keeps what is behind it. `following`: the first that stays.
+    SELECT
+        count(*) AS waiting,
+        max(one.ordinal) FILTER (WHERE one.seen AND one.place <= at_most) AS cut,
+        min(one.ordinal) FILTER (WHERE NOT one.seen OR one.place > at_most) AS following
+    INTO line
+    FROM (
+        SELECT
+            entry.ordinal, row_number() OVER by_ordinal AS place,
+            bool_and(entry.visible_at IS NULL OR entry.visible_at <= moment) OVER by_ordinal AS seen
+        FROM {schema}.entries AS entry
+        WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued'
+        WINDOW by_ordinal AS (ORDER BY entry.ordinal ROWS UNBOUNDED PRECEDING)
+        ORDER BY entry.ordinal LIMIT at_most + 1::bigint
+    ) AS one;
     -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
-    IF EXISTS (
+    IF line.waiting < at_most AND EXISTS (
         SELECT FROM {schema}.entries AS one
         WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'arrived'
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
-        ORDER BY one.ordinal OFFSET at_most - 1 LIMIT 1
     ) THEN
         RETURN;
     END IF;
-    -- What may not be seen yet keeps what is behind it.
-    SELECT max(entry.ordinal) FILTER (WHERE entry.seen) INTO cut FROM (
-        SELECT one.ordinal,
-            bool_and(one.visible_at IS NULL OR one.visible_at <= moment) OVER (ORDER BY one.ordinal) AS seen
+    UPDATE {schema}.groups AS known SET
+        ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
+        due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
+            THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
+            ELSE known.due_at END,
+        touched_at = now()
+    FROM (SELECT) AS once LEFT JOIN (
+        SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden
         FROM {schema}.entries AS one
         WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
-        ORDER BY one.ordinal LIMIT at_most
-    ) AS entry;
+            AND one.ordinal = line.following
+    ) AS following ON TRUE
+    WHERE known.queue_id = of_queue AND known.group_key = found
+    RETURNING known.incarnation INTO of_incarnation;
     RETURN QUERY
     SELECT
-        (SELECT max(change.version) FROM {schema}.changes AS change), current_setting('transaction_isolation'),
-        found, (SELECT known.incarnation FROM {schema}.groups AS known
-            WHERE known.queue_id = of_queue AND known.group_key = found),
+        around.version, current_setting('transaction_isolation'), found, of_incarnation,
         entry.entry_id, entry.sequence, entry.ordinal, entry.late,
         stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
         stored.received_at, run.location,
@@ -758,19 +793,9 @@ BEGIN
     JOIN {schema}.spool AS stored USING (arrival_id, position)
     JOIN {schema}.tickets AS run USING (arrival_id)
     JOIN {schema}.locations AS place ON place.location = run.location
-    WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued' AND entry.ordinal <= cut
+    WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued'
+        AND entry.ordinal <= line.cut
     ORDER BY entry.ordinal;
-    SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden INTO following
-    FROM {schema}.entries AS one
-    WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued' AND one.ordinal > cut
-    ORDER BY one.ordinal LIMIT 1;
-    UPDATE {schema}.groups AS known SET
-        ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
-        due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
-            THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
-            ELSE known.due_at END,
-        touched_at = now()
-    WHERE known.queue_id = of_queue AND known.group_key = found;
 END
 $function$;
 
@@ -787,6 +812,10 @@ CREATE FUNCTION {schema}.decide(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
@@ -843,8 +872,11 @@ CREATE FUNCTION {schema}.complete(
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- A plan that is made while the spool is small must not be one that reads all of it when it is large.
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 DECLARE
     arrivals bigint[];
@@ -919,6 +951,10 @@ CREATE FUNCTION {schema}.put_back(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
@@ -2149,8 +2185,9 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
-    SELECT run.epoch, run.number, run.last_number INTO epoch, number, last_number
-    FROM {schema}.dispense(at_location, how_many) AS run;
+    SELECT run.epoch, run.number INTO epoch, number FROM {schema}.dispense(at_location, how_many) AS run;
+    SELECT place.last_number INTO last_number
+    FROM {schema}.locations AS place WHERE place.location = at_location;
 END
 $function$;
 
@@ -2163,6 +2200,9 @@ AS $function$
 DECLARE
     called text;
 BEGIN
+    IF NOT EXISTS (SELECT FROM {schema}.waiters) THEN
+        RETURN;
+    END IF;
     FOR called IN
         DELETE FROM {schema}.waiters WHERE waiter_id IN (
             SELECT waiter_id FROM {schema}.waiters
@@ -2390,25 +2430,57 @@ END
 $function$;
 
 -- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
--- through SQL waits to be routed.
+-- through SQL waits to be routed. `many`: more messages wait to be judged than a turn of one group is worth.
 CREATE FUNCTION {schema}.lock_groups(
     of_queue integer, named text, how_many integer, at_us bigint,
-    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean,
+    OUT many boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    group_keys := CASE
+        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
+        WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
+        ELSE ARRAY[]::text[]
+    END;
+    SELECT
+        (SELECT max(change.version) FROM {schema}.changes AS change),
+        EXISTS (SELECT FROM {schema}.to_route),
+        named IS NULL AND EXISTS (
+            SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.status = 'arrived'
+            ORDER BY entry.rank OFFSET 40
+        )
+    INTO version, unrouted, many;
+END
+$function$;
+
+-- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
+-- does that already. What is judged could be judged again: nobody has to wait until it is on disk.
+CREATE FUNCTION {schema}.lock_ahead(
+    of_queue integer, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    PERFORM set_config('synchronous_commit', 'off', TRUE);
     now_us := coalesce(at_us, {schema}.now_us());
     isolation := current_setting('transaction_isolation');
     version := (SELECT max(change.version) FROM {schema}.changes AS change);
     group_keys := CASE
-        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
-        WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
+        WHEN pg_try_advisory_xact_lock(hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint))
+        THEN {schema}.lock_next(of_queue, how_many, now_us)
         ELSE ARRAY[]::text[]
     END;
-    unrouted := EXISTS (SELECT FROM {schema}.to_route);
 END
 $function$;
 
@@ -2477,6 +2549,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_column
 BEGIN
@@ -2553,6 +2628,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_column
 BEGIN
@@ -2593,6 +2671,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_column
 BEGIN

@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
@@ -28,14 +29,14 @@ from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message
 
-__all__ = ["Session", "checked_connection"]
+__all__ = ["PATIENCE_S", "Session", "checked_connection"]
 
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
 #: completes would have to look whether somebody waits.
-_PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
+PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
 class Session:
@@ -101,7 +102,7 @@ class Session:
         *,
         delay: float | str | None = None,
         visible_at: datetime | None = None,
-        wait: float | str = _PATIENCE_S,
+        wait: float | str = PATIENCE_S,
     ) -> list[str]:
         """Take messages in, for every queue that has a subscription for them. They get their tickets at the commit.
 
@@ -134,8 +135,8 @@ class Session:
             routed, begun = self._admitted(fresh, until, read=False), 0
             for begin, end in portions(fresh):
                 while True:
-                    parameters = parameters_of(routed, begin - begun, end - begun)
-                    (taken,) = cursor.execute(statement("publish", self._schema), parameters | moment).fetchall()[0]
+                    parameters = written(parameters_of(routed, begin - begun, end - begun)) | moment
+                    (taken,) = cursor.execute(statement("publish", self._schema), parameters).fetchall()[0]
                     if taken:
                         break
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
