@@ -67,7 +67,7 @@ def test_a_queue_is_read_in_order_and_once(spark, queue, tmp_path):
     frame = stream(spark, queue)
     assert frame.columns == [
         "message_id", "type", "location", "ticket", "content_type", "received_at", "group", "sequence", "ordinal",
-        "late", "amount", "customer", "version", "context", "body",
+        "late", "amount", "customer", "version", "context", "body", "parts",
     ]  # fmt: skip
     first = drained(frame, tmp_path / "checkpoint")
     assert of(first) == {"a": [(1, 1), (2, 2)], "b": [(1, 1)]}

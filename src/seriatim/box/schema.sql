@@ -979,7 +979,8 @@ SELECT
     stored.content_type,
     stored.context,
     stored.body,
-    stored.received_at
+    stored.received_at,
+    coalesce(stored.parts, 0) AS parts
 FROM {schema}.spool AS stored
 JOIN {schema}.tickets AS run USING (arrival_id)
 JOIN {schema}.locations AS place USING (location);
@@ -1385,7 +1386,8 @@ SELECT
     run.stamp,
     place.arrival_id,
     place.position,
-    place.arrival
+    place.arrival,
+    coalesce(stored.parts, 0) AS parts
 FROM (
     SELECT
         arrival_id, position, queue_id, group_key, status, NULL AS reason, sequence, ordinal, priority, attempt,
@@ -1642,7 +1644,9 @@ CREATE UNLOGGED TABLE {schema}.staged_messages (
     property_types text,
     body bytea NOT NULL,
     destinations integer NOT NULL,
-    problem text
+    problem text,
+    -- How many parts it has; NULL: none.
+    parts integer
 );
 CREATE INDEX staged_messages_of_part ON {schema}.staged_messages (part_id, place);
 
@@ -1659,6 +1663,17 @@ CREATE UNLOGGED TABLE {schema}.staged_entries (
     subscription_ids integer[] NOT NULL
 );
 CREATE INDEX staged_entries_of_part ON {schema}.staged_entries (part_id, place);
+
+-- What they have beside their bodies. `place` is that of the message in its part of the batch.
+CREATE UNLOGGED TABLE {schema}.staged_message_parts (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL,
+    content_type text,
+    body bytea NOT NULL
+);
+CREATE INDEX staged_message_parts_of_part ON {schema}.staged_message_parts (part_id, place);
 
 -- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
 -- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
@@ -1697,12 +1712,16 @@ BEGIN
         SELECT part_id, place, arrival_id, position FROM numbered JOIN arrived USING (location)
     ), spooled AS (
         INSERT INTO {schema}.spool (
-            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
         )
         SELECT
             arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
-            destinations
+            destinations, parts
         FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+    ), beside AS (
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_id, position, number, name, content_type, body
+        FROM placed JOIN {schema}.staged_message_parts USING (part_id, place)
     ), entered AS (
         INSERT INTO {schema}.entries (
             queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
@@ -1727,6 +1746,7 @@ BEGIN
     )
     SELECT count(*) INTO taken FROM placed;
     DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_message_parts WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
     RETURN taken;
@@ -2240,12 +2260,15 @@ BEGIN
 END
 $function$;
 
+-- A part of a message, as SQL gives it to `publish`.
+CREATE TYPE {schema}.part AS (name text, content_type text, body bytea);
+
 -- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
 -- when the transaction commits, and is then routed by whoever comes first. Answers with its id. A message whose id was
 -- published before is left out. docs/how-to/publish-from-sql.md describes it.
 CREATE FUNCTION {schema}.publish(
     type text, body bytea, context jsonb DEFAULT '{{}}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
-    location text DEFAULT 'box'
+    location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -2261,7 +2284,10 @@ BEGIN
     wrong := CASE
         WHEN coalesce(type, '') = '' THEN 'a message needs a type'
         WHEN body IS NULL THEN 'the body of a message can''t be NULL, but it can be empty'
-        WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
+        WHEN octet_length(body) + (
+            SELECT coalesce(sum(octet_length(part.body)), 0) FROM unnest(parts) AS part
+        ) > 536870912 THEN 'the body of a message can have 536870912 bytes at most, its parts included'
+        WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
         WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
         WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
             'the context of a message is a JSON object: its properties'
@@ -2285,6 +2311,19 @@ BEGIN
         END AS problem) AS looked
         WHERE looked.problem IS NOT NULL ORDER BY property.key LIMIT 1;
     END IF;
+    IF wrong IS NULL AND cardinality(parts) > 0 THEN
+        SELECT format('part %s %s', part.number, looked.problem) INTO wrong
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number), LATERAL (SELECT CASE
+            WHEN coalesce(length(part.name), 0) NOT BETWEEN 1 AND 256 THEN 'needs a name of 1 to 256 characters'
+            WHEN part.content_type = '' THEN 'can''t have an empty content type, but it can be NULL'
+            WHEN part.body IS NULL THEN 'can''t be NULL, but its body can be empty'
+            WHEN part.number > (
+                SELECT min(other.number) FROM unnest(parts) WITH ORDINALITY AS other (name, content_type, body, number)
+                WHERE other.name = part.name
+            ) THEN format('has the name of another one, "%s"', left(part.name, 128))
+        END AS problem) AS looked
+        WHERE looked.problem IS NOT NULL ORDER BY part.number LIMIT 1;
+    END IF;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -2301,8 +2340,13 @@ BEGIN
     INSERT INTO {schema}.arrivals (location, count, queue_ids, publisher, permitted)
     VALUES (coalesce(context ->> 'location', location), 1, '{{0}}', {schema}.caller(), permitted)
     RETURNING arrival_id INTO arrival;
-    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body)
-    VALUES (arrival, 0, id, type, content_type, context, body);
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, parts)
+    VALUES (arrival, 0, id, type, content_type, context, body, nullif(cardinality(parts), 0));
+    IF cardinality(parts) > 0 THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival, 0, part.number, part.name, part.content_type, part.body
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number);
+    END IF;
     RETURN id;
 END
 $function$;

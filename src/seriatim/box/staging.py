@@ -33,11 +33,12 @@ from seriatim.errors import Unavailable
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.message import Message, Part
 
 __all__ = ["StagedPart", "Staging"]
 
-_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text")
+_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
+_PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
 _ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
 _PORTION = 5_000
 
@@ -179,8 +180,9 @@ class Staging:
                     content_type=content_type,
                     context={**context_of(context, json.loads(types) if types else None), "location": location},
                     body=body,
+                    parts=[Part(*one) for one in parts] if parts else (),
                 )
-                for _, message_id, kind, location, content_type, context, types, body, *_ in rows
+                for _, message_id, kind, location, content_type, context, types, body, *_, parts in rows
             ]
             placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows])
             self._stage(connection, part_id, begin, placed, definitions)
@@ -196,9 +198,16 @@ class Staging:
         messages = zip(
             [part_id] * n, places, columns["message_ids"], columns["types"], columns["locations"],
             columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
-            columns["destinations"], columns["problems"], strict=True,
+            columns["destinations"], columns["problems"], columns["part_counts"] or [None] * n, strict=True,
         )  # fmt: skip
         self._copy(connection, "stage_messages", _MESSAGE_TYPES, messages)
+        if columns["part_counts"] is not None:
+            beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
+            parts = (
+                (part_id, before + place - 1, number, *one)
+                for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
+            )
+            self._copy(connection, "stage_message_parts", _PART_TYPES, parts)
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
@@ -261,7 +270,7 @@ class Staging:
                 copy.write_row(row)
 
     def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
-        with connection.cursor(row_factory=tuple_row) as cursor:
+        with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             cursor.execute(statement(name, self._schema), named)
             return cursor.fetchall() if cursor.description else []
 

@@ -1,0 +1,269 @@
+-- Parts from SQL and in views.
+
+-- The messages that the box has, each with its ticket. Reads without locks.
+CREATE OR REPLACE VIEW {schema}.messages AS
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+    stored.content_type,
+    stored.context,
+    stored.body,
+    stored.received_at,
+    coalesce(stored.parts, 0) AS parts
+FROM {schema}.spool AS stored
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location);
+
+-- Where each message is: a row for each queue that has it, or had it and keeps it, or for nobody having wanted it.
+-- `status`: arrived, held, queued, in_hand; late, duplicate, invalid, rejected, dead; done; unrouted. `since`: in that status,
+-- as far as that is known. `waits`: only subscriptions that aren't started have collected it.
+CREATE OR REPLACE VIEW {schema}.message_places AS
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + place.position) / start.last_number AS epoch,
+    (run.number - 1 + place.position) % start.last_number + 1 AS number,
+    queue.queue,
+    place.group_key,
+    place.status,
+    place.reason,
+    place.sequence,
+    place.ordinal,
+    place.priority,
+    place.attempt,
+    place.visible_at,
+    EXISTS (
+        SELECT FROM {schema}.subscriptions AS one WHERE one.subscription_id = ANY (place.subscription_ids)
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.subscriptions AS one
+        WHERE one.subscription_id = ANY (place.subscription_ids) AND one.state = 'started'
+    ) AS waits,
+    ARRAY(
+        SELECT one.subscription::text FROM {schema}.subscriptions AS one
+        WHERE one.subscription_id = ANY (place.subscription_ids) ORDER BY 1
+    ) AS subscriptions,
+    stored.received_at,
+    place.since,
+    length(stored.body) AS body_bytes,
+    run.stamp,
+    place.arrival_id,
+    place.position,
+    place.arrival,
+    coalesce(stored.parts, 0) AS parts
+FROM (
+    SELECT
+        arrival_id, position, queue_id, group_key, status, NULL AS reason, sequence, ordinal, priority, attempt,
+        visible_at, subscription_ids, arrival, NULL::timestamptz AS since
+    FROM {schema}.entries
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, disposition, reason, sequence, ordinal, priority, attempt,
+        NULL, subscription_ids, NULL, aside_at
+    FROM {schema}.aside
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, 'done', NULL, sequence, ordinal, NULL, attempt,
+        NULL, subscription_ids, NULL, done_at
+    FROM {schema}.history
+    UNION ALL
+    SELECT
+        arrival_id, position, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{{}}'::integer[], NULL,
+        unrouted_at
+    FROM {schema}.unrouted
+) AS place
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS start USING (location)
+LEFT JOIN {schema}.queues AS queue USING (queue_id);
+
+DROP FUNCTION {schema}.publish(text, bytea, jsonb, text, text, text);
+
+-- A part of a message, as SQL gives it to `publish`.
+CREATE TYPE {schema}.part AS (name text, content_type text, body bytea);
+
+-- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
+-- when the transaction commits, and is then routed by whoever comes first. Answers with its id. A message whose id was
+-- published before is left out. docs/how-to/publish-from-sql.md describes it.
+CREATE FUNCTION {schema}.publish(
+    type text, body bytea, context jsonb DEFAULT '{{}}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
+    location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    id text := coalesce(message_id, {schema}.new_message_id());
+    wrong text;
+    permitted integer[];
+    arrival bigint;
+BEGIN
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
+    wrong := CASE
+        WHEN coalesce(type, '') = '' THEN 'a message needs a type'
+        WHEN body IS NULL THEN 'the body of a message can''t be NULL, but it can be empty'
+        WHEN octet_length(body) + (
+            SELECT coalesce(sum(octet_length(part.body)), 0) FROM unnest(parts) AS part
+        ) > 536870912 THEN 'the body of a message can have 536870912 bytes at most, its parts included'
+        WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
+        WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
+        WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
+            'the context of a message is a JSON object: its properties'
+        WHEN coalesce(length(location), 0) NOT BETWEEN 1 AND 128 THEN 'the name of a location has 1 to 128 characters'
+        WHEN location <> 'box' AND context -> 'location' <> to_jsonb(location) THEN
+            'the location is given twice: as an argument, and as a property'
+    END;
+    IF wrong IS NULL AND context <> '{{}}' THEN
+        SELECT format('the property "%s" %s', left(property.key, 128), looked.problem) INTO wrong
+        FROM jsonb_each(context) AS property, LATERAL (SELECT CASE
+            WHEN property.key = ANY ('{{type,message_id,ticket,epoch,received_at}}') THEN
+                'can''t be given: it is an argument, or the box gives it'
+            WHEN jsonb_typeof(property.value) IN ('object', 'array') THEN
+                'can''t be an ' || jsonb_typeof(property.value) || ': a string, a number, a boolean or null'
+            WHEN jsonb_typeof(property.value) = 'number' AND length(property.value::text) > 100 THEN
+                'has more digits than a property can have'
+            WHEN property.key = 'location' AND jsonb_typeof(property.value) <> 'null' AND (
+                jsonb_typeof(property.value) <> 'string'
+                OR length(property.value #>> '{{}}') NOT BETWEEN 1 AND 128
+            ) THEN 'is not a location''s name: 1 to 128 characters'
+        END AS problem) AS looked
+        WHERE looked.problem IS NOT NULL ORDER BY property.key LIMIT 1;
+    END IF;
+    IF wrong IS NULL AND cardinality(parts) > 0 THEN
+        SELECT format('part %s %s', part.number, looked.problem) INTO wrong
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number), LATERAL (SELECT CASE
+            WHEN coalesce(length(part.name), 0) NOT BETWEEN 1 AND 256 THEN 'needs a name of 1 to 256 characters'
+            WHEN part.content_type = '' THEN 'can''t have an empty content type, but it can be NULL'
+            WHEN part.body IS NULL THEN 'can''t be NULL, but its body can be empty'
+            WHEN part.number > (
+                SELECT min(other.number) FROM unnest(parts) WITH ORDINALITY AS other (name, content_type, body, number)
+                WHERE other.name = part.name
+            ) THEN format('has the name of another one, "%s"', left(part.name, 128))
+        END AS problem) AS looked
+        WHERE looked.problem IS NOT NULL ORDER BY part.number LIMIT 1;
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO {schema}.message_ids (message_id) VALUES (id) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN id;
+    END IF;
+    IF location <> 'box' THEN
+        context := context || jsonb_build_object('location', location);
+    END IF;
+    IF NOT {schema}.is_owner() THEN
+        permitted := {schema}.permitted('publish');
+    END IF;
+    INSERT INTO {schema}.arrivals (location, count, queue_ids, publisher, permitted)
+    VALUES (coalesce(context ->> 'location', location), 1, '{{0}}', {schema}.caller(), permitted)
+    RETURNING arrival_id INTO arrival;
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, parts)
+    VALUES (arrival, 0, id, type, content_type, context, body, nullif(cardinality(parts), 0));
+    IF cardinality(parts) > 0 THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival, 0, part.number, part.name, part.content_type, part.body
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number);
+    END IF;
+    RETURN id;
+END
+$function$;
+
+-- How many parts it has; NULL: none.
+ALTER TABLE {schema}.staged_messages ADD COLUMN parts integer;
+
+-- What they have beside their bodies. `place` is that of the message in its part of the batch.
+CREATE UNLOGGED TABLE {schema}.staged_message_parts (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL,
+    content_type text,
+    body bytea NOT NULL
+);
+CREATE INDEX staged_message_parts_of_part ON {schema}.staged_message_parts (part_id, place);
+
+-- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
+-- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
+-- message of a pipeline may go to several queues. Answers with how many are taken in.
+CREATE OR REPLACE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+    taken bigint;
+BEGIN
+    WITH staged AS MATERIALIZED (
+        SELECT message.part_id, message.place, message.message_id, message.location,
+            row_number() OVER (ORDER BY part.at, message.place) AS number,
+            CASE WHEN repeat THEN 1
+                ELSE row_number() OVER (PARTITION BY message.message_id ORDER BY part.at, message.place) END AS copy
+        FROM unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
+        JOIN {schema}.staged_messages AS message USING (part_id)
+    ), fresh AS (
+        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.message_ids (message_id)
+        SELECT message_id FROM staged WHERE copy = 1 AND NOT repeat ORDER BY message_id
+        ON CONFLICT DO NOTHING
+        RETURNING message_id
+    ), numbered AS MATERIALIZED (
+        SELECT part_id, place, location, row_number() OVER (PARTITION BY location ORDER BY number) - 1 AS position
+        FROM staged LEFT JOIN fresh USING (message_id)
+        WHERE copy = 1 AND (repeat OR fresh.message_id IS NOT NULL)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT location, count(*), ARRAY(
+            SELECT DISTINCT queue_id FROM {schema}.staged_entries WHERE part_id = ANY (of_parts)
+        ) FROM numbered GROUP BY location
+        RETURNING arrival_id, location
+    ), placed AS MATERIALIZED (
+        SELECT part_id, place, arrival_id, position FROM numbered JOIN arrived USING (location)
+    ), spooled AS (
+        INSERT INTO {schema}.spool (
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
+        )
+        SELECT
+            arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
+            destinations, parts
+        FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+    ), beside AS (
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_id, position, number, name, content_type, body
+        FROM placed JOIN {schema}.staged_message_parts USING (part_id, place)
+    ), entered AS (
+        INSERT INTO {schema}.entries (
+            queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
+        )
+        SELECT
+            queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
+            priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NULL
+    ), refused AS (
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
+            sequence, size, priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NOT NULL
+    ), nowhere AS (
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM placed JOIN {schema}.staged_messages USING (part_id, place) WHERE destinations = 0
+    )
+    SELECT count(*) INTO taken FROM placed;
+    DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_message_parts WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
+    RETURN taken;
+END
+$function$;
+
+-- Nobody but the owner.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
