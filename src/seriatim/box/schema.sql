@@ -2260,6 +2260,48 @@ BEGIN
 END
 $function$;
 
+-- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
+-- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
+-- comes in. What is only in the body the kernel alone can find; and nobody waits within a statement.
+CREATE FUNCTION {schema}.full_for(context jsonb) RETURNS text
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    place record;
+    fills boolean := FALSE;
+BEGIN
+    SELECT queue_id, queue, (definition ->> 'max_messages')::bigint AS most, definition #>> '{{policy,name}}' AS policy,
+        definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered
+    INTO place
+    FROM {schema}.queues
+    WHERE queue = context ->> 'to' AND definition ->> 'max_messages' IS NOT NULL
+        AND definition ->> 'when_full' = 'refuse';
+    IF NOT FOUND OR NOT ({schema}.is_owner() OR place.queue_id = ANY ({schema}.permitted('publish'))) THEN
+        RETURN NULL;
+    END IF;
+    IF ({schema}.room_in(ARRAY[place.queue_id], ARRAY[place.most]))[1] > 0 THEN
+        RETURN NULL;
+    END IF;
+    IF place.policy IN ('standard', 'unit_of_work') THEN
+        fills := coalesce(jsonb_typeof(context -> place.grouped), 'null') NOT IN ('string', 'number')
+            OR coalesce(context ->> place.numbered, '') !~ '^-?\d{{1,18}}$'
+            OR EXISTS (
+                SELECT FROM {schema}.types
+                WHERE coalesce(
+                    definition #>> ARRAY['properties', place.grouped, 'type'],
+                    definition #>> ARRAY['properties', place.grouped]
+                ) NOT IN ('string', 'long')
+            )
+            OR ({schema}.waited_for(
+                place.queue_id, place.policy = 'unit_of_work', ARRAY[NULL::text],
+                ARRAY[context ->> place.grouped], ARRAY[(context ->> place.numbered)::bigint]
+            ))[1];
+    END IF;
+    RETURN CASE WHEN NOT fills THEN place.queue END;
+END
+$function$;
+
 -- A part of a message, as SQL gives it to `publish`.
 CREATE TYPE {schema}.part AS (name text, content_type text, body bytea);
 
@@ -2330,6 +2372,11 @@ BEGIN
     INSERT INTO {schema}.message_ids (message_id) VALUES (id) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN id;
+    END IF;
+    IF context ? 'to' AND {schema}.full_for(context) IS NOT NULL THEN
+        RAISE EXCEPTION 'the queue "%" is full', context ->> 'to' USING
+            ERRCODE = 'configuration_limit_exceeded',
+            HINT = 'publish the message again later';
     END IF;
     IF location <> 'box' THEN
         context := context || jsonb_build_object('location', location);

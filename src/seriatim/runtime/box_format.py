@@ -41,6 +41,7 @@ class DefaultSource(BoxFormat):
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,
             incoming=Incoming(options.type, options.group, options.sequence),
+            wait=options.wait_s,
         )
 
 
