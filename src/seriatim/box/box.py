@@ -29,6 +29,7 @@ from seriatim.box.migrate import Migration, check, migrate, version_of
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
 from seriatim.box.queue_counts import QueueCounts, counts_of
+from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
 from seriatim.box.session import Session, checked_connection
 from seriatim.box.statements import checked_schema
@@ -382,6 +383,22 @@ class MessageBox:
         with self._transaction() as connection, translated(self._place):
             found = self._access.known.current(connection).queue(queue)
             return forget(connection, self._schema, found, group, actor, reason)
+
+    def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
+        """Give a queue back to workers that a pipeline has which is gone; what that had in hand is queued again.
+
+        Args:
+            queue: the queue's name.
+            actor: who asks, for the operator log.
+            reason: why, for the operator log.
+
+        Raises:
+            UsageError: there is no such queue.
+            ActionRefused: no pipeline has it, or it is reading it now.
+        """
+        with self._transaction() as connection, translated(self._place):
+            found = self._access.known.current(connection).queue(queue)
+            return release(connection, self._schema, found, actor, reason)
 
     def broken(self) -> list[str]:
         """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""

@@ -173,11 +173,6 @@ class Feed:
         if not known:
             raise self._refused("another checkpoint")
 
-    def release(self) -> bool:
-        """Give the queue back to workers. Answers whether it was a pipeline's."""
-        with self._transaction() as connection:
-            return bool(self._run(connection, "release_queue")[0][0])
-
     # ---- what is there now
 
     def parts_now(self) -> list[Part]:

@@ -127,8 +127,8 @@ def full_for_batch(
             policy = queue.declared.policy
             if not isinstance(policy, Standard | UnitOfWork):
                 return queue
-            named = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
-            if not cursor.execute(statement("staged_fills", schema), named).fetchall()[0][0]:
+            asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
+            if not cursor.execute(statement("staged_fills", schema), asked).fetchall()[0][0]:
                 return queue
     return None
 
