@@ -176,6 +176,7 @@ class _CleanUp:
             moment, remembered, swept = _keeping(self._access, connection)
             moment = now or moment
             befores = _befores(self._access, connection, queue, older_than, moment)
+            connection.execute(statement("sample", self._access.schema))
         self._add_days(moment)
         steps: tuple[Callable[[], None], ...] = (
             lambda: self._days(befores, moment, only=queue is not None),
@@ -236,6 +237,7 @@ class _CleanUp:
             with self._transaction() as cursor:
                 waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
                 arrivals = cursor.execute(statement("purge_arrivals", self._access.schema)).rowcount
+                cursor.execute(statement("purge_samples", self._access.schema))
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history

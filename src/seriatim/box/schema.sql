@@ -1027,7 +1027,7 @@ END
 $function$;
 
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
--- `arrived`: not judged yet, so not in the state either. `hole_since`, `due_at`: NULL where nothing is open, or due.
+-- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
 CREATE VIEW {schema}.group_states AS
 WITH locked AS MATERIALIZED (
@@ -1072,7 +1072,8 @@ SELECT
     known.incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
-    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because
+    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because,
+    entry.in_hand
 FROM known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL jsonb_to_record(place.definition -> 'policy') AS policy (
@@ -1094,6 +1095,7 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE status = 'arrived') AS arrived,
         count(*) FILTER (WHERE status = 'held') AS held,
         count(*) FILTER (WHERE status = 'queued') AS queued,
+        count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
         min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
     FROM {schema}.entries AS one
     WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
@@ -1320,7 +1322,8 @@ SELECT
     aside.invalid,
     aside.rejected,
     aside.dead,
-    to_timestamp(entry.oldest_us / 1e6) AS oldest
+    to_timestamp(entry.oldest_us / 1e6) AS oldest,
+    (place.definition ->> 'max_messages')::bigint AS max_messages
 FROM {schema}.queues AS place
 CROSS JOIN LATERAL (
     SELECT
@@ -2722,6 +2725,16 @@ BEGIN
     ORDER BY entry.rank, entry.entry_id;
 END
 $function$;
+
+-- How large the tables were, now and then, for a week: what has come since then. Estimates of PostgreSQL's, as the sizes
+-- that it is compared with. Written by the clean-up.
+CREATE TABLE {schema}.samples (
+    taken_at timestamptz NOT NULL DEFAULT now(),
+    name text NOT NULL,
+    rows bigint NOT NULL,
+    size_bytes bigint NOT NULL,
+    PRIMARY KEY (taken_at, name)
+);
 
 -- Nobody but the owner, unless he lets them in.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -13,6 +13,7 @@ from rich.console import Console
 from seriatim.cli.apply import apply
 from seriatim.cli.grants import grant, grants, revoke
 from seriatim.cli.tick import tick
+from seriatim.cli.which import as_json as to_json
 from seriatim.cli.which import in_columns
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
-    """Show version, tables with rows and bytes, what a purge would free, and what each location gives next."""
+    """Show version, tables with rows and bytes, growth, what a purge would free, and what each location gives next."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
     with MessageBox.open(dsn, schema=schema) as opened:
         found, free = opened.status(), opened.purgeable()
     if as_json:
-        click.echo(json.dumps(asdict(found) | {"purgeable": asdict(free)}, ensure_ascii=False, indent=2))
+        click.echo(to_json(asdict(found) | {"more_bytes": found.more_bytes, "purgeable": asdict(free)}))
         return
     click.echo(f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {found.size_bytes:,} bytes")
     for one in found.locations:
@@ -75,7 +76,15 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
             f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}{sent}, {one.in_queue:,} in queues"
         )
     shown = [one for one in found.tables if one.rows or one.dead_rows]
-    in_columns(("table", "rows", "dead", "bytes"), [(t.name, t.rows, t.dead_rows, t.size_bytes) for t in shown])
+    rows = [(t.name, t.rows, t.dead_rows, t.size_bytes, f"{t.more_rows:+,}", f"{t.more_bytes:+,}") for t in shown]
+    known = found.since is not None
+    in_columns(("table", "rows", "dead", "bytes", *(("more rows", "more bytes") if known else ())), [
+        row if known else row[:4] for row in rows
+    ])  # fmt: skip
+    if found.since is None:
+        click.echo("how it grows is known from the first clean-up on: seriatim box purge")
+    else:
+        click.echo(f"{found.more_bytes:+,} bytes since {found.since.astimezone().isoformat(' ', 'seconds')}")
     click.echo(f"a purge {_would(free)}")
 
 

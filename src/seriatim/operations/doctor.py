@@ -189,7 +189,9 @@ def _laws() -> Finding:
     with MessageBox.open() as box:
         problems = box.broken()
     if not problems:
-        return Finding("laws", State.OK, "every message of every group and every body is accounted for")
+        return Finding(
+            "laws", State.OK, "every message of every group, released or not, and every body is accounted for"
+        )
     return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
 
 
