@@ -342,18 +342,24 @@ class MessageBox:
         *,
         queue: str | None = None,
         older_than: float | str | None = None,
+        forget_expired: bool = False,
         seconds: float | None = None,
         progress: Callable[[clean_up.Purged], None] | None = None,
     ) -> clean_up.Purged:
         """Clean up: what nobody refers to any more, and what is older than it has to be kept. See `purge.run`.
 
         Args:
-            queue: of the history only this queue's.
+            queue: of the history, and of the groups, only this queue's.
             older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
+            forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`: one that
+                comes again begins anew, in a higher incarnation.
             seconds: end after so many; the next clean-up goes on. None: when all is done.
             progress: is called after each batch with what is done so far.
         """
-        return clean_up.run(self._access, queue=queue, older_than=older_than, seconds=seconds, progress=progress)
+        return clean_up.run(
+            self._access, queue=queue, older_than=older_than, forget_expired=forget_expired, seconds=seconds,
+            progress=progress,
+        )  # fmt: skip
 
     def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> clean_up.Purgeable:
         """What `purge` would free; nothing is changed."""

@@ -106,13 +106,15 @@ CREATE TABLE {schema}.types (
     definition jsonb NOT NULL
 );
 
--- Named, ordered destinations. `owner`: the pipeline that a queue belongs to, if it is one's.
+-- Named, ordered destinations. `owner`: the pipeline that a queue belongs to, if it is one's. `incarnation`: that of a
+-- group which isn't known; higher than any of a group that was forgotten and left no row.
 CREATE TABLE {schema}.queues (
     queue_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue text COLLATE "C" NOT NULL UNIQUE CHECK (length(queue) BETWEEN 1 AND 128),
     definition jsonb NOT NULL,
     enabled boolean NOT NULL DEFAULT TRUE,
-    owner text
+    owner text,
+    incarnation integer NOT NULL DEFAULT 0
 );
 
 -- Who wants which messages.
@@ -791,11 +793,11 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.groups AS known (
-        queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals,
-        decided, due_at, ready_rank
+        queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
+        arrivals, decided, due_at, ready_rank
     )
     SELECT
-        of_queue, new.group_key, states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
+        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
         states[at + 6], states[at + 7], states[at + 8], states[at + 9], new.skipped::bigint[], new.arrivals,
         new.decided::bigint[], new.due_at, new.ready_rank
     FROM unnest(group_keys, skipped, arrivals, decided, due_ats, ready_ranks)
@@ -1040,7 +1042,7 @@ WITH locked AS MATERIALIZED (
     FROM {schema}.groups
     UNION ALL
     SELECT DISTINCT
-        queue_id, group_key, 0, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
         (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
@@ -1069,7 +1071,7 @@ SELECT
     CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
     nullif(known.last, -9223372036854775808) AS last_released,
     known.ordinal,
-    known.incarnation,
+    coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because,
@@ -2110,7 +2112,7 @@ $function$;
 
 -- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it.
 CREATE FUNCTION {schema}.definitions()
-RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text)
+RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text, incarnation integer)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -2118,14 +2120,15 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_anything();
     RETURN QUERY
-        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL FROM {schema}.changes
+        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL, NULL::integer FROM {schema}.changes
         UNION ALL
-        SELECT 'type', NULL, type, definition, NULL, NULL FROM {schema}.types
+        SELECT 'type', NULL, type, definition, NULL, NULL, NULL FROM {schema}.types
         UNION ALL
-        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner
+        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation
         FROM {schema}.queues
         UNION ALL
-        SELECT 'subscription', subscription_id, subscription, definition, state, NULL FROM {schema}.subscriptions;
+        SELECT 'subscription', subscription_id, subscription, definition, state, NULL, NULL
+        FROM {schema}.subscriptions;
 END
 $function$;
 
@@ -2735,6 +2738,61 @@ CREATE TABLE {schema}.samples (
     size_bytes bigint NOT NULL,
     PRIMARY KEY (taken_at, name)
 );
+
+-- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
+-- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
+-- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
+-- NULL: that was all.
+CREATE FUNCTION {schema}.forget_expired(
+    of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
+)
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    candidates text[];
+    mine text[];
+    latest integer;
+BEGIN
+    SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
+        SELECT group_key FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+        ORDER BY group_key LIMIT how_many
+    ) AS idle;
+    through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
+    forgotten := 0;
+    IF candidates IS NULL THEN
+        RETURN;
+    END IF;
+    -- Before the groups, as everybody takes it who takes both.
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- A statement of its own: what it sees is younger than the locks.
+    WITH gone AS (
+        DELETE FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.requests AS request
+                WHERE request.queue_id = of_queue AND request.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.instances AS instance
+                WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
+            )
+        RETURNING known.incarnation
+    )
+    SELECT count(*), max(incarnation) + 1 INTO forgotten, latest FROM gone;
+    UPDATE {schema}.queues SET incarnation = latest WHERE queue_id = of_queue AND incarnation < latest;
+    IF FOUND THEN
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
+    END IF;
+END
+$function$;
 
 -- Nobody but the owner, unless he lets them in.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -90,12 +90,20 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
 
 @box.command("purge")
 @_where
-@click.option("--queue", help="Of the history only this queue's.")
+@click.option("--queue", help="Of the history, and of the groups, only this queue's.")
 @click.option("--older-than", metavar="PERIOD", help="History older than that goes (such as 7d), whatever queues say.")
+@click.option("--forget-expired", is_flag=True, help="Forget groups that are idle as long as expire_after says.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _purge(
-    *, dsn: str | None, schema: str, queue: str | None, older_than: str | None, dry_run: bool, as_json: bool
+    *,
+    dsn: str | None,
+    schema: str,
+    queue: str | None,
+    older_than: str | None,
+    forget_expired: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete what nobody refers to any more.
 
@@ -111,7 +119,10 @@ def _purge(
             return
         with Console(stderr=True).status("looking") as shown:
             done = opened.purge(
-                queue=queue, older_than=older_than, progress=lambda so_far: shown.update(_gone(so_far) or "looking")
+                queue=queue,
+                older_than=older_than,
+                forget_expired=forget_expired,
+                progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
             )
     click.echo(json.dumps(asdict(done), indent=2) if as_json else _gone(done) or "there was nothing to delete")
 
@@ -120,6 +131,7 @@ def _would(found: Purgeable) -> str:
     return (
         f"would delete at most {found.messages:,} messages, {found.history:,} entries of the history and "
         f"{found.message_ids:,} message ids: about {found.size_bytes:,} bytes"
+        + (f"; at most {found.groups:,} groups have expired" if found.groups else "")
     )
 
 
@@ -132,6 +144,7 @@ def _gone(done: Purged) -> str:
         (done.tickets, "runs of tickets"),
         (done.waiters, "waiters"),
         (done.arrivals, "arrivals"),
+        (done.groups, "groups forgotten"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 

@@ -312,6 +312,12 @@ BEGIN
 END
 $function$;
 
+-- `incarnation`: that of a group which isn't known; higher than any of a group that was forgotten and left no row.
+ALTER TABLE {schema}.queues ADD COLUMN incarnation integer NOT NULL DEFAULT 0;
+
+-- A queue says when its groups expire; no more in which tablespace it is.
+UPDATE {schema}.queues SET definition = definition - 'tablespace' || '{{"expire_after": null}}';
+
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
 -- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
@@ -326,7 +332,7 @@ WITH locked AS MATERIALIZED (
     FROM {schema}.groups
     UNION ALL
     SELECT DISTINCT
-        queue_id, group_key, 0, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
         (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
@@ -355,7 +361,7 @@ SELECT
     CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
     nullif(known.last, -9223372036854775808) AS last_released,
     known.ordinal,
-    known.incarnation,
+    coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because,
@@ -442,6 +448,147 @@ CREATE TABLE {schema}.samples (
     size_bytes bigint NOT NULL,
     PRIMARY KEY (taken_at, name)
 );
+
+-- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its groups; then the entries that stay (held,
+-- or released and not handed out), those that are set aside, and the requests that it has obeyed. All groups are
+-- locked by the caller.
+CREATE OR REPLACE FUNCTION {schema}.decide(
+    of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
+    due_ats bigint[], ready_ranks bigint[],
+    kept_ids bigint[], kept_statuses text[], kept_arrivals bigint[], kept_ordinals bigint[], kept_late boolean[],
+    kept_waits boolean[],
+    aside_ids bigint[], aside_dispositions text[], aside_reasons text[], aside_ordinals bigint[], obeyed_ids bigint[]
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
+    INSERT INTO {schema}.groups AS known (
+        queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
+        arrivals, decided, due_at, ready_rank
+    )
+    SELECT
+        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
+        states[at + 6], states[at + 7], states[at + 8], states[at + 9], new.skipped::bigint[], new.arrivals,
+        new.decided::bigint[], new.due_at, new.ready_rank
+    FROM unnest(group_keys, skipped, arrivals, decided, due_ats, ready_ranks)
+        WITH ORDINALITY AS new (group_key, skipped, arrivals, decided, due_at, ready_rank, place),
+        LATERAL (SELECT (place::integer - 1) * 9 AS at) AS part
+    ON CONFLICT (queue_id, group_key) DO UPDATE SET
+        flags = excluded.flags, first = excluded.first, next = excluded.next, mark = excluded.mark,
+        last = excluded.last, ordinal = excluded.ordinal, since = excluded.since, reports = excluded.reports,
+        clock = excluded.clock, skipped = excluded.skipped, arrivals = excluded.arrivals, decided = excluded.decided,
+        due_at = excluded.due_at, ready_rank = excluded.ready_rank, touched_at = now();
+    IF cardinality(kept_ids) > 0 THEN
+        UPDATE {schema}.entries AS entry SET
+            status = kept.status, arrival = kept.arrival, ordinal = kept.ordinal, late = kept.late, waits = kept.waits
+        FROM unnest(kept_ids, kept_statuses, kept_arrivals, kept_ordinals, kept_late, kept_waits)
+            AS kept (entry_id, status, arrival, ordinal, late, waits)
+        WHERE entry.entry_id = kept.entry_id;
+    END IF;
+    IF cardinality(aside_ids) > 0 THEN
+        WITH gone AS (
+            DELETE FROM {schema}.entries AS entry
+            USING unnest(aside_ids, aside_dispositions, aside_reasons, aside_ordinals)
+                AS judged (entry_id, disposition, reason, ordinal)
+            WHERE entry.entry_id = judged.entry_id
+            RETURNING entry.*, judged.disposition, judged.reason, judged.ordinal AS left_as
+        )
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids, ordinal, attempt
+        )
+        SELECT
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids, left_as, attempt
+        FROM gone;
+    END IF;
+    IF cardinality(obeyed_ids) > 0 THEN
+        DELETE FROM {schema}.requests WHERE request_id = ANY (obeyed_ids) AND queue_id = of_queue;
+    END IF;
+END
+$function$;
+
+DROP FUNCTION {schema}.definitions();
+
+-- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it.
+CREATE FUNCTION {schema}.definitions()
+RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text, incarnation integer)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY
+        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL, NULL::integer FROM {schema}.changes
+        UNION ALL
+        SELECT 'type', NULL, type, definition, NULL, NULL, NULL FROM {schema}.types
+        UNION ALL
+        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation
+        FROM {schema}.queues
+        UNION ALL
+        SELECT 'subscription', subscription_id, subscription, definition, state, NULL, NULL
+        FROM {schema}.subscriptions;
+END
+$function$;
+
+-- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
+-- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
+-- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
+-- NULL: that was all.
+CREATE FUNCTION {schema}.forget_expired(
+    of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
+)
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    candidates text[];
+    mine text[];
+    latest integer;
+BEGIN
+    SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
+        SELECT group_key FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+        ORDER BY group_key LIMIT how_many
+    ) AS idle;
+    through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
+    forgotten := 0;
+    IF candidates IS NULL THEN
+        RETURN;
+    END IF;
+    -- Before the groups, as everybody takes it who takes both.
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- A statement of its own: what it sees is younger than the locks.
+    WITH gone AS (
+        DELETE FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.requests AS request
+                WHERE request.queue_id = of_queue AND request.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.instances AS instance
+                WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
+            )
+        RETURNING known.incarnation
+    )
+    SELECT count(*), max(incarnation) + 1 INTO forgotten, latest FROM gone;
+    UPDATE {schema}.queues SET incarnation = latest WHERE queue_id = of_queue AND incarnation < latest;
+    IF FOUND THEN
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
+    END IF;
+END
+$function$;
 
 -- Nobody but the owner.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
