@@ -15,14 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 from psycopg.rows import tuple_row
 
-from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
+from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.incoming import Incoming, Placed, messages_of, storable
@@ -54,7 +53,7 @@ _LOG = logging.getLogger(__name__)
 StagedPart = tuple[int, int]
 
 
-class Staging:
+class Staging(Closing):
     """The way into a box for one sink of a pipeline.
 
     Args:
@@ -79,8 +78,8 @@ class Staging:
         wait: float | str = _PATIENCE_S,
     ) -> None:
         self._wait_s = seconds(micros(wait))
-        self._box = MessageBox.open(dsn, schema=schema, connections=2)
-        self._access = self._box._access  # noqa: SLF001 -- a part of the box
+        self._connections = Connections.open(dsn, schema, 2)
+        self._access = self._connections.access
         self._schema = schema
         self._queue = queue
         self._incoming = incoming or Incoming()
@@ -182,15 +181,7 @@ class Staging:
 
     def close(self) -> None:
         """Let go of the box."""
-        self._box.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._connections.close()
 
     def _check(self, connection: psycopg.Connection, parts: Sequence[StagedPart], definitions: Definitions) -> None:
         """See that all parts are there and whole, and routed by these definitions."""
