@@ -259,6 +259,11 @@ def test_a_role_is_told_that_a_queue_is_full(refusing):
             with pytest.raises(sq.QueueFull):
                 publish(own, orders("a", 5))
             publish(own, orders("a", 2))
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+                published(own, of("b", 1, to="orders"))
+            refusing.define(sq.Queue("others", policy=sq.Unordered(), max_messages=1, when_full="refuse"))
+            publish(refusing, sq.Message(type="other"))
+            published(own, of("a", 1, to="others"))  # he may not, so he isn't told that it is full
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT {refusing.schema}.room_in('{{2}}', '{{3}}')")
     finally:

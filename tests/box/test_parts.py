@@ -159,6 +159,9 @@ def test_a_role_sends_and_gets_them(queues):
         with sq.MessageBox.open(dsn, schema=queues.schema) as own:
             publish(own, message(parts=PARTS))
             assert [one.parts for one in receive(own, "first")] == [PARTS]
+            published(own, PARTS)
+            queues.tick()
+            assert [one.parts for one in receive(own, "first")] == [PARTS]
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT * FROM {queues.schema}.message_parts")
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -316,3 +319,18 @@ def test_a_batch_has_them(queues, queue):
         parts = feed.parts(reader, 0, batch)
         table = pa.Table.from_batches([rows for part in parts for rows in feed.read(0, batch, part, {})])
         assert table.column("parts").to_pylist() == expected
+
+
+def test_they_count_where_a_message_of_sql_is_too_large(queues):
+    half = 256 * 2**20
+    statement = f"""
+        SELECT {queues.schema}.publish(
+            't', repeat('x', {half})::bytea, parts => ARRAY[('a', NULL, repeat('x', {half} + 1))]::{queues.schema}.part[]
+        )
+    """
+    with (
+        psycopg.connect(queues.dsn) as connection,
+        pytest.raises(psycopg.errors.InvalidParameterValue, match="536870912 bytes at most, its parts included"),
+    ):
+        connection.execute(statement)
+    assert rows(queues) == (0, 0)

@@ -2332,9 +2332,7 @@ BEGIN
     wrong := CASE
         WHEN coalesce(type, '') = '' THEN 'a message needs a type'
         WHEN body IS NULL THEN 'the body of a message can''t be NULL, but it can be empty'
-        WHEN octet_length(body) + (
-            SELECT coalesce(sum(octet_length(part.body)), 0) FROM unnest(parts) AS part
-        ) > 536870912 THEN 'the body of a message can have 536870912 bytes at most, its parts included'
+        WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
         WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
         WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
         WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
@@ -2371,6 +2369,9 @@ BEGIN
             ) THEN format('has the name of another one, "%s"', left(part.name, 128))
         END AS problem) AS looked
         WHERE looked.problem IS NOT NULL ORDER BY part.number LIMIT 1;
+        IF octet_length(body) + (SELECT sum(octet_length(part.body)) FROM unnest(parts) AS part) > 536870912 THEN
+            wrong := 'the body of a message can have 536870912 bytes at most, its parts included';
+        END IF;
     END IF;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
