@@ -70,7 +70,7 @@ def test_what_an_older_box_has_defined_is_read(database):
         )
     with pytest.raises(sq.SchemaMismatch, match="has version 9"):
         sq.MessageBox.open(dsn)
-    assert [one.number for one in sq.MessageBox.migrate(dsn)][0] == 10
+    assert sq.MessageBox.migrate(dsn)[0].number == 10
     with sq.MessageBox.open(dsn) as box:
         declared = box.definitions().queue("old").declared
         assert declared == sq.Queue("old", policy=sq.Fifo(), group="customer", keep="faults")

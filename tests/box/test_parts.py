@@ -319,18 +319,3 @@ def test_a_batch_has_them(queues, queue):
         parts = feed.parts(reader, 0, batch)
         table = pa.Table.from_batches([rows for part in parts for rows in feed.read(0, batch, part, {})])
         assert table.column("parts").to_pylist() == expected
-
-
-def test_they_count_where_a_message_of_sql_is_too_large(queues):
-    half = 256 * 2**20
-    statement = f"""
-        SELECT {queues.schema}.publish(
-            't', repeat('x', {half})::bytea, parts => ARRAY[('a', NULL, repeat('x', {half} + 1))]::{queues.schema}.part[]
-        )
-    """
-    with (
-        psycopg.connect(queues.dsn) as connection,
-        pytest.raises(psycopg.errors.InvalidParameterValue, match="536870912 bytes at most, its parts included"),
-    ):
-        connection.execute(statement)
-    assert rows(queues) == (0, 0)
