@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 
 import psycopg
@@ -13,6 +14,8 @@ from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused
 
 __all__ = ["Released", "release"]
+
+_PATIENCE_S, _PAUSE_S = 2.0, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,15 @@ def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, actor:
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        # The same lock that a run of the pipeline has as long as it lives: none begins until this is done.
-        if not cursor.execute(statement("hold_reader_briefly", schema), named).fetchall()[0][0]:
-            raise ActionRefused("its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first")
+        # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may
+        # notice a moment later that a run has ended.
+        deadline = time.monotonic() + _PATIENCE_S
+        while not cursor.execute(statement("hold_reader_briefly", schema), named).fetchall()[0][0]:
+            if time.monotonic() > deadline:
+                raise ActionRefused(
+                    "its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first"
+                )
+            time.sleep(_PAUSE_S)
         found = cursor.execute(statement("reader_of", schema), named).fetchone()
         if found is None:
             raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
