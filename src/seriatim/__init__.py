@@ -35,6 +35,7 @@ from seriatim.pipeline.subscription import Subscription
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.box.instances import Instance
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
 
@@ -51,6 +52,7 @@ __all__ = [
     "Fifo",
     "FilterError",
     "GroupView",
+    "Instance",
     "InvariantBroken",
     "Item",
     "Location",
@@ -81,6 +83,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATER = {
+    "Instance": "seriatim.box.instances",
     "MessageBox": "seriatim.box.box",
     "Session": "seriatim.box.session",
     "Tickets": "seriatim.box.tickets",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 import seriatim as sq
+from seriatim.box.staging import Staging
 
 
 def order(customer, version):
@@ -256,6 +259,11 @@ def test_a_role_is_told_that_a_queue_is_full(refusing):
             with pytest.raises(sq.QueueFull):
                 publish(own, orders("a", 5))
             publish(own, orders("a", 2))
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+                published(own, of("b", 1, to="orders"))
+            refusing.define(sq.Queue("others", policy=sq.Unordered(), max_messages=1, when_full="refuse"))
+            publish(refusing, sq.Message(type="other"))
+            published(own, of("a", 1, to="others"))  # he may not, so he isn't told that it is full
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT {refusing.schema}.room_in('{{2}}', '{{3}}')")
     finally:
@@ -263,3 +271,129 @@ def test_a_role_is_told_that_a_queue_is_full(refusing):
             tx.connection.execute(f"DROP SCHEMA {refusing.schema} CASCADE")
             tx.connection.execute(f"DROP OWNED BY {role}")
             tx.connection.execute(f"DROP ROLE {role}")
+
+
+# ---- from SQL
+
+
+def published(box, context):
+    with psycopg.connect(box.dsn) as connection:
+        connection.execute(f"SELECT {box.schema}.publish('order', '', %s::jsonb)", [json.dumps(context)])
+
+
+def of(customer, version, **more):
+    return {"customer": customer, "version": version, "lines": 9, **more}
+
+
+def test_from_sql_what_is_routed_is_put_in_nevertheless(refusing):
+    publish(refusing, orders("a", 1, 2, 3))
+    published(refusing, of("b", 1))
+    assert refusing.tick().routed == 1
+    assert count(refusing) == 4
+
+
+def test_from_sql_what_is_addressed_to_a_full_queue_is_refused(refusing):
+    publish(refusing, orders("a", 1, 2, 3))
+    with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match='the queue "orders" is full'):
+        published(refusing, of("b", 1, to="orders"))
+    assert drain(refusing, 1) == [1]
+    published(refusing, of("b", 1, to="orders"))
+    assert (refusing.tick().routed, count(refusing)) == (1, 3)
+
+
+def test_from_sql_a_queue_that_lets_publishers_wait_takes_it(waiting):
+    publish(waiting, orders("a", 1, 2, 3))
+    published(waiting, of("b", 1, to="orders"))
+    assert (waiting.tick().routed, count(waiting)) == (1, 4)
+
+
+def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
+    publish(refusing, orders("a", 3, 5, 6))
+    assert drain(refusing) == []
+    for wrong in (of("a", 7), of("b", 1)):
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            published(refusing, {**wrong, "to": "orders"})
+    published(refusing, of("a", 1, to="orders"))
+    published(refusing, of("a", None, to="orders"))  # it may stand in the body
+    published(refusing, {"to": "orders", "version": 2})
+    assert refusing.tick().routed == 3
+
+
+def test_from_sql_the_rest_of_a_set_gets_in(box):
+    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
+    publish(box, orders("a", 9, 2, 3))
+    with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+        published(box, of("b", 1, to="orders"))
+    published(box, of("a", 1, to="orders"))
+    assert box.tick().routed == 1
+
+
+def test_from_sql_published_again_it_needs_no_room(refusing):
+    known = orders("a", 1, 2, 3)
+    publish(refusing, known)
+    with psycopg.connect(refusing.dsn) as connection:
+        connection.execute(
+            f"SELECT {refusing.schema}.publish('order', '', %s::jsonb, %s)",
+            [json.dumps(of("a", 1, to="orders")), known[0].message_id],
+        )
+    assert count(refusing) == 3
+
+
+# ---- from pipelines
+
+
+def batch(customer, *versions):
+    n = len(versions)
+    columns = {"type": ["order"] * n, "customer": [customer] * n, "version": list(versions)}
+    return [pa.RecordBatch.from_pydict(columns)]
+
+
+def merge(box, number, rows, wait=0):
+    with Staging(box.dsn, box.schema, wait=wait) as staging:
+        return staging.merge("writer", number, [staging.stage("writer", number, rows)])
+
+
+def test_a_batch_comes_whole_where_there_is_any_room(refusing):
+    assert merge(refusing, 0, batch("a", 1, 2)) == 2
+    assert merge(refusing, 1, batch("b", *range(1, 11))) == 10
+    with pytest.raises(sq.QueueFull, match="queue 'orders': batch 2 waits outside: it may have 3 messages") as caught:
+        merge(refusing, 2, batch("c", 1))
+    assert "raise max_messages" in caught.value.remedy
+    assert count(refusing) == 12
+    assert merge(refusing, 1, batch("b", *range(1, 11))) == 0  # it is in the box
+
+
+def test_a_batch_waits_for_room(waiting, caplog):
+    merge(waiting, 0, batch("a", 1, 2, 3))
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(merge, waiting, 1, batch("b", 1, 2), "20s")
+        deadline = time.monotonic() + 20
+        while "queue 'orders' is full: batch 1 waits for room" not in caplog.text:
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.005)
+        assert not done.done()
+        assert drain(waiting, 1) == [1]
+        assert done.result(20) == 2
+    assert count(waiting) == 4
+
+
+def test_a_batch_waits_no_longer_than_it_was_told(waiting):
+    merge(waiting, 0, batch("a", 1, 2, 3))
+    with pytest.raises(sq.QueueFull):
+        merge(waiting, 1, batch("b", 1), wait=0.1)
+    with pytest.raises(sq.UsageError, match="is not a duration"):
+        merge(waiting, 1, batch("b", 1), wait="soon")
+
+
+def test_a_batch_that_fills_a_hole_gets_in(refusing):
+    merge(refusing, 0, batch("a", 2, 3, 4))
+    with pytest.raises(sq.QueueFull):
+        merge(refusing, 1, batch("b", 1))
+    assert merge(refusing, 1, [*batch("b", 1), *batch("a", 1)]) == 2
+    assert drain(refusing) == [1, 2, 3, 4]
+
+
+def test_a_batch_for_other_queues_does_not_wait(refusing):
+    merge(refusing, 0, batch("a", 1, 2, 3))
+    assert merge(refusing, 1, [pa.RecordBatch.from_pydict({"type": ["other"] * 2})]) == 2
+    assert merge(refusing, 2, batch(None, 1)) == 1  # invalid there: it needs no room

@@ -8,6 +8,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.feed import Feed
+from seriatim.operations import groups as operations
 
 
 @pytest.fixture
@@ -56,3 +58,77 @@ def test_an_old_transaction_is_told(used):
         connection.execute("SELECT 1")
         assert any("slow handler" in one for one in used.long_transactions(0))
     assert not any("slow handler" in one for one in used.long_transactions(3600))
+
+
+@pytest.fixture
+def waiting(box):
+    """A box with a group that has released 6 messages: 2 are done, 4 wait; and one whose queue keeps them."""
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", keep="everything"),
+        sq.Subscription("orders", where="type = 'order'", to="orders"),
+    )
+    with box.session() as tx:
+        tx.publish(sq.Message(type="order", context={"customer": "c", "version": n}) for n in range(1, 7))
+    with box.session() as tx:
+        tx.receive("orders", limit=2).done()
+    with box.session() as tx:  # so that all are judged: what is put back is queued
+        tx.receive("orders", limit=4)
+    return box
+
+
+def test_the_law_behind_the_release_holds(waiting):
+    assert [one.status for one in waiting.messages()] == ["done"] * 2 + ["queued"] * 4
+    assert waiting.broken() == []
+    with Feed(waiting.dsn, waiting.schema, queue="orders") as feed:
+        feed.next("", 0, 2)
+        assert [one.in_hand for one in operations.groups(waiting)] == [2]
+        assert waiting.broken() == []
+    waiting.release("orders")
+    assert waiting.broken() == []
+    operations.abort(waiting, "orders", "c", actor="me", reason="so")
+    assert waiting.broken() == []
+    with waiting.session() as tx:
+        tx.publish(sq.Message(type="order", context={"customer": "c", "version": n}) for n in (7, 8))
+    with waiting.session() as tx:
+        tx.receive("orders", limit=1).done()
+    assert waiting.broken() == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (
+            "DELETE FROM {0}.entries WHERE ordinal = 4",
+            "of 6 released messages the last 4 aren't done, but 3 are queued",
+        ),
+        ("DELETE FROM {0}.entries WHERE ordinal = 6", "the last 4 aren't done, but 3 are queued or in hand and 0 dead"),
+        (
+            "UPDATE {0}.entries SET ordinal = 7 WHERE ordinal = 5",
+            "two messages have one ordinal, or one that was never",
+        ),
+        ("UPDATE {0}.entries SET ordinal = 2 WHERE ordinal = 3", "1 messages are done, and wait once more"),
+        ("UPDATE {0}.groups SET ordinal = 7", "the last 5 aren't done, but 4 are queued"),
+        ("DELETE FROM {0}.entries; UPDATE {0}.groups SET ordinal = 7", "released 6 messages, and gave 7 ordinals"),
+    ],
+)
+def test_what_breaks_the_law_behind_the_release_is_told(waiting, harm, told):
+    with waiting.session() as tx:
+        tx.connection.execute(harm.format(waiting.schema))
+    assert any(told in one for one in waiting.broken())
+
+
+def test_a_dead_letter_amid_those_that_wait_is_no_loss(waiting):
+    with waiting.session() as tx:
+        tx.connection.execute(
+            f"""
+            WITH gone AS (DELETE FROM {waiting.schema}.entries WHERE ordinal = 4 RETURNING *)
+            INSERT INTO {waiting.schema}.aside (
+                entry_id, queue_id, group_key, disposition, reason, arrival_id, position, priority, subscription_ids,
+                ordinal
+            )
+            SELECT entry_id, queue_id, group_key, 'dead', 'so', arrival_id, position, priority, subscription_ids, ordinal
+            FROM gone
+            """
+        )
+    assert waiting.broken() == []

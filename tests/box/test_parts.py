@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import psycopg
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box import publish as sending
+from seriatim.box.feed import Feed
+from seriatim.box.staging import Staging
+from seriatim.cli.main import main
 
 PARTS = (
     sq.Part("scan.tif", "image/tiff", b"\0\xff" * 1000),
@@ -153,6 +159,9 @@ def test_a_role_sends_and_gets_them(queues):
         with sq.MessageBox.open(dsn, schema=queues.schema) as own:
             publish(own, message(parts=PARTS))
             assert [one.parts for one in receive(own, "first")] == [PARTS]
+            published(own, PARTS)
+            queues.tick()
+            assert [one.parts for one in receive(own, "first")] == [PARTS]
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT * FROM {queues.schema}.message_parts")
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -162,3 +171,151 @@ def test_a_role_sends_and_gets_them(queues):
             tx.connection.execute(f"DROP SCHEMA {queues.schema} CASCADE")
             tx.connection.execute(f"DROP OWNED BY {role}")
             tx.connection.execute(f"DROP ROLE {role}")
+
+
+# ---- looked at
+
+
+def test_they_are_told_where_their_message_is(queues):
+    (told,) = publish(queues, message(parts=PARTS))
+    publish(queues, message())
+    assert sorted(one.parts for one in queues.messages(queue="first")) == [0, 3]
+    found, (place,) = queues.message(told)
+    assert (found.parts, place.parts) == (PARTS, 3)
+    with queues.session() as tx:
+        view = tx.connection.execute(f"SELECT parts FROM {queues.schema}.messages ORDER BY number").fetchall()
+    assert view == [(3,), (0,)]
+
+
+def test_commands_tell_them(queues):
+    (told,) = publish(queues, message(parts=PARTS))
+    which = ["--dsn", queues.dsn, "--schema", queues.schema]
+    (listed,) = json.loads(CliRunner().invoke(main, ["messages", "list", *which, "--json"]).stdout)
+    assert listed["parts"] == 3
+    shown = CliRunner().invoke(main, ["messages", "show", told, *which]).stdout
+    assert "part scan.tif: image/tiff, 2,000 bytes" in shown
+    assert "part é: no content type, 0 bytes" in shown
+    whole = json.loads(CliRunner().invoke(main, ["messages", "show", told, *which, "--json"]).stdout)
+    assert whole["parts"][2] == {"name": "note", "content_type": "text/plain", "body": "as told"}
+    assert whole["parts"][0]["body"] == PARTS[0].body.hex()
+
+
+# ---- from SQL
+
+
+def published(box, parts, body=b"body"):
+    """Publish through SQL, with parts as rows of an application's table would be given."""
+    statement = f"""
+        SELECT {box.schema}.publish('t', %s, '{{"group": "g"}}', parts => (
+            SELECT array_agg(ROW(name, content_type, body)::{box.schema}.part ORDER BY number)
+            FROM unnest(%s::text[], %s::text[], %s::bytea[]) WITH ORDINALITY AS given (name, content_type, body, number)
+        ))
+    """
+    columns = [list(each) for each in zip(*((one.name, one.content_type, one.body) for one in parts), strict=True)]
+    with psycopg.connect(box.dsn) as connection:
+        return connection.execute(statement, [body, *(columns or [[], [], []])]).fetchone()[0]
+
+
+def test_published_from_sql(queues):
+    published(queues, PARTS)
+    published(queues, ())
+    assert rows(queues) == (2, 3)
+    assert [one.parts for one in receive(queues, "first")] == [PARTS, ()]
+    assert rows(queues) == (0, 0)
+
+
+def test_published_from_sql_again_they_are_left_out(queues):
+    one = f"""SELECT {queues.schema}.publish('t', '', '{{"group": "g"}}', 'same', parts => ARRAY[('a', NULL, '')]::{queues.schema}.part[])"""
+    for _ in range(2):
+        with psycopg.connect(queues.dsn) as connection:
+            connection.execute(one)
+    assert rows(queues) == (1, 1)
+    assert [len(got.parts) for got in receive(queues, "first")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ("ARRAY[(NULL, NULL, '')]", "part 1 needs a name of 1 to 256 characters"),
+        ("ARRAY[('a', NULL, ''), NULL]", "part 2 needs a name"),
+        ("ARRAY[(repeat('x', 257), NULL, '')]", "part 1 needs a name"),
+        ("ARRAY[('a', '', '')]", "part 1 can't have an empty content type"),
+        ("ARRAY[('a', NULL, NULL)]", "part 1 can't be NULL, but its body can be empty"),
+        ("ARRAY[('a', NULL, ''), ('b', NULL, ''), ('a', NULL, '')]", 'part 3 has the name of another one, "a"'),
+    ],
+)
+def test_what_is_no_part_in_sql(queues, parts, why):
+    with (
+        psycopg.connect(queues.dsn) as connection,
+        pytest.raises(psycopg.errors.InvalidParameterValue, match=why),
+    ):
+        connection.execute(f"SELECT {queues.schema}.publish('t', '', parts => {parts}::{queues.schema}.part[])")
+    assert rows(queues) == (0, 0)
+
+
+# ---- in columns, as Spark writes and reads them
+
+
+def columns(*messages):
+    kind = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
+    given = [
+        [{"name": part.name, "content_type": part.content_type, "body": part.body} for part in each] or None
+        for each in messages
+    ]
+    n = len(messages)
+    return pa.RecordBatch.from_pydict(
+        {"type": ["t"] * n, "group": ["g"] * n, "body": [b"body"] * n, "parts": pa.array(given, pa.list_(kind))}
+    )
+
+
+def test_a_batch_brings_them(queues):
+    with Staging(queues.dsn, queues.schema) as staging:
+        part = staging.stage("writer", 0, [columns(PARTS, (), PARTS[2:])])
+        assert staging.merge("writer", 0, [part]) == 3
+    assert rows(queues) == (3, 4)
+    assert [one.parts for one in receive(queues, "first")] == [PARTS, (), PARTS[2:]]
+
+
+def test_a_batch_that_is_routed_again_keeps_them(queues):
+    with Staging(queues.dsn, queues.schema) as staging:
+        part = staging.stage("writer", 0, [columns(PARTS, ())])
+        queues.define(sq.Subscription("late", where="type = 't'", to="second"))
+        staging.merge("writer", 0, [part])
+    assert sorted(len(one.parts) for one in receive(queues, "second")) == [0, 3]
+    with queues.session() as tx:
+        assert tx.connection.execute(f"SELECT count(*) FROM {queues.schema}.staged_message_parts").fetchone() == (0,)
+
+
+def test_a_batch_that_is_forgotten_leaves_none(queues):
+    with Staging(queues.dsn, queues.schema) as staging:
+        staging.discard([staging.stage("writer", 0, [columns(PARTS)])])
+    with queues.session() as tx:
+        assert tx.connection.execute(f"SELECT count(*) FROM {queues.schema}.staged_message_parts").fetchone() == (0,)
+
+
+def test_a_wrong_part_of_a_batch_names_its_message(queues):
+    with Staging(queues.dsn, queues.schema) as staging:
+        wrong = columns(PARTS[:1]).set_column(0, "message_id", pa.array(["m-7"]))
+        wrong = wrong.append_column("type", pa.array(["t"]))
+        given = pa.array([[{"name": "", "content_type": None, "body": b""}]], wrong.schema.field("parts").type)
+        with pytest.raises(sq.UsageError, match="message m-7: '' can't be the name of a part"):
+            staging.stage("writer", 0, [wrong.set_column(wrong.schema.get_field_index("parts"), "parts", given)])
+
+
+@pytest.mark.parametrize("queue", ["first", "second", None])
+def test_a_batch_has_them(queues, queue):
+    publish(queues, message("both", parts=PARTS), message("both"))
+    with Feed(queues.dsn, queues.schema, queue=queue) as feed:
+        table = pa.Table.from_batches([rows for part in feed.parts_now() for rows in feed.read_now(part, {})])
+        expected = [
+            [{"name": one.name, "content_type": one.content_type, "body": one.body} for one in PARTS],
+            None,
+        ]
+        assert table.column("parts").to_pylist() == expected
+        if queue is None:
+            return
+        reader, batch, messages = feed.next("", 0, None)
+        assert messages == 2
+        parts = feed.parts(reader, 0, batch)
+        table = pa.Table.from_batches([rows for part in parts for rows in feed.read(0, batch, part, {})])
+        assert table.column("parts").to_pylist() == expected

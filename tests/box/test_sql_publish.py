@@ -157,6 +157,7 @@ def test_the_location_is_an_argument_or_a_property(queues):
         (("order", b"", '{"a": 1e200}'), "more digits"),
         (("order", b"", '{"location": 7}'), "not a location's name"),
         (("order", b"", "{}", ""), "id of a message can't be empty"),
+        (("order", b"", "{}", None, ""), "content type of a message can't be empty"),
         (("order", b"", "{}", None, None, ""), "1 to 128"),
         (("order", b"", "{}", None, None, None), "1 to 128"),
         (("order", b"", "{}", None, None, "x" * 129), "1 to 128"),

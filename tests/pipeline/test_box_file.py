@@ -43,7 +43,7 @@ queues:
     max_messages: 1000
     when_full: refuse
     enabled: false
-    tablespace: fast
+    expire_after: 90d
   sets: {policy: unit_of_work, group: parent_id, sequence: part, size: parts}
 subscriptions:
   big-orders: {where: "type = 'order' AND amount >= 100", to: fulfilment}
@@ -128,7 +128,7 @@ def test_a_whole_file_becomes_declarations():
                 max_messages=1000,
                 when_full="refuse",
                 enabled=False,
-                tablespace="fast",
+                expire_after="90d",
             ),
             Queue("sets", UnitOfWork(size="parts"), "parent_id", "part"),
         ),
@@ -214,7 +214,8 @@ FAULTS = [
     ("sequence: number", "sequence: number, max_messages: 0", "4:71: queues.all.max_messages must be a whole number from 1"),
     ("sequence: number", "sequence: number, when_full: refuse", "4:68: queue 'all': when_full is refuse, and nothing makes"),
     ("sequence: number", "sequence: number, enabled: 'no'", "4:66: queues.all.enabled must be true or false, not 'no'"),
-    ("sequence: number", f"sequence: number, tablespace: {'x' * 64}", "4:69: queue 'all': tablespace"),
+    ("sequence: number", "sequence: number, expire_after: 0", "4:71: queue 'all': expire_after can't be 0.0"),
+    ("sequence: number", "sequence: number, expire_after: 1y", "4:71: queues.all.expire_after: '1y' is not a duration"),
     ("where: number > 3, ", "", "6:10: subscriptions.every.where is missing"),
     ("where: number > 3", "where: 7", "6:18: subscriptions.every.where must be a filter, not 7 (put it in quotes)"),
     ("where: number > 3", "where: numbr > 3", "6:18: subscriptions.every.where, 1:1 of the filter: there is no property 'numb"),

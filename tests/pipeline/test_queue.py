@@ -13,7 +13,7 @@ from seriatim.pipeline.subscription import Subscription, distinct
 def test_a_queue_is_plain_unless_told_otherwise():
     queue = Queue("q", group="key")
     assert (queue.errors, queue.priority, queue.keep, queue.keep_for) == ("suspend", None, "nothing", None)
-    assert (queue.max_messages, queue.when_full, queue.enabled, queue.tablespace) == (None, "wait", True, None)
+    assert (queue.max_messages, queue.when_full, queue.enabled, queue.expire_after) == (None, "wait", True, None)
 
 
 def test_a_period_is_in_seconds():
@@ -48,8 +48,10 @@ WRONG = [
     ({"when_full": "drop"}, "queue 'q': when_full can't be 'drop'"),
     ({"when_full": "refuse"}, "queue 'q': when_full is refuse, and nothing makes it full"),
     ({"enabled": 1}, "queue 'q': enabled can't be 1"),
-    ({"tablespace": ""}, "'' is not a tablespace (queue 'q')"),
-    ({"tablespace": "é" * 32}, "queue 'q': tablespace"),
+    ({"expire_after": "soon"}, "queue 'q': expire_after: 'soon' is not a duration"),
+    ({"expire_after": 0}, "queue 'q': expire_after can't be 0"),
+    ({"expire_after": "10001d"}, "queue 'q': expire_after can't be '10001d'"),
+    ({"expire_after": "1d", "policy": Unordered()}, "queue 'q': expire_after is for groups, and Unordered has none"),
 ]
 
 

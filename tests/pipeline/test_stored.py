@@ -60,6 +60,7 @@ def filters() -> st.SearchStrategy[str]:
 @st.composite
 def queues(draw: st.DrawFn) -> Queue:
     keep, most = draw(st.sampled_from(KEEP)), draw(st.none() | st.integers(1, MOST_MESSAGES))
+    policy = draw(policies())
     fields: dict[str, Any] = {
         "default_group": draw(st.none() | NAMES.filter(lambda name: len(name.encode()) <= 1024)),
         "errors": draw(st.sampled_from(ERRORS)),
@@ -69,9 +70,9 @@ def queues(draw: st.DrawFn) -> Queue:
         "max_messages": most,
         "when_full": draw(st.sampled_from(WHEN_FULL)) if most else "wait",
         "enabled": draw(st.booleans()),
-        "tablespace": draw(st.none() | st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1, max_size=63)),
+        "expire_after": None if isinstance(policy, Unordered) else draw(st.none() | PERIODS),
     }  # fmt: skip
-    return Queue(draw(NAMES), draw(policies()), draw(NAMES), draw(NAMES), **fields)
+    return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
 
 
 @st.composite
@@ -156,7 +157,7 @@ def test_the_format_does_not_change_unnoticed():
         "max_messages": None,
         "when_full": "wait",
         "enabled": True,
-        "tablespace": None,
+        "expire_after": None,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}

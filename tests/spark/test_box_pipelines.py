@@ -113,6 +113,26 @@ def test_a_pipeline_ends_in_queues_with_its_ordinals(spark, queues, tmp_path):
     assert json.loads(orders["a"][0].body)["version"] == 1
 
 
+def test_a_full_queue_makes_its_own_destination_wait_and_says_so(spark, queues, tmp_path):
+    queues.define(
+        sq.Queue(
+            "orders", policy=sq.Standard(), group="customer", sequence="version", max_messages=2, when_full="refuse"
+        )
+    )
+    declared = pipeline(INTO_QUEUE, queues, tmp_path)
+    feed(tmp_path, "1", ("a", 1, 100), ("b", 1, 100))
+    assert run(declared, once=True).waiting == ()
+    feed(tmp_path, "2", ("c", 1, 100))
+    (waiting,) = run(declared, once=True).waiting
+    assert (waiting.destination, waiting.rows) == ("orders", 1)
+    assert "queue 'orders': batch" in waiting.reason
+    assert "raise max_messages" in waiting.reason
+    assert sorted(drain(queues, "copies")) == ["a", "b", "c"]
+    assert sorted(drain(queues, "orders")) == ["a", "b"]
+    assert run(declared, once=True).waiting == ()
+    assert sorted(drain(queues, "orders")) == ["c"]
+
+
 def test_a_pipeline_is_routed_by_the_subscriptions_of_the_box(spark, queues, tmp_path):
     declared = pipeline(BY_SUBSCRIPTIONS, queues, tmp_path)
     feed(tmp_path, "1", ("a", 2, 100), ("b", 1, 5), ("a", 1, 100))

@@ -67,7 +67,7 @@ def test_a_queue_is_read_in_order_and_once(spark, queue, tmp_path):
     frame = stream(spark, queue)
     assert frame.columns == [
         "message_id", "type", "location", "ticket", "content_type", "received_at", "group", "sequence", "ordinal",
-        "late", "amount", "customer", "version", "context", "body",
+        "late", "amount", "customer", "version", "context", "body", "parts",
     ]  # fmt: skip
     first = drained(frame, tmp_path / "checkpoint")
     assert of(first) == {"a": [(1, 1), (2, 2)], "b": [(1, 1)]}
@@ -130,21 +130,6 @@ def test_a_queue_that_a_pipeline_reads_is_its_own(spark, queue, tmp_path):
     assert of(taken) == {"a": [(2, 2), (3, 3)]}  # the last batch of the other one might not have been worked on
     with pytest.raises(Exception, match="the queue belongs to"):
         drained(stream(spark, queue), tmp_path / "first")
-
-
-def test_a_queue_is_given_back_to_workers(queue):
-    publish(queue, order("a", 1), order("a", 2), order("b", 1))
-    with Feed(queue.dsn, queue.schema, queue="orders") as feed:
-        reader, batch, messages = feed.next("", 0, 2)
-        assert (batch, messages) == (1, 2)
-        assert feed.next(reader, 0, 0) == (reader, 1, 2)  # asked again it is the same batch
-        assert feed.release()
-    found = {}
-    for _ in range(2):
-        with queue.session() as tx:
-            delivery = tx.receive("orders", limit=10)
-            found[delivery.group] = [(one.sequence, one.ordinal) for one in delivery]
-    assert found == {"a": [(1, 1), (2, 2)], "b": [(1, 1)]}
 
 
 def test_what_was_published_through_sql_comes_in_its_place(queue):

@@ -189,6 +189,9 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
     [
         ({"ticket": "1"}, {}, "column 'ticket': the box gives it"),
         ({"tags": "array(1)"}, {}, "column 'tags': it can't be array<int>"),
+        ({"parts": "array(1)"}, {}, "column 'parts': it can't be array<int>"),
+        ({"parts": "array(named_struct('name', 'a', 'body', 1))"}, {}, "make it array<struct<name string"),
+        ({"parts": "array(named_struct('name', 'a', 'body', '', 'size', 1))"}, {}, "make it array<struct<name string"),
         ({}, {"queue": "nowhere"}, "there is no queue 'nowhere'"),
         ({}, {"queue": "orders", "group": "g", "sequence": "version"}, "there is no such column for the group"),
         ({}, {"group": "customer"}, "group, sequence and queue go together"),
@@ -202,3 +205,32 @@ def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
         written(frame, queue, **options)
     assert said in str(caught.value)
     assert count(queue, "spool") == 0
+
+
+def test_parts_go_both_ways(spark, queue):
+    one = F.array(
+        F.struct(
+            F.lit("scan").alias("name"), F.lit("image/tiff").alias("content_type"), F.lit(b"\0\xff").alias("body")
+        ),
+        F.struct(
+            F.lit("note").alias("name"), F.lit(None).cast("string").alias("content_type"), F.lit(b"").alias("body")
+        ),
+    )
+    rows = rows_of(spark, 2, groups=2)
+    written(rows.withColumn("parts", F.when(F.col("customer") == "c0", one)), queue)
+    reader = spark.read.format("seriatim").option("dsn", queue.dsn).option("schema", queue.schema)
+    read = reader.option("queue", "orders").load()
+    assert {row.customer: row.parts for row in read.collect()} == {
+        "c0": [("scan", "image/tiff", b"\0\xff"), ("note", None, b"")],
+        "c1": None,
+    }
+    again = read.select("type", "customer", "version", "amount", "body", "parts")  # other ids: new messages
+    written(again, queue)
+    found = drain(queue, "orders")["c0"]
+    assert found[0].parts == (sq.Part("scan", "image/tiff", b"\0\xff"), sq.Part("note", None, b""))
+
+
+def test_a_number_called_parts_is_a_property(spark, queue):
+    written(rows_of(spark, 1).withColumn("parts", F.lit(7)), queue)
+    (message,) = drain(queue, "orders")["c0"]
+    assert (message.context["parts"], message.parts) == (7, ())

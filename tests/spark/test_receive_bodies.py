@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.function import Function
+from seriatim.pipeline.json_paths import JsonPaths
+from seriatim.pipeline.values import Unreadable
+from seriatim.pipeline.xml_paths import XmlPaths
 from seriatim.spark.lines import Lines
-from seriatim.spark.promote import CsvColumns, JsonPaths, Returned
+from seriatim.spark.promote import CsvColumns, Returned
 from seriatim.spark.reading import Reading
 from seriatim.spark.rows import CsvRows, Documents
 from seriatim.spark.split import JsonElements, ReturnedParts
-from seriatim.spark.values import Unreadable
-from seriatim.spark.xml import XmlElements, XmlPaths
+from seriatim.spark.xml import XmlElements
 
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 

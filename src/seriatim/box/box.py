@@ -2,83 +2,52 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool
 
 from seriatim.box import invariants
 from seriatim.box import purge as clean_up
-from seriatim.box.access import Access
 from seriatim.box.apply import apply, drops_of
 from seriatim.box.change import Change, Definition
+from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.define import define
-from seriatim.box.definitions import Definitions, Known
-from seriatim.box.dsn import place_of, resolve
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.definitions import Definitions
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke
-from seriatim.box.migrate import Migration, check, migrate, version_of
+from seriatim.box.migrate import Migration, check, migrate
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
 from seriatim.box.publish import is_one_portion
 from seriatim.box.queue_counts import QueueCounts, counts_of
+from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
 from seriatim.box.session import PATIENCE_S, Session, checked_connection
-from seriatim.box.statements import checked_schema
 from seriatim.box.states import set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
-from seriatim.box.translate import reached, translated
-from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.box.translate import translated
 from seriatim.pipeline.message import Message
 
-__all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "MessageBox"]
-
-DEFAULT_SCHEMA = "seriatim"
-#: Names the PostgreSQL to use where the program names none.
-VARIABLE = "SERIATIM_DSN"
-#: Where the embedded PostgreSQL keeps its data, below where the program was started.
-FOLDER = Path(".seriatim/postgres")
-#: So many transactions beside those of sessions, at most; they are short.
-_APART = 2
-#: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
-_SETTINGS: dict[str, Any] = {
-    "application_name": "seriatim",
-    "connect_timeout": 10,
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 4,
-}
+__all__ = ["MessageBox"]
 
 
-class MessageBox:
+class MessageBox(Closing):
     """A message box: a schema of a PostgreSQL database. Open it with `open`; close it, or use it with ``with``.
 
     Threads may share it; each session is one thread's. A process that was forked opens its own.
     """
 
-    def __init__(self, dsn: str, schema: str, place: str, server: EmbeddedServer | None, connections: int) -> None:
-        self._dsn = dsn
-        self._schema = schema
-        self._place = place
-        self._process = os.getpid()
-        self._access = Access(schema, place, Known(schema), self._apart)
-        settings = {name: value for name, value in _SETTINGS.items() if name not in conninfo_to_dict(dsn)}
-        # Connections are made when they are needed, so that opening a box costs one and idle ones go.
-        self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=connections, open=True, name="seriatim")
-        # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
-        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._transaction = connections.transaction
+        self._access = connections.access
+        self._schema = self._access.schema
+        self._place = self._access.place
 
     @classmethod
     def open(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA, connections: int = 20) -> Self:
@@ -99,19 +68,7 @@ class MessageBox:
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
             SchemaMismatch: an older or newer schema, or one that isn't a box.
         """
-        checked_schema(schema)
-        server, dsn, place = _locate(dsn, schema)
-        try:
-            with _connected(dsn, place) as connection:
-                if server is not None or version_of(connection, schema) is None:
-                    migrate(connection, schema)
-                else:
-                    check(connection, schema)
-            return cls(dsn, schema, place, server, connections)
-        except BaseException:
-            if server is not None:
-                server.close()
-            raise
+        return cls(Connections.open(dsn, schema, connections))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
@@ -120,14 +77,8 @@ class MessageBox:
         Returns:
             the migrations that were applied; empty if it was up to date.
         """
-        checked_schema(schema)
-        server, dsn, place = _locate(dsn, schema)
-        try:
-            with _connected(dsn, place) as connection:
-                return migrate(connection, schema)
-        finally:
-            if server is not None:
-                server.close()
+        with connected_once(dsn, schema) as (connection, _):
+            return migrate(connection, schema)
 
     @classmethod
     def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
@@ -136,20 +87,14 @@ class MessageBox:
         Raises:
             SchemaMismatch: also where there is none.
         """
-        checked_schema(schema)
-        server, dsn, place = _locate(dsn, schema)
-        try:
-            with _connected(dsn, place) as connection:
-                check(connection, schema)
-                return read_status(connection, schema, place)
-        finally:
-            if server is not None:
-                server.close()
+        with connected_once(dsn, schema) as (connection, place):
+            check(connection, schema)
+            return read_status(connection, schema, place)
 
     @property
     def dsn(self) -> str:
         """How to reach its PostgreSQL, with all secrets: not for logs."""
-        return self._dsn
+        return self._connections.dsn
 
     @property
     def schema(self) -> str:
@@ -366,18 +311,24 @@ class MessageBox:
         *,
         queue: str | None = None,
         older_than: float | str | None = None,
+        forget_expired: bool = False,
         seconds: float | None = None,
         progress: Callable[[clean_up.Purged], None] | None = None,
     ) -> clean_up.Purged:
         """Clean up: what nobody refers to any more, and what is older than it has to be kept. See `purge.run`.
 
         Args:
-            queue: of the history only this queue's.
+            queue: of the history, and of the groups, only this queue's.
             older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
+            forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`: one that
+                comes again begins anew, in a higher incarnation.
             seconds: end after so many; the next clean-up goes on. None: when all is done.
             progress: is called after each batch with what is done so far.
         """
-        return clean_up.run(self._access, queue=queue, older_than=older_than, seconds=seconds, progress=progress)
+        return clean_up.run(
+            self._access, queue=queue, older_than=older_than, forget_expired=forget_expired, seconds=seconds,
+            progress=progress,
+        )  # fmt: skip
 
     def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> clean_up.Purgeable:
         """What `purge` would free; nothing is changed."""
@@ -408,6 +359,22 @@ class MessageBox:
             found = self._access.known.current(connection).queue(queue)
             return forget(connection, self._schema, found, group, actor, reason)
 
+    def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
+        """Give a queue back to workers that a pipeline has which is gone; what that had in hand is queued again.
+
+        Args:
+            queue: the queue's name.
+            actor: who asks, for the operator log.
+            reason: why, for the operator log.
+
+        Raises:
+            UsageError: there is no such queue.
+            ActionRefused: no pipeline has it, or it is reading it now.
+        """
+        with self._transaction() as connection, translated(self._place):
+            found = self._access.known.current(connection).queue(queue)
+            return release(connection, self._schema, found, actor, reason)
+
     def broken(self) -> list[str]:
         """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""
         with self._transaction() as connection, translated(self._place):
@@ -420,7 +387,7 @@ class MessageBox:
 
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
-        self._finalizer()
+        self._connections.close()
 
     def tick(self) -> Tick:
         """Do what is due though nobody receives: route what was published through SQL, and fire timers.
@@ -482,43 +449,6 @@ class MessageBox:
         with self._transaction() as connection, translated(self._place):
             return grants(connection, self._schema)
 
-    @contextmanager
-    def _apart(self) -> Iterator[psycopg.Connection]:
-        with self._transaction(self._second) as connection:
-            yield connection
-
-    @contextmanager
-    def _transaction(self, pool: ConnectionPool | None = None) -> Iterator[psycopg.Connection]:
-        if not self._finalizer.alive:
-            raise UsageError("the message box is closed", remedy="open it again")
-        if os.getpid() != self._process:
-            raise UsageError("the message box was opened before this process was forked", remedy="open it here")
-        pool = pool or self._pool
-        with translated(self._place):
-            connection = pool.getconn()
-        try:
-            try:
-                yield connection
-            except BaseException:
-                with suppress(psycopg.Error):  # what went wrong first is what is told
-                    connection.rollback()
-                raise
-            with translated(self._place):
-                connection.commit()
-        finally:
-            broken = connection.closed
-            pool.putconn(connection)
-            if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
-                pool.check()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"
 
@@ -542,35 +472,3 @@ def _session(session: Session) -> Iterator[Session]:
         session._end()  # noqa: SLF001 -- as said
     finally:
         session._forget()  # noqa: SLF001 -- as said
-
-
-def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
-    """The PostgreSQL to use: the server if it is the embedded one, the DSN, the place."""
-    given = dsn if dsn is not None else os.environ.get(VARIABLE)
-    if given is not None:
-        found = resolve(given)
-        return None, found, place_of(found, schema)
-    server = EmbeddedServer(FOLDER)
-    return server, server.dsn, f"{FOLDER}, schema {schema}"
-
-
-@contextmanager
-def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
-    """A connection for one transaction, outside any pool: its errors come at once and say why."""
-    parts = conninfo_to_dict(dsn)
-    settings = {name: value for name, value in _SETTINGS.items() if name not in parts}
-    with reached(place, str(parts.get("password") or os.environ.get("PGPASSWORD") or "")):
-        connection = psycopg.connect(dsn, **settings)
-    try:
-        with translated(place), connection:
-            yield connection
-    except SchemaMismatch as error:
-        raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
-
-
-def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:
-    if os.getpid() == process:  # in a forked child the threads of the pools are gone
-        for pool in pools:
-            pool.close()
-    if server is not None:
-        server.close()

@@ -27,12 +27,16 @@ __all__ = ["BoxQueue", "BoxSubscription", "Definitions", "Known", "read_definiti
 
 @dataclass(frozen=True, slots=True)
 class BoxQueue:
-    """A queue as it is in a box: its id, whether it hands out, and the pipeline that it belongs to, if it does."""
+    """A queue as it is in a box: its id, whether it hands out, and the pipeline that it belongs to, if it does.
+
+    `incarnation` is that of a group which isn't known.
+    """
 
     queue_id: int
     declared: Queue
     enabled: bool
     owner: str | None
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +133,14 @@ def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions
     queues: dict[str, BoxQueue] = {}
     subscriptions: dict[str, BoxSubscription] = {}
     version = -1
-    for kind, number, name, definition, state, owner in rows:
+    for kind, number, name, definition, state, owner, incarnation in rows:
         match kind:
             case "version":
                 version = number
             case "type":
                 types[name] = from_json(MessageType, definition)
             case "queue":
-                queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner)
+                queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner, incarnation)
             case _:
                 subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
     return Definitions(version, types, queues, subscriptions)

@@ -226,7 +226,9 @@ class Turns:
         groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
         requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
         entries = Entries.of(columns)
-        return Turn(queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests), unrouted
+        return Turn(
+            queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests, queue.incarnation
+        ), unrouted
 
     def hand_out(
         self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions

@@ -11,14 +11,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 from psycopg.rows import tuple_row
 
-from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
+from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Locked, Turns
 from seriatim.box.pending import is_unrouted, route_pending
@@ -43,7 +42,7 @@ _PATIENCE_S, _PAUSE_S = 15.0, 0.2
 Part = tuple[Any, Any]
 
 
-class Feed:
+class Feed(Closing):
     """A queue of a box, or its spool, for one pipeline.
 
     Args:
@@ -69,8 +68,8 @@ class Feed:
         takes_over: bool = False,
         prefix: str = "",
     ) -> None:
-        self._box = MessageBox.open(dsn, schema=schema, connections=2)
-        self._access = self._box._access  # noqa: SLF001 -- a part of the box
+        self._connections = Connections.open(dsn, schema, 2)
+        self._access = self._connections.access
         self._schema = schema
         self._name = queue
         self._pipeline = pipeline
@@ -173,11 +172,6 @@ class Feed:
         if not known:
             raise self._refused("another checkpoint")
 
-    def release(self) -> bool:
-        """Give the queue back to workers. Answers whether it was a pipeline's."""
-        with self._transaction() as connection:
-            return bool(self._run(connection, "release_queue")[0][0])
-
     # ---- what is there now
 
     def parts_now(self) -> list[Part]:
@@ -199,15 +193,7 @@ class Feed:
         if self._held is not None:
             self._held.close()
             self._held = None
-        self._box.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._connections.close()
 
     # ---- inside
 
@@ -287,7 +273,7 @@ class Feed:
         if self._held is not None and not self._held.closed and not self._held.broken:
             return
         with translated(self._access.place):
-            connection = psycopg.connect(self._box.dsn, autocommit=True, application_name="seriatim reader")
+            connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
             deadline = time.monotonic() + _PATIENCE_S
             while not self._run(connection, "hold_reader")[0][0]:
                 if time.monotonic() > deadline:

@@ -37,6 +37,7 @@ class GroupView:
         due_at: when its next timer, or what may not be seen before, is due.
         suspended_by: who suspended it; None where nobody did, or a late message.
         suspended_because: the reason that was given.
+        in_hand: messages that the queue's pipeline has in its hands; what a worker has is counted as it was before.
     """
 
     queue: str
@@ -55,6 +56,7 @@ class GroupView:
     due_at: datetime | None
     suspended_by: str | None
     suspended_because: str | None
+    in_hand: int
 
 
 def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str) -> GroupView:

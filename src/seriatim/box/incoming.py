@@ -7,6 +7,7 @@ body           bytes or text; none: empty
 content_type   how the body is to be read
 location       where it is received
 context        properties, as a JSON object
+parts          what it has beside the body, where they are structs; otherwise a property
 (any other)    a property; null: the message doesn't have it
 =============  ===========================================================================================
 """
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.box_types import OWN
-from seriatim.pipeline.message import Message, Property, new_message_id
+from seriatim.pipeline.message import Message, Part, Property, new_message_id
 
 __all__ = ["FIELDS", "Incoming", "Placed", "messages_of", "storable"]
 
@@ -71,14 +72,19 @@ def messages_of(rows: pa.RecordBatch, incoming: Incoming) -> Placed:
     n = len(rows)
     columns = {name: rows.column(name).to_pylist() for name in rows.schema.names if name not in incoming.left_out}
     own = {incoming.group, incoming.sequence}
+    parts: Sequence[Sequence[Mapping[str, Any]] | None] = [None] * n
+    if "parts" in columns and pa.types.is_list(rows.schema.field("parts").type):
+        parts = columns.pop("parts")
     names = [name for name in columns if name not in FIELDS and name not in own]
     nothing: list[Any] = [None] * n
     groups, sequences = columns.get(incoming.group or "", nothing), columns.get(incoming.sequence or "", nothing)
     fields = (columns.get(name, nothing) for name in FIELDS)
     values = zip(*(columns[name] for name in names), strict=True) if names else [()] * n
     messages = [
-        _message(message_id, kind or incoming.type, body, content_type, context, dict(zip(names, given, strict=True)))
-        for message_id, kind, body, content_type, context, given in zip(*fields, values, strict=True)
+        _message(
+            message_id, kind or incoming.type, body, content_type, context, dict(zip(names, given, strict=True)), each
+        )
+        for message_id, kind, body, content_type, context, given, each in zip(*fields, values, parts, strict=True)
     ]
     return Placed(messages, groups, sequences)
 
@@ -90,6 +96,7 @@ def _message(
     content_type: str | None,
     context: str | None,
     given: Mapping[str, Any],
+    parts: Sequence[Mapping[str, Any]] | None,
 ) -> Message:
     message_id = message_id or new_message_id()
     if not kind:
@@ -97,11 +104,27 @@ def _message(
     found = {name: value for name, value in given.items() if value is not None}
     if context is not None:
         found = {**_read(context, message_id), **found}
-    if not isinstance(body, bytes):
-        body = body.encode() if body is not None else b""
     if content_type is not None and "\0" in content_type:
         content_type = content_type.replace("\0", "\\0")
-    return Message(type=kind, body=body, context=found, message_id=message_id, content_type=content_type)
+    return Message(
+        type=kind, body=_bytes(body), context=found, message_id=message_id, content_type=content_type,
+        parts=[_part(one, message_id) for one in parts] if parts else (),
+    )  # fmt: skip
+
+
+def _bytes(body: bytes | str | None) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    return b"" if body is None else body.encode()
+
+
+def _part(given: Mapping[str, Any] | None, message_id: str) -> Part:
+    if given is None:
+        raise UsageError(f"a part of message {message_id} is null", remedy="leave it out")
+    try:
+        return Part(given["name"], given.get("content_type"), _bytes(given["body"]))
+    except UsageError as error:
+        raise UsageError(error.what, where=f"message {message_id}", remedy=error.remedy) from error
 
 
 def _read(context: str, message_id: str) -> dict[str, Property]:

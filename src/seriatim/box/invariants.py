@@ -14,15 +14,39 @@ __all__ = ["broken", "long_transactions"]
 def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[str]:
     """What breaks a law of the box, in words, at most so many of a kind; nothing, if all is well.
 
-    Of every group: what it took in is decided or held. Of the spool: every reference has its message, and every
+    Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
+    is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Of the spool: every reference has its message, and every
     message its ticket and a reference. All of it is read.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
         groups = cursor.execute(statement("audit_groups", schema), {"most": most}).fetchall()
-    return [
-        f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
-        for queue, group, taken, decided, held in groups
-    ] + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(connection, schema, most)]
+        released = cursor.execute(statement("audit_released", schema), {"most": most}).fetchall()
+    told = [_released(*row) for row in released]
+    return (
+        [
+            f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
+            for queue, group, taken, decided, held in groups
+        ]
+        + told
+        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(connection, schema, most)]
+    )
+
+
+def _released(
+    queue: str, group: str, released: int, counted: int, waiting: int, dead: int, expected: int, twice: int
+) -> str:
+    """What a row of ``audit_released.sql`` says."""
+    where = f"queue {queue!r}, group {group!r}"
+    if twice:
+        return f"{where}: {twice:,} messages are done, and wait once more"
+    if waiting + dead != expected:
+        return (
+            f"{where}: of {released:,} released messages the last {expected:,} aren't done, but {waiting:,} are queued "
+            f"or in hand and {dead:,} dead"
+        )
+    if counted != released:
+        return f"{where}: released {counted:,} messages, and gave {released:,} ordinals"
+    return f"{where}: two messages have one ordinal, or one that was never given"
 
 
 def long_transactions(connection: psycopg.Connection, schema: str, seconds: float, most: int = 5) -> list[str]:

@@ -15,7 +15,7 @@ from seriatim.pipeline.queue import Queue
 __all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
 
 #: By these a queue has judged its groups, and would have judged otherwise.
-_FROZEN_OF_QUEUE = ("group", "sequence", "tablespace")
+_FROZEN_OF_QUEUE = ("group", "sequence")
 _FROZEN_OF_POLICY: Mapping[type[Policy], tuple[str, ...]] = {
     Standard: ("start", "increment"),
     BestEffort: ("by",),

@@ -13,7 +13,7 @@ from psycopg.rows import class_row, tuple_row
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.pipeline.message import Property, Ticket
+from seriatim.pipeline.message import Part, Property, Ticket
 
 __all__ = ["STATUSES", "Placed", "Stored", "message_of", "places_of"]
 
@@ -49,6 +49,7 @@ class Placed:
         received_at: when it was published.
         since: when it was set aside, done, or found to be unrouted.
         body_bytes: how long its body is.
+        parts: how many parts it has beside it.
     """
 
     message_id: str
@@ -70,11 +71,12 @@ class Placed:
     received_at: datetime
     since: datetime | None
     body_bytes: int
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as the box keeps it: its fields, its ticket, when it was published."""
+    """A message as the box keeps it: its fields, its ticket, when it was published, and its parts."""
 
     message_id: str
     type: str
@@ -83,6 +85,7 @@ class Stored:
     context: Mapping[str, Property]
     body: bytes
     received_at: datetime
+    parts: tuple[Part, ...] = ()
 
 
 def places_of(
@@ -111,16 +114,20 @@ def places_of(
 
 
 def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> Stored:
-    """A message with its body.
+    """A message with its body and parts; the newest, if it was published again after its id was forgotten.
 
     Raises:
         UsageError: the box has none of that id.
     """
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # as text a body would be twice as long
         row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
-    if row is None:
-        raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
-    name, kind, location, epoch, number, content_type, context, body, received_at = row
+        if row is None:
+            raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
+        name, kind, location, epoch, number, content_type, context, body, received_at, count, arrival_id, position = row
+        parts: tuple[Part, ...] = ()
+        if count:
+            place = {"arrival_id": arrival_id, "position": position}
+            parts = tuple(Part(*one) for one in cursor.execute(statement("message_parts", schema), place))
     return Stored(
-        name, kind, Ticket(location, epoch, number), content_type, context_of(context, None), body, received_at
+        name, kind, Ticket(location, epoch, number), content_type, context_of(context, None), body, received_at, parts
     )

@@ -6,8 +6,9 @@ it takes no lock that they want for longer than a moment, and reads by indexes, 
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -18,6 +19,7 @@ from psycopg import errors
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.definitions import BoxQueue
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError
@@ -28,6 +30,8 @@ __all__ = ["Problem", "Purgeable", "Purged", "audit", "keep_message_ids", "purge
 
 #: Rows that a transaction deletes at most.
 _BATCH = 10_000
+#: So many groups it forgets at once: each lock is a place in a table of the server's that is of one size.
+_GROUPS = 500
 #: So many days ahead have a part of the history.
 _DAYS_AHEAD = 7
 _LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)
@@ -49,6 +53,7 @@ class Purged:
         message_ids: ids that are no more recognised when they are published again.
         tickets: rows about numbers whose messages are gone, or that were dispensed.
         waiters: receivers whose connection is gone.
+        groups: groups that had expired and were forgotten.
         arrivals: what transactions left behind that didn't number what they published.
         complete: whether all was looked at; False where the time was over before.
     """
@@ -61,6 +66,7 @@ class Purged:
     tickets: int = 0
     waiters: int = 0
     arrivals: int = 0
+    groups: int = 0
     complete: bool = True
 
 
@@ -73,12 +79,14 @@ class Purgeable:
         history: entries of the history.
         message_ids: ids that are older than they have to be remembered.
         size_bytes: what they take in tables and indexes, by the mean size of a row. PostgreSQL uses it for new rows.
+        groups: at most so many groups that have expired, if it is told to forget them.
     """
 
     messages: int
     history: int
     message_ids: int
     size_bytes: int
+    groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,7 @@ def run(
     *,
     queue: str | None = None,
     older_than: float | str | None = None,
+    forget_expired: bool = False,
     seconds: float | None = None,
     now: datetime | None = None,
     progress: Progress | None = None,
@@ -103,8 +112,9 @@ def run(
 
     Args:
         access: the box.
-        queue: of the history only this queue's.
+        queue: of the history, and of the groups, only this queue's.
         older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
+        forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`.
         seconds: end after so many seconds; the next clean-up goes on. None: when all is done.
         now: the moment; None: the database's clock.
         progress: is called after each batch.
@@ -114,7 +124,7 @@ def run(
         Unavailable: no connection; what is done is done.
     """
     with translated(access.place):
-        return _CleanUp(access, seconds, progress).run(queue, _period(older_than), now)
+        return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
 
 
 def purgeable(
@@ -135,7 +145,13 @@ def purgeable(
             "ids_before": moment - remembered,
         }
         with connection.cursor(row_factory=class_row(Purgeable)) as cursor:
-            return cursor.execute(statement("purgeable", access.schema), parameters).fetchall()[0]
+            found = cursor.execute(statement("purgeable", access.schema), parameters).fetchall()[0]
+        groups = 0
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            for one, before in _expired(access, connection, queue, moment):
+                named = {"queue_id": one.queue_id, "before": before}
+                groups += cursor.execute(statement("count_expired", access.schema), named).fetchall()[0][0]
+        return replace(found, groups=groups)
 
 
 def audit(connection: psycopg.Connection, schema: str, most: int = 100) -> list[Problem]:
@@ -170,12 +186,16 @@ class _CleanUp:
         self._progress = progress
         self._purged = Purged()
 
-    def run(self, queue: str | None, older_than: timedelta | None, now: datetime | None) -> Purged:
+    def run(
+        self, queue: str | None, older_than: timedelta | None, forget_expired: bool, now: datetime | None
+    ) -> Purged:
         """All of it, in the order in which one thing frees the next."""
         with self._access.transaction() as connection:
             moment, remembered, swept = _keeping(self._access, connection)
             moment = now or moment
             befores = _befores(self._access, connection, queue, older_than, moment)
+            expired = _expired(self._access, connection, queue, moment) if forget_expired else []
+            connection.execute(statement("sample", self._access.schema))
         self._add_days(moment)
         steps: tuple[Callable[[], None], ...] = (
             lambda: self._days(befores, moment, only=queue is not None),
@@ -183,6 +203,7 @@ class _CleanUp:
             self._messages,
             lambda: self._message_ids(moment - remembered),
             lambda: self._tickets(swept),
+            lambda: self._groups(expired),
             self._rest,
         )
         for step in steps:
@@ -231,11 +252,29 @@ class _CleanUp:
             if tickets < _BATCH:
                 return
 
+    def _groups(self, expired: Sequence[tuple[BoxQueue, datetime]]) -> None:
+        for queue, before in expired:
+            after: str | None = ""
+            forgotten = 0
+            while after is not None and self._goes_on():
+                named = {"queue_id": queue.queue_id, "before": before, "after": after, "groups": _GROUPS}
+                groups, after = self._row("forget_expired", **named)
+                self._count(groups=groups)
+                forgotten += groups
+            if forgotten:
+                said = {
+                    "actor": "clean-up", "action": "forget", "queue": queue.declared.name, "group_key": None,
+                    "reason": f"idle since {before.isoformat(' ', 'seconds')}",
+                    "details": json.dumps({"groups": forgotten}),
+                }  # fmt: skip
+                self._row("log_operation", **said)
+
     def _rest(self) -> None:
         if self._goes_on():
             with self._transaction() as cursor:
                 waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
                 arrivals = cursor.execute(statement("purge_arrivals", self._access.schema)).rowcount
+                cursor.execute(statement("purge_samples", self._access.schema))
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history
@@ -307,6 +346,19 @@ def _befores(
         if period is not None and only in (None, queue_id):
             befores[queue_id] = moment - period
     return befores
+
+
+def _expired(
+    access: Access, connection: psycopg.Connection, queue: str | None, moment: datetime
+) -> list[tuple[BoxQueue, datetime]]:
+    """The queues of which groups expire, each with the moment since which these have been idle."""
+    definitions = access.known.current(connection)
+    only = None if queue is None else definitions.queue(queue)
+    return [
+        (one, moment - period)
+        for one in definitions.queues.values()
+        if only in (None, one) and (period := _period(one.declared.expire_after)) is not None
+    ]
 
 
 def _kept(queue: Queue | None) -> timedelta | None:

@@ -28,6 +28,7 @@ class QueueCounts:
         in_hand: messages that the queue's pipeline has in its hands.
         late: set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
         oldest: when the one was published that has been there longest; None where it is empty.
+        max_messages: with so many it is full; None: there is no limit.
     """
 
     queue: str
@@ -44,6 +45,13 @@ class QueueCounts:
     rejected: int
     dead: int
     oldest: datetime | None
+    max_messages: int | None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many messages as it may; publishers wait, or are refused."""
+        most, there = self.max_messages, self.arrived + self.held + self.queued + self.in_hand
+        return most is not None and there >= most
 
 
 def counts_of(connection: psycopg.Connection, schema: str, queue: str | None = None) -> list[QueueCounts]:

@@ -162,6 +162,7 @@ class Turn:
         now: microseconds.
         at_most: so many messages of each group are handed out; 0: none, they are only judged.
         requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
+        incarnation: that of groups which aren't known.
     """
 
     def __init__(
@@ -173,6 +174,7 @@ class Turn:
         now: int,
         at_most: int,
         requests: Sequence[Request] = (),
+        incarnation: int = 0,
     ) -> None:
         self._policy = policy
         self._keys = keys
@@ -181,6 +183,7 @@ class Turn:
         self._now = now
         self._at_most = at_most
         self._requests = requests
+        self._incarnation = incarnation
         held = np.flatnonzero(entries.status == _HELD)
         arrived = np.flatnonzero(entries.status == _ARRIVED)
         #: The row of each message that the kernel is told of: a ref of its is a place in here.
@@ -400,7 +403,7 @@ class Turn:
             handed.append(
                 Handed(
                     self._keys[place],
-                    known.incarnation if known else 0,
+                    known.incarnation if known else self._incarnation,
                     self._entries.entry_id[mine.row].tolist(),
                     self._entries.sequence[mine.row].tolist(),
                     mine.ordinal.tolist(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import QueueFull
 from seriatim.kernel.policy import Standard, UnitOfWork
 
-__all__ = ["Full", "Room"]
+__all__ = ["Full", "Room", "full_for_batch"]
 
 #: Of the room that was counted a process fills so much, for so long, before it counts again.
 _SHARE, _AGE_S = 10, 1.0
@@ -100,6 +100,37 @@ class Room:
                 return False
             self._free[queue_id] = (free - count, until)
             return True
+
+
+def full_for_batch(
+    connection: psycopg.Connection, schema: str, limited: Mapping[int, BoxQueue], part_ids: Sequence[int]
+) -> BoxQueue | None:
+    """The first queue that has no room at all for a batch of a pipeline; None if there is none.
+
+    A batch comes whole, and nobody can make it smaller: it comes in where there is any room, and so goes beyond the
+    number by at most itself. If it fills a hole it comes in at once.
+
+    Args:
+        connection: in whose transaction it is looked.
+        schema: the schema of the box.
+        limited: the queues that say how many messages they may have, by their ids.
+        part_ids: the staged parts of the batch.
+    """
+    named = {"part_ids": list(part_ids), "queue_ids": list(limited)}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        going = [queue_id for queue_id, _ in cursor.execute(statement("staged_in_queues", schema), named)]
+        if not going:
+            return None
+        mosts = [limited[queue_id].declared.max_messages for queue_id in going]
+        rooms = _asked(connection, schema, "room_in", {"queue_ids": going, "mosts": mosts})
+        for queue in (limited[queue_id] for queue_id, room in zip(going, rooms, strict=True) if room <= 0):
+            policy = queue.declared.policy
+            if not isinstance(policy, Standard | UnitOfWork):
+                return queue
+            asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
+            if not cursor.execute(statement("staged_fills", schema), asked).fetchall()[0][0]:
+                return queue
+    return None
 
 
 def _let_in(connection: psycopg.Connection, schema: str, queue: BoxQueue, routed: Routed) -> int:

@@ -18,6 +18,7 @@ from seriatim.pipeline.given import given_converter
 __all__ = ["COLUMNS", "ORDER_COLUMNS", "batches_of"]
 
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
+_PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
 #: What every message has, besides its properties.
 COLUMNS: Mapping[str, pa.DataType] = {
     "message_id": pa.string(),
@@ -28,6 +29,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "received_at": pa.timestamp("us", "UTC"),
     "context": pa.string(),
     "body": pa.binary(),
+    "parts": pa.list_(_PART),
 }
 #: What it has in a queue.
 ORDER_COLUMNS: Mapping[str, pa.DataType] = {
@@ -75,7 +77,7 @@ def _some(fetch: Any) -> list[Sequence[Any]]:
         if not more:
             break
         found += more
-        size += sum(len(row[9]) for row in more)
+        size += sum(len(row[9]) + sum(len(body) for *_, body in row[10] or ()) for row in more)
     return found
 
 
@@ -83,12 +85,13 @@ def _batch(
     rows: Sequence[Sequence[Any]], properties: Mapping[str, str], prefix: str, *, ordered: bool
 ) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True))
-    ids, kinds, locations, epochs, numbers, content_types, received, contexts, types, bodies = columns[:10]
+    ids, kinds, locations, epochs, numbers, content_types, received, contexts, types, bodies, parts = columns[:11]
     ticket = pa.StructArray.from_arrays(
         [pa.array(locations, pa.string()), pa.array(epochs, pa.int64()), pa.array(numbers, pa.int64())],
         fields=list(_TICKET),
     )
-    own = (ids, kinds, locations, ticket, content_types, received, contexts, bodies)
+    told = [None if each is None else [dict(zip(_PART.names, one, strict=True)) for one in each] for each in parts]
+    own = (ids, kinds, locations, ticket, content_types, received, contexts, bodies, told)
     arrays = {
         name: values if isinstance(values, pa.Array) else pa.array(values, kind)
         for (name, kind), values in zip(COLUMNS.items(), own, strict=True)
@@ -96,7 +99,7 @@ def _batch(
     if ordered:
         arrays |= {
             name: pa.array(values, kind)
-            for (name, kind), values in zip(ORDER_COLUMNS.items(), columns[10:14], strict=True)
+            for (name, kind), values in zip(ORDER_COLUMNS.items(), columns[11:15], strict=True)
         }
     if properties:
         read = [context_of(text, known) for text, known in zip(contexts, types, strict=True)]

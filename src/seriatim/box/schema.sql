@@ -108,13 +108,15 @@ CREATE TABLE {schema}.types (
     definition jsonb NOT NULL
 );
 
--- Named, ordered destinations. `owner`: the pipeline that a queue belongs to, if it is one's.
+-- Named, ordered destinations. `owner`: the pipeline that a queue belongs to, if it is one's. `incarnation`: that of a
+-- group which isn't known; higher than any of a group that was forgotten and left no row.
 CREATE TABLE {schema}.queues (
     queue_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue text COLLATE "C" NOT NULL UNIQUE CHECK (length(queue) BETWEEN 1 AND 128),
     definition jsonb NOT NULL,
     enabled boolean NOT NULL DEFAULT TRUE,
-    owner text
+    owner text,
+    incarnation integer NOT NULL DEFAULT 0
 );
 
 -- Who wants which messages.
@@ -820,11 +822,11 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.groups AS known (
-        queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals,
-        decided, due_at, ready_rank
+        queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
+        arrivals, decided, due_at, ready_rank
     )
     SELECT
-        of_queue, new.group_key, states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
+        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
         states[at + 6], states[at + 7], states[at + 8], states[at + 9], new.skipped::bigint[], new.arrivals,
         new.decided::bigint[], new.due_at, new.ready_rank
     FROM unnest(group_keys, skipped, arrivals, decided, due_ats, ready_ranks)
@@ -1015,7 +1017,8 @@ SELECT
     stored.content_type,
     stored.context,
     stored.body,
-    stored.received_at
+    stored.received_at,
+    coalesce(stored.parts, 0) AS parts
 FROM {schema}.spool AS stored
 JOIN {schema}.tickets AS run USING (arrival_id)
 JOIN {schema}.locations AS place USING (location);
@@ -1062,7 +1065,7 @@ END
 $function$;
 
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
--- `arrived`: not judged yet, so not in the state either. `hole_since`, `due_at`: NULL where nothing is open, or due.
+-- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
 CREATE VIEW {schema}.group_states AS
 WITH locked AS MATERIALIZED (
@@ -1075,7 +1078,7 @@ WITH locked AS MATERIALIZED (
     FROM {schema}.groups
     UNION ALL
     SELECT DISTINCT
-        queue_id, group_key, 0, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
         (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
@@ -1104,10 +1107,11 @@ SELECT
     CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
     nullif(known.last, -9223372036854775808) AS last_released,
     known.ordinal,
-    known.incarnation,
+    coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
     CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
-    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because
+    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because,
+    entry.in_hand
 FROM known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL jsonb_to_record(place.definition -> 'policy') AS policy (
@@ -1129,6 +1133,7 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE status = 'arrived') AS arrived,
         count(*) FILTER (WHERE status = 'held') AS held,
         count(*) FILTER (WHERE status = 'queued') AS queued,
+        count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
         min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
     FROM {schema}.entries AS one
     WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
@@ -1355,7 +1360,8 @@ SELECT
     aside.invalid,
     aside.rejected,
     aside.dead,
-    to_timestamp(entry.oldest_us / 1e6) AS oldest
+    to_timestamp(entry.oldest_us / 1e6) AS oldest,
+    (place.definition ->> 'max_messages')::bigint AS max_messages
 FROM {schema}.queues AS place
 CROSS JOIN LATERAL (
     SELECT
@@ -1421,7 +1427,8 @@ SELECT
     run.stamp,
     place.arrival_id,
     place.position,
-    place.arrival
+    place.arrival,
+    coalesce(stored.parts, 0) AS parts
 FROM (
     SELECT
         arrival_id, position, queue_id, group_key, status, NULL AS reason, sequence, ordinal, priority, attempt,
@@ -1678,7 +1685,9 @@ CREATE UNLOGGED TABLE {schema}.staged_messages (
     property_types text,
     body bytea NOT NULL,
     destinations integer NOT NULL,
-    problem text
+    problem text,
+    -- How many parts it has; NULL: none.
+    parts integer
 );
 CREATE INDEX staged_messages_of_part ON {schema}.staged_messages (part_id, place);
 
@@ -1695,6 +1704,17 @@ CREATE UNLOGGED TABLE {schema}.staged_entries (
     subscription_ids integer[] NOT NULL
 );
 CREATE INDEX staged_entries_of_part ON {schema}.staged_entries (part_id, place);
+
+-- What they have beside their bodies. `place` is that of the message in its part of the batch.
+CREATE UNLOGGED TABLE {schema}.staged_message_parts (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL,
+    content_type text,
+    body bytea NOT NULL
+);
+CREATE INDEX staged_message_parts_of_part ON {schema}.staged_message_parts (part_id, place);
 
 -- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
 -- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
@@ -1733,12 +1753,16 @@ BEGIN
         SELECT part_id, place, arrival_id, position FROM numbered JOIN arrived USING (location)
     ), spooled AS (
         INSERT INTO {schema}.spool (
-            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
         )
         SELECT
             arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
-            destinations
+            destinations, parts
         FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+    ), beside AS (
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_id, position, number, name, content_type, body
+        FROM placed JOIN {schema}.staged_message_parts USING (part_id, place)
     ), entered AS (
         INSERT INTO {schema}.entries (
             queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
@@ -1763,6 +1787,7 @@ BEGIN
     )
     SELECT count(*) INTO taken FROM placed;
     DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_message_parts WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
     RETURN taken;
@@ -2123,7 +2148,7 @@ $function$;
 
 -- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it.
 CREATE FUNCTION {schema}.definitions()
-RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text)
+RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text, incarnation integer)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -2131,14 +2156,15 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_anything();
     RETURN QUERY
-        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL FROM {schema}.changes
+        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL, NULL::integer FROM {schema}.changes
         UNION ALL
-        SELECT 'type', NULL, type, definition, NULL, NULL FROM {schema}.types
+        SELECT 'type', NULL, type, definition, NULL, NULL, NULL FROM {schema}.types
         UNION ALL
-        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner
+        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation
         FROM {schema}.queues
         UNION ALL
-        SELECT 'subscription', subscription_id, subscription, definition, state, NULL FROM {schema}.subscriptions;
+        SELECT 'subscription', subscription_id, subscription, definition, state, NULL, NULL
+        FROM {schema}.subscriptions;
 END
 $function$;
 
@@ -2280,12 +2306,57 @@ BEGIN
 END
 $function$;
 
+-- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
+-- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
+-- comes in. What is only in the body the kernel alone can find; and nobody waits within a statement.
+CREATE FUNCTION {schema}.full_for(context jsonb) RETURNS text
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    place record;
+    fills boolean := FALSE;
+BEGIN
+    SELECT queue_id, queue, (definition ->> 'max_messages')::bigint AS most, definition #>> '{{policy,name}}' AS policy,
+        definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered
+    INTO place
+    FROM {schema}.queues
+    WHERE queue = context ->> 'to' AND definition ->> 'max_messages' IS NOT NULL
+        AND definition ->> 'when_full' = 'refuse';
+    IF NOT FOUND OR NOT ({schema}.is_owner() OR place.queue_id = ANY ({schema}.permitted('publish'))) THEN
+        RETURN NULL;
+    END IF;
+    IF ({schema}.room_in(ARRAY[place.queue_id], ARRAY[place.most]))[1] > 0 THEN
+        RETURN NULL;
+    END IF;
+    IF place.policy IN ('standard', 'unit_of_work') THEN
+        fills := coalesce(jsonb_typeof(context -> place.grouped), 'null') NOT IN ('string', 'number')
+            OR coalesce(context ->> place.numbered, '') !~ '^-?\d{{1,18}}$'
+            OR EXISTS (
+                SELECT FROM {schema}.types
+                WHERE coalesce(
+                    definition #>> ARRAY['properties', place.grouped, 'type'],
+                    definition #>> ARRAY['properties', place.grouped]
+                ) NOT IN ('string', 'long')
+            )
+            OR ({schema}.waited_for(
+                place.queue_id, place.policy = 'unit_of_work', ARRAY[NULL::text],
+                ARRAY[context ->> place.grouped], ARRAY[(context ->> place.numbered)::bigint]
+            ))[1];
+    END IF;
+    RETURN CASE WHEN NOT fills THEN place.queue END;
+END
+$function$;
+
+-- A part of a message, as SQL gives it to `publish`.
+CREATE TYPE {schema}.part AS (name text, content_type text, body bytea);
+
 -- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
 -- when the transaction commits, and is then routed by whoever comes first. Answers with its id. A message whose id was
 -- published before is left out. docs/how-to/publish-from-sql.md describes it.
 CREATE FUNCTION {schema}.publish(
     type text, body bytea, context jsonb DEFAULT '{{}}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
-    location text DEFAULT 'box'
+    location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -2302,6 +2373,7 @@ BEGIN
         WHEN coalesce(type, '') = '' THEN 'a message needs a type'
         WHEN body IS NULL THEN 'the body of a message can''t be NULL, but it can be empty'
         WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
+        WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
         WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
         WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
             'the context of a message is a JSON object: its properties'
@@ -2325,12 +2397,33 @@ BEGIN
         END AS problem) AS looked
         WHERE looked.problem IS NOT NULL ORDER BY property.key LIMIT 1;
     END IF;
+    IF wrong IS NULL AND cardinality(parts) > 0 THEN
+        SELECT format('part %s %s', part.number, looked.problem) INTO wrong
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number), LATERAL (SELECT CASE
+            WHEN coalesce(length(part.name), 0) NOT BETWEEN 1 AND 256 THEN 'needs a name of 1 to 256 characters'
+            WHEN part.content_type = '' THEN 'can''t have an empty content type, but it can be NULL'
+            WHEN part.body IS NULL THEN 'can''t be NULL, but its body can be empty'
+            WHEN part.number > (
+                SELECT min(other.number) FROM unnest(parts) WITH ORDINALITY AS other (name, content_type, body, number)
+                WHERE other.name = part.name
+            ) THEN format('has the name of another one, "%s"', left(part.name, 128))
+        END AS problem) AS looked
+        WHERE looked.problem IS NOT NULL ORDER BY part.number LIMIT 1;
+        IF octet_length(body) + (SELECT sum(octet_length(part.body)) FROM unnest(parts) AS part) > 536870912 THEN
+            wrong := 'the body of a message can have 536870912 bytes at most, its parts included';
+        END IF;
+    END IF;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
     END IF;
     INSERT INTO {schema}.message_ids (message_id) VALUES (id) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN id;
+    END IF;
+    IF context ? 'to' AND {schema}.full_for(context) IS NOT NULL THEN
+        RAISE EXCEPTION 'the queue "%" is full', context ->> 'to' USING
+            ERRCODE = 'configuration_limit_exceeded',
+            HINT = 'publish the message again later';
     END IF;
     IF location <> 'box' THEN
         context := context || jsonb_build_object('location', location);
@@ -2341,8 +2434,13 @@ BEGIN
     INSERT INTO {schema}.arrivals (location, count, queue_ids, publisher, permitted)
     VALUES (coalesce(context ->> 'location', location), 1, '{{0}}', {schema}.caller(), permitted)
     RETURNING arrival_id INTO arrival;
-    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body)
-    VALUES (arrival, 0, id, type, content_type, context, body);
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, parts)
+    VALUES (arrival, 0, id, type, content_type, context, body, nullif(cardinality(parts), 0));
+    IF cardinality(parts) > 0 THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival, 0, part.number, part.name, part.content_type, part.body
+        FROM unnest(parts) WITH ORDINALITY AS part (name, content_type, body, number);
+    END IF;
     RETURN id;
 END
 $function$;
@@ -2710,6 +2808,71 @@ BEGIN
     JOIN {schema}.tickets AS run USING (arrival_id)
     JOIN {schema}.locations AS place USING (location)
     ORDER BY entry.rank, entry.entry_id;
+END
+$function$;
+
+-- How large the tables were, now and then, for a week: what has come since then. Estimates of PostgreSQL's, as the sizes
+-- that it is compared with. Written by the clean-up.
+CREATE TABLE {schema}.samples (
+    taken_at timestamptz NOT NULL DEFAULT now(),
+    name text NOT NULL,
+    rows bigint NOT NULL,
+    size_bytes bigint NOT NULL,
+    PRIMARY KEY (taken_at, name)
+);
+
+-- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
+-- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
+-- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
+-- NULL: that was all.
+CREATE FUNCTION {schema}.forget_expired(
+    of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
+)
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    candidates text[];
+    mine text[];
+    latest integer;
+BEGIN
+    SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
+        SELECT group_key FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+        ORDER BY group_key LIMIT how_many
+    ) AS idle;
+    through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
+    forgotten := 0;
+    IF candidates IS NULL THEN
+        RETURN;
+    END IF;
+    -- Before the groups, as everybody takes it who takes both.
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- A statement of its own: what it sees is younger than the locks.
+    WITH gone AS (
+        DELETE FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.requests AS request
+                WHERE request.queue_id = of_queue AND request.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.instances AS instance
+                WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
+            )
+        RETURNING known.incarnation
+    )
+    SELECT count(*), max(incarnation) + 1 INTO forgotten, latest FROM gone;
+    UPDATE {schema}.queues SET incarnation = latest WHERE queue_id = of_queue AND incarnation < latest;
+    IF FOUND THEN
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
+    END IF;
 END
 $function$;
 

@@ -9,43 +9,51 @@ merge, it routes them again.
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 from psycopg.rows import tuple_row
 
-from seriatim.box.box import DEFAULT_SCHEMA, MessageBox
+from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.incoming import Incoming, Placed, messages_of, storable
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
+from seriatim.box.room import full_for_batch
 from seriatim.box.route import Entries, Routed, Router
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
-from seriatim.errors import Unavailable
+from seriatim.errors import QueueFull, Unavailable
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.message import Message
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.message import Message, Part
 
 __all__ = ["StagedPart", "Staging"]
 
-_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text")
+_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
+_PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
 _ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
 _PORTION = 5_000
+#: A batch waits that long for room, and looks for it after naps from so long to so long: a look may read all of it.
+_PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
+#: Of whoever runs the query; in Spark's data source that is the driver's standard error.
+_LOG = logging.getLogger(__name__)
 
 #: A part that is staged: its id, and how many messages it has.
 StagedPart = tuple[int, int]
 
 
-class Staging:
+class Staging(Closing):
     """The way into a box for one sink of a pipeline.
 
     Args:
@@ -53,9 +61,10 @@ class Staging:
         schema: its schema.
         queue: the one queue that gets the messages; None: those with subscriptions for them.
         incoming: how rows become messages.
+        wait: at most so many seconds (or ``"30s"``) a batch waits for room in a queue that is full.
 
     Raises:
-        UsageError: there is no such queue.
+        UsageError: there is no such queue, or a wait that can't be.
         EnvironmentProblem: the box can't be reached; names host and database.
     """
 
@@ -66,9 +75,11 @@ class Staging:
         *,
         queue: str | None = None,
         incoming: Incoming | None = None,
+        wait: float | str = _PATIENCE_S,
     ) -> None:
-        self._box = MessageBox.open(dsn, schema=schema, connections=2)
-        self._access = self._box._access  # noqa: SLF001 -- a part of the box
+        self._wait_s = seconds(micros(wait))
+        self._connections = Connections.open(dsn, schema, 2)
+        self._access = self._connections.access
         self._schema = schema
         self._queue = queue
         self._incoming = incoming or Incoming()
@@ -110,9 +121,11 @@ class Staging:
             how many messages are new to the box.
 
         Raises:
+            QueueFull: a queue has no room, and didn't get any in time, or says that nobody waits for it.
             Unavailable: parts are gone, because the server was restarted; they have to be staged again.
         """
         part_ids = [part_id for part_id, _ in parts]
+        self._wait_for_room(writer, batch, part_ids)
         with self._transaction() as connection:
             self._run(connection, "add_writer", writer=writer)
             (last,) = self._run(connection, "lock_writer", writer=writer)[0]
@@ -130,6 +143,37 @@ class Staging:
                 self._run(connection, "drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
 
+    def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
+        """Wait, in no transaction, until no queue is full that the batch goes to; it may be in the box already.
+
+        Raises:
+            QueueFull: one still is.
+        """
+        until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
+        while True:
+            with self._transaction() as connection:
+                limited = self._access.known.current(connection).limited
+                if not limited or self._is_done(connection, writer, batch):
+                    return
+                full = full_for_batch(connection, self._schema, limited, part_ids)
+            if full is None:
+                return
+            left_s = until - time.monotonic()
+            if left_s <= 0 or full.declared.when_full == "refuse":
+                raise QueueFull(
+                    f"batch {batch} waits outside: it may have {full.declared.max_messages:,} messages, and has them",
+                    where=f"queue {full.declared.name!r}",
+                    remedy="let something receive from it, or raise max_messages; the same start goes on where it was",
+                )
+            if nap_s == _SHORT_NAP_S:
+                _LOG.warning("queue %r is full: batch %d waits for room", full.declared.name, batch)
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONG_NAP_S)
+
+    def _is_done(self, connection: psycopg.Connection, writer: str, batch: int) -> bool:
+        found = self._run(connection, "last_batch", writer=writer)
+        return bool(found) and batch <= found[0][0]
+
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
         with self._transaction() as connection:
@@ -137,15 +181,7 @@ class Staging:
 
     def close(self) -> None:
         """Let go of the box."""
-        self._box.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._connections.close()
 
     def _check(self, connection: psycopg.Connection, parts: Sequence[StagedPart], definitions: Definitions) -> None:
         """See that all parts are there and whole, and routed by these definitions."""
@@ -179,8 +215,9 @@ class Staging:
                     content_type=content_type,
                     context={**context_of(context, json.loads(types) if types else None), "location": location},
                     body=body,
+                    parts=[Part(*one) for one in parts] if parts else (),
                 )
-                for _, message_id, kind, location, content_type, context, types, body, *_ in rows
+                for _, message_id, kind, location, content_type, context, types, body, *_, parts in rows
             ]
             placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows])
             self._stage(connection, part_id, begin, placed, definitions)
@@ -196,9 +233,16 @@ class Staging:
         messages = zip(
             [part_id] * n, places, columns["message_ids"], columns["types"], columns["locations"],
             columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
-            columns["destinations"], columns["problems"], strict=True,
+            columns["destinations"], columns["problems"], columns["part_counts"] or [None] * n, strict=True,
         )  # fmt: skip
         self._copy(connection, "stage_messages", _MESSAGE_TYPES, messages)
+        if columns["part_counts"] is not None:
+            beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
+            parts = (
+                (part_id, before + place - 1, number, *one)
+                for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
+            )
+            self._copy(connection, "stage_message_parts", _PART_TYPES, parts)
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
@@ -261,7 +305,7 @@ class Staging:
                 copy.write_row(row)
 
     def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
-        with connection.cursor(row_factory=tuple_row) as cursor:
+        with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             cursor.execute(statement(name, self._schema), named)
             return cursor.fetchall() if cursor.description else []
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.migrate import version_of
 from seriatim.box.statements import statement
@@ -32,12 +33,17 @@ class Dispenser:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """A table of a box: its `rows` and `dead_rows`, as PostgreSQL estimates them, and its bytes with all indexes."""
+    """A table of a box: its `rows` and `dead_rows`, as PostgreSQL estimates them, and its bytes with all indexes.
+
+    `more_rows` and `more_bytes`: how many more they are than at the moment that the status names; fewer are negative.
+    """
 
     name: str
     rows: int
     dead_rows: int
     size_bytes: int
+    more_rows: int = 0
+    more_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class BoxStatus:
         size_bytes: all of its tables and indexes.
         locations: their dispensers, by name.
         tables: the tables and sequences, the largest first.
+        since: the moment that they are compared with: a day ago, or when the first clean-up since then noted their
+            sizes; None: no clean-up has.
     """
 
     place: str
@@ -61,12 +69,24 @@ class BoxStatus:
     size_bytes: int
     locations: tuple[Dispenser, ...]
     tables: tuple[TableSize, ...]
+    since: datetime | None = None
+
+    @property
+    def more_bytes(self) -> int:
+        """How many bytes more it has than at the moment `since`."""
+        return sum(one.more_bytes for one in self.tables)
 
 
 def read_status(connection: psycopg.Connection, schema: str, place: str) -> BoxStatus:
     """Look at a box of the present version, in the transaction of the connection."""
     with connection.cursor(row_factory=class_row(TableSize)) as sizes:
         tables = tuple(sizes.execute(statement("sizes", schema), {"schema": schema}))
+    with connection.cursor(row_factory=tuple_row) as notes:
+        noted = notes.execute(statement("earlier_sizes", schema)).fetchall()
+    since = noted[0][0] if noted else None
+    earlier = {name: (rows, size) for _, name, rows, size in noted}
+    if since is not None:
+        tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
     with connection.cursor(row_factory=class_row(Dispenser)) as places:
         dispensers = tuple(places.execute(statement("dispensers", schema)))
     return BoxStatus(
@@ -77,4 +97,9 @@ def read_status(connection: psycopg.Connection, schema: str, place: str) -> BoxS
         size_bytes=sum(one.size_bytes for one in tables),
         locations=dispensers,
         tables=tables,
+        since=since,
     )
+
+
+def _compared(table: TableSize, rows: int, size_bytes: int) -> TableSize:
+    return replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)

@@ -13,6 +13,7 @@ from rich.console import Console
 from seriatim.cli.apply import apply
 from seriatim.cli.grants import grant, grants, revoke
 from seriatim.cli.tick import tick
+from seriatim.cli.which import as_json as to_json
 from seriatim.cli.which import in_columns
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
-    """Show version, tables with rows and bytes, what a purge would free, and what each location gives next."""
+    """Show version, tables with rows and bytes, growth, what a purge would free, and what each location gives next."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
     with MessageBox.open(dsn, schema=schema) as opened:
         found, free = opened.status(), opened.purgeable()
     if as_json:
-        click.echo(json.dumps(asdict(found) | {"purgeable": asdict(free)}, ensure_ascii=False, indent=2))
+        click.echo(to_json(asdict(found) | {"more_bytes": found.more_bytes, "purgeable": asdict(free)}))
         return
     click.echo(f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {found.size_bytes:,} bytes")
     for one in found.locations:
@@ -75,18 +76,34 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
             f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}{sent}, {one.in_queue:,} in queues"
         )
     shown = [one for one in found.tables if one.rows or one.dead_rows]
-    in_columns(("table", "rows", "dead", "bytes"), [(t.name, t.rows, t.dead_rows, t.size_bytes) for t in shown])
+    rows = [(t.name, t.rows, t.dead_rows, t.size_bytes, f"{t.more_rows:+,}", f"{t.more_bytes:+,}") for t in shown]
+    known = found.since is not None
+    in_columns(("table", "rows", "dead", "bytes", *(("more rows", "more bytes") if known else ())), [
+        row if known else row[:4] for row in rows
+    ])  # fmt: skip
+    if found.since is None:
+        click.echo("how it grows is known from the first clean-up on: seriatim box purge")
+    else:
+        click.echo(f"{found.more_bytes:+,} bytes since {found.since.astimezone().isoformat(' ', 'seconds')}")
     click.echo(f"a purge {_would(free)}")
 
 
 @box.command("purge")
 @_where
-@click.option("--queue", help="Of the history only this queue's.")
+@click.option("--queue", help="Of the history, and of the groups, only this queue's.")
 @click.option("--older-than", metavar="PERIOD", help="History older than that goes (such as 7d), whatever queues say.")
+@click.option("--forget-expired", is_flag=True, help="Forget groups that are idle as long as expire_after says.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _purge(
-    *, dsn: str | None, schema: str, queue: str | None, older_than: str | None, dry_run: bool, as_json: bool
+    *,
+    dsn: str | None,
+    schema: str,
+    queue: str | None,
+    older_than: str | None,
+    forget_expired: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete what nobody refers to any more.
 
@@ -102,7 +119,10 @@ def _purge(
             return
         with Console(stderr=True).status("looking") as shown:
             done = opened.purge(
-                queue=queue, older_than=older_than, progress=lambda so_far: shown.update(_gone(so_far) or "looking")
+                queue=queue,
+                older_than=older_than,
+                forget_expired=forget_expired,
+                progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
             )
     click.echo(json.dumps(asdict(done), indent=2) if as_json else _gone(done) or "there was nothing to delete")
 
@@ -111,6 +131,7 @@ def _would(found: Purgeable) -> str:
     return (
         f"would delete at most {found.messages:,} messages, {found.history:,} entries of the history and "
         f"{found.message_ids:,} message ids: about {found.size_bytes:,} bytes"
+        + (f"; at most {found.groups:,} groups have expired" if found.groups else "")
     )
 
 
@@ -123,6 +144,7 @@ def _gone(done: Purged) -> str:
         (done.tickets, "runs of tickets"),
         (done.waiters, "waiters"),
         (done.arrivals, "arrivals"),
+        (done.groups, "groups forgotten"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 

@@ -58,11 +58,11 @@ def _list(
     if not found:
         click.echo("there are none")
         return
-    titles = ("message", "type", "ticket", "queue", "group", "status", "sequence", "reason")
+    titles = ("message", "type", "ticket", "queue", "group", "status", "sequence", "parts", "reason")
     rows = [
         (
             *(one.message_id, one.type, _ticket(one.location, one.epoch, one.number), one.queue, one.group),
-            *("waits" if one.waits else one.status, one.sequence, one.reason),
+            *("waits" if one.waits else one.status, one.sequence, one.parts or None, one.reason),
         )
         for one in found
     ]
@@ -72,9 +72,12 @@ def _list(
 @messages.command("show")
 @click.argument("message_id", metavar="ID")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object, with the whole body.")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object, with the whole body and all parts.")
 def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the message ID: its properties, its body, and where it is."""
+    """Show the message ID: its properties, its body, its parts, and where it is.
+
+    Bytes that are no text are hexadecimal digits in JSON.
+    """
     with opened(dsn, schema) as box:
         message, places = box.message(message_id)
     if json_:
@@ -92,6 +95,8 @@ def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None
     shown = message.body[:_SHOWN].decode(errors="backslashreplace")
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
     click.echo(f"{shown}{more}")
+    for part in message.parts:
+        click.echo(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes")
 
 
 def _ticket(location: str, epoch: int, number: int) -> str:

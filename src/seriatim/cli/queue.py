@@ -1,7 +1,8 @@
-"""``seriatim queue``: one queue, on and off."""
+"""``seriatim queue``: one queue: looked at, on and off, given back."""
 
 from __future__ import annotations
 
+import getpass
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +16,7 @@ __all__ = ["queue"]
 
 @click.group("queue")
 def queue() -> None:
-    """Look at one queue of a message box; turn it on or off."""
+    """Look at one queue of a message box; turn it on or off; take it from a pipeline that is gone."""
 
 
 @queue.command("show")
@@ -68,3 +69,23 @@ def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     with opened(dsn, schema) as box:
         changes = box.turn_off(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("release")
+@click.argument("name")
+@click.option("--reason", required=True, help="Why; it is written to the operator log.")
+@click.option("--actor", help="Who does it (default: the user of this system).")
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+    """Give the queue NAME back to workers: the pipeline that had it is gone.
+
+    Refused while the pipeline runs. What it had in hand and hasn't finished is queued again, in its place, also what
+    it had delivered already; its checkpoint can't go on with the queue, but for takeOver.
+    """
+    with opened(dsn, schema) as box:
+        done = box.release(name, actor=actor or getpass.getuser(), reason=reason)
+    if json_:
+        click.echo(as_json(asdict(done)))
+    else:
+        click.echo(f"queue {done.queue}: the pipeline {done.pipeline} had it, with {done.messages:,} messages in hand")

@@ -31,7 +31,8 @@ def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
         return
     rows = [
         (
-            *(one.queue, one.policy, "on" if one.enabled else "off", one.arrived, one.held, one.queued, one.in_hand),
+            *(one.queue, one.policy, f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
+            *(one.arrived, one.held, one.queued, one.in_hand),
             ", ".join(f"{getattr(one, what):,} {what}" for what in _SET_ASIDE if getattr(one, what)),
             one.oldest,
         )

@@ -173,7 +173,8 @@ def _boxes() -> Iterator[Finding]:
 
 def _box() -> Finding:
     from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
-    from seriatim.box.box import FOLDER, VARIABLE, MessageBox  # noqa: PLC0415 -- as above
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- as above
+    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- as above
 
     if VARIABLE not in os.environ and not (FOLDER / "data").exists():
         return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
@@ -189,7 +190,9 @@ def _laws() -> Finding:
     with MessageBox.open() as box:
         problems = box.broken()
     if not problems:
-        return Finding("laws", State.OK, "every message of every group and every body is accounted for")
+        return Finding(
+            "laws", State.OK, "every message of every group, released or not, and every body is accounted for"
+        )
     return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = ["named", "parsed"]
 
 _LONGEST_PATTERN = 1_000
 _MOST_TERMS = 2_000
+#: So many filters are remembered, each as it was read under the last few typings of what it names.
+_MOST_REMEMBERED, _MOST_TYPINGS = 65_536, 4
 
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?(\.\d{1,6})?)?\s*(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,9 +48,25 @@ def parsed(
         FilterError: the text is no filter over these properties; ``where`` is that of the caller and line:column.
         ColumnError: it names an unfit column; ``where`` as well.
     """
+    remembered = _remembered(text)
+    for used, expression in remembered:
+        if all(types.get(name) == kind for name, kind in used.items()):
+            return expression
     written = FilterText(text, types, where, unfit)
     words = Words(written)
-    return _Reader(written, words.names).filter(_tree(written, words))
+    found = _Reader(written, words.names).filter(_tree(written, words))
+    remembered.append(({name: types[name] for name in words.names}, found))
+    del remembered[:-_MOST_TYPINGS]
+    return found
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _remembered(text: str) -> list[tuple[dict[str, Type], Expression]]:
+    """What a text stands for, by the types of the properties that it names: nothing else makes a difference.
+
+    Parsing is by far the most that a change of one among many filters would cost.
+    """
+    return []
 
 
 def named(text: str, *, where: str = "") -> frozenset[str]:
@@ -56,7 +75,16 @@ def named(text: str, *, where: str = "") -> frozenset[str]:
     Raises:
         FilterError: the text is no filter, whatever properties there are.
     """
-    written = FilterText(text, {}, where, {}, anything=True)
+    try:
+        return _named(text)
+    except FilterError as error:
+        place = f"{where}:{error.where}" if where else error.where
+        raise FilterError(error.what, where=place, remedy=error.remedy) from None
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _named(text: str) -> frozenset[str]:
+    written = FilterText(text, {}, "", {}, anything=True)
     words = Words(written)
     _tree(written, words)
     return frozenset(words.names)

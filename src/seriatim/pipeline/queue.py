@@ -21,9 +21,6 @@ MOST_MESSAGES = 2**53
 #: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
 LONGEST_DAYS = 10_000
 
-# PostgreSQL cuts names off behind that, and what was meant would be another one.
-_LONGEST_IDENTIFIER = 63
-
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -48,7 +45,8 @@ class Queue:
         max_messages: how many messages may be in it before it is full; None: no limit.
         when_full: whether publishers ``"wait"`` for a full queue, or are told to come back (``"refuse"``).
         enabled: whether messages are handed out. They are taken in either way.
-        tablespace: the tablespace of PostgreSQL that holds it; None: that of the box.
+        expire_after: seconds (or ``"90d"``) after which a group that is idle has expired. It keeps its next number, its
+            ordinal and what was skipped, until a clean-up is told to forget what has expired; None: none expires.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -67,7 +65,7 @@ class Queue:
     max_messages: int | None = None
     when_full: Literal["wait", "refuse"] = "wait"
     enabled: bool = True
-    tablespace: str | None = None
+    expire_after: float | str | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -81,11 +79,15 @@ class Queue:
         self._check_choice("errors", ERRORS)
         self._check_choice("keep", KEEP)
         self._check_choice("when_full", WHEN_FULL)
-        object.__setattr__(self, "keep_for", self._period())
+        object.__setattr__(self, "keep_for", self._period("keep_for"))
+        if self.keep_for is not None and self.keep == "nothing":
+            raise self._wrong("keep_for says for how long, and keep is nothing", 'add keep="everything" or "faults"')
+        object.__setattr__(self, "expire_after", self._period("expire_after"))
+        if self.expire_after is not None and isinstance(self.policy, Unordered):
+            raise self._wrong("expire_after is for groups, and Unordered has none", "leave it out")
         self._check_limit()
         if not isinstance(self.enabled, bool):
             raise self._wrong(f"enabled can't be {self.enabled!r}", "True or False")
-        self._check_tablespace()
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
@@ -102,17 +104,16 @@ class Queue:
         if (value := getattr(self, what)) not in allowed:
             raise self._wrong(f"{what} can't be {value!r}", f"one of {', '.join(allowed)}")
 
-    def _period(self) -> float | None:
-        if self.keep_for is None:
+    def _period(self, what: str) -> float | None:
+        given = getattr(self, what)
+        if given is None:
             return None
         try:
-            period = micros(self.keep_for)
+            period = micros(given)
         except UsageError as error:
-            raise self._wrong(f"keep_for: {error.what}", error.remedy) from error
+            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
         if not 0 < period <= LONGEST_DAYS * micros("1d"):
-            raise self._wrong(f"keep_for can't be {self.keep_for!r}", f"more than 0 and at most {LONGEST_DAYS:,} days")
-        if self.keep == "nothing":
-            raise self._wrong("keep_for says for how long, and keep is nothing", 'add keep="everything" or "faults"')
+            raise self._wrong(f"{what} can't be {given!r}", f"more than 0 and at most {LONGEST_DAYS:,} days")
         return seconds(period)
 
     def _check_limit(self) -> None:
@@ -122,13 +123,3 @@ class Queue:
                 raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
         elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
             raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
-
-    def _check_tablespace(self) -> None:
-        name = self.tablespace
-        if name is None:
-            return
-        checked_name(name, f"a tablespace (queue {self.name!r})")
-        if len(name.encode()) > _LONGEST_IDENTIFIER:
-            raise self._wrong(
-                f"tablespace {name!r} is too long", f"PostgreSQL's names have at most {_LONGEST_IDENTIFIER} bytes"
-            )

@@ -27,7 +27,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "max_messages": entry.whole("max_messages", 1, MOST_MESSAGES),
         "when_full": entry.choice("when_full", WHEN_FULL),
         "enabled": entry.flag("enabled"),
-        "tablespace": entry.text("tablespace"),
+        "expire_after": entry.duration_s("expire_after"),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

@@ -28,7 +28,7 @@ _LOCATION = ("name", "last_number")
 _TYPE = ("name", "properties", "validation", "schema", "namespaces")
 _QUEUE = (
     *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
-    *("max_messages", "when_full", "enabled", "tablespace"),
+    *("max_messages", "when_full", "enabled", "expire_after"),
 )
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _KEYS: Mapping[type, tuple[str, ...]] = {

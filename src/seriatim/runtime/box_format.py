@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from seriatim.box.box import DEFAULT_SCHEMA, VARIABLE, MessageBox
+from seriatim.box.box import MessageBox
+from seriatim.box.connections import DEFAULT_SCHEMA, VARIABLE
 from seriatim.box.dsn import without_secret
 from seriatim.box.feed import Feed
 from seriatim.box.incoming import Incoming
@@ -41,6 +42,7 @@ class DefaultSource(BoxFormat):
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,
             incoming=Incoming(options.type, options.group, options.sequence),
+            wait=options.wait_s,
         )
 
 

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
+from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.section import likely
 from seriatim.spark.box_sink import BoxStreamWriter, BoxWriter, Staging, check_columns
 from seriatim.spark.box_source import BoxReader, BoxStreamReader, Feed, schema_of
@@ -22,6 +23,7 @@ from seriatim.spark.box_source import BoxReader, BoxStreamReader, Feed, schema_o
 __all__ = ["BoxFormat", "BoxOptions"]
 
 _MESSAGES = 100_000
+_WAIT_S = 30.0
 _MOST_MESSAGES = 2**31 - 2
 _KNOWN = (
     "dsn",
@@ -36,6 +38,7 @@ _KNOWN = (
     "type",
     "group",
     "sequence",
+    "wait",
 )
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
@@ -58,6 +61,7 @@ class BoxOptions:
         sequence: the column with their numbers.
         writer: who writes a frame that may be written again: then it is there once.
         batch: which of his frames it is; each has a higher number than the one before.
+        wait_s: at most so many seconds a batch waits for room in a full queue.
     """
 
     dsn: str | None = None
@@ -72,6 +76,7 @@ class BoxOptions:
     sequence: str | None = None
     writer: str | None = None
     batch: int = 0
+    wait_s: float = _WAIT_S
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BoxOptions:
@@ -104,6 +109,7 @@ class BoxOptions:
             given.get("sequence"),
             given.get("writer"),
             _whole("batch", given.get("batch", "0"), 0),
+            seconds(micros(given["wait"])) if "wait" in given else _WAIT_S,
         )
 
 

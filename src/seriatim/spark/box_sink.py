@@ -85,6 +85,9 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None)
         where = f"column {field.name!r}"
         if field.name in _GIVEN:
             raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
+        if field.name == "parts" and isinstance(field.dataType, T.ArrayType):
+            _check_parts(field.dataType)
+            continue
         if field.name in (group, sequence):
             fitting: tuple[type[T.DataType], ...] = (T.StringType,) if field.name == group else (T.LongType,)
         else:
@@ -92,6 +95,22 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None)
         if not isinstance(field.dataType, fitting):
             known = ", ".join(kind.typeName() for kind in fitting)
             raise ColumnError(f"it can't be {field.dataType.simpleString()}", where=where, remedy=f"cast it to {known}")
+
+
+def _check_parts(given: T.ArrayType) -> None:
+    """Refuse parts that aren't structs of a name, a body and perhaps a content type."""
+    one = given.elementType
+    kinds = {field.name: field.dataType for field in one} if isinstance(one, T.StructType) else {}
+    fitting = {"name": (T.StringType,), "content_type": (T.StringType,), "body": _TEXT}
+    if (
+        not {"name", "body"} <= kinds.keys() <= fitting.keys()
+        or not all(isinstance(kind, fitting[name]) for name, kind in kinds.items())
+    ):  # fmt: skip
+        raise ColumnError(
+            f"it can't be {given.simpleString()}",
+            where="column 'parts'",
+            remedy="make it array<struct<name string, content_type string, body binary>>",
+        )
 
 
 def _stage(

@@ -42,7 +42,18 @@ _ORDER = (
     T.StructField("ordinal", T.LongType()),
     T.StructField("late", T.BooleanType()),
 )
-_BODY = (T.StructField("context", T.StringType()), T.StructField("body", T.BinaryType()))
+_PART = T.StructType(
+    [
+        T.StructField("name", T.StringType()),
+        T.StructField("content_type", T.StringType()),
+        T.StructField("body", T.BinaryType()),
+    ]
+)
+_BODY = (
+    T.StructField("context", T.StringType()),
+    T.StructField("body", T.BinaryType()),
+    T.StructField("parts", T.ArrayType(_PART)),
+)
 
 
 class Feed(Protocol):

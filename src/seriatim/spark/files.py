@@ -13,13 +13,15 @@ from pyspark.sql.types import StructType
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Receive
 from seriatim.pipeline.function import Function
+from seriatim.pipeline.json_paths import JsonPaths
 from seriatim.pipeline.source import FILE_OPTIONS, OPTIONS
+from seriatim.pipeline.xml_paths import XmlPaths
 from seriatim.spark.lines import Lines
-from seriatim.spark.promote import CsvColumns, CsvDialect, JsonPaths, Returned
+from seriatim.spark.promote import CsvColumns, CsvDialect, Returned
 from seriatim.spark.reading import OWN_COLUMNS, Reading
 from seriatim.spark.rows import CsvRows, Documents, RowFormat
 from seriatim.spark.split import JsonElements, ReturnedParts, Splitter
-from seriatim.spark.xml import XmlElements, XmlPaths
+from seriatim.spark.xml import XmlElements
 
 __all__ = ["checked_options", "folder_of", "open_files", "read_files", "schema_of", "splitter_of"]
 

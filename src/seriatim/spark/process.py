@@ -21,9 +21,9 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Pipeline, Process
 from seriatim.pipeline.function import Function, search_folders
 from seriatim.spark.calls import noted
-from seriatim.spark.promote import arrow_type, ddl_of
 from seriatim.spark.receive import promoted
 from seriatim.spark.step import OUTPUTS, WAS, Step, run_step
+from seriatim.spark.values import arrow_type, ddl_of
 
 __all__ = ["process", "properties", "spread"]
 

@@ -12,20 +12,13 @@ from dataclasses import dataclass
 
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.function import Function
-from seriatim.pipeline.json_paths import JsonPaths, json_reader, path_steps
 from seriatim.pipeline.values import Converter, Unreadable, Value, as_in_json, converted, converter, shortened, text_of
-from seriatim.spark.values import arrow_type, ddl_of
 
 __all__ = [
     "CsvColumns",
     "CsvDialect",
-    "JsonPaths",
     "Returned",
-    "arrow_type",
-    "ddl_of",
     "failed",
-    "json_reader",
-    "path_steps",
 ]
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from seriatim.pipeline.declaration import Promotion
+from seriatim.pipeline.values import Unreadable
 from seriatim.spark.rows import Block, Documents, ReadRow, RowFormat
 from seriatim.spark.split import Split, Splitter
-from seriatim.spark.values import Unreadable, arrow_type, ddl_of
+from seriatim.spark.values import arrow_type, ddl_of
 
 __all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
 

@@ -14,9 +14,10 @@ from urllib.parse import unquote, urlsplit
 from pyarrow import fs
 
 from seriatim.pipeline.declaration import Promotion
-from seriatim.spark.promote import CsvColumns, JsonPaths, Returned
-from seriatim.spark.values import Unreadable
-from seriatim.spark.xml import XmlPaths
+from seriatim.pipeline.json_paths import JsonPaths
+from seriatim.pipeline.values import Unreadable
+from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.spark.promote import CsvColumns, Returned
 
 __all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
 

@@ -10,8 +10,9 @@ from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Protocol
 
 from seriatim.pipeline.function import Function
-from seriatim.spark.promote import failed, path_steps
-from seriatim.spark.values import Unreadable, shortened, text_of
+from seriatim.pipeline.json_paths import path_steps
+from seriatim.pipeline.values import Unreadable, shortened, text_of
+from seriatim.spark.promote import failed
 
 __all__ = ["JsonElements", "ReturnedParts", "Split", "Splitter"]
 

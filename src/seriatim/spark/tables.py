@@ -19,14 +19,15 @@ from pyspark.sql import types as T
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import BOX, Promotion, Receive
 from seriatim.pipeline.function import Function
+from seriatim.pipeline.json_paths import JsonPaths
 from seriatim.pipeline.source import in_body
+from seriatim.pipeline.xml_paths import XmlPaths
 from seriatim.spark.columns import quoted
 from seriatim.spark.files import checked_options, folder_of, open_files, schema_of, splitter_of
-from seriatim.spark.promote import JsonPaths, Returned
+from seriatim.spark.promote import Returned
 from seriatim.spark.reading import OWN_COLUMNS, Found, Reader, Reading
 from seriatim.spark.rows import Block, Documents
 from seriatim.spark.values import ddl_of
-from seriatim.spark.xml import XmlPaths
 
 __all__ = ["read_parquet", "read_source"]
 

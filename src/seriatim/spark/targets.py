@@ -6,6 +6,7 @@ they are labelled *at least once*: a kill after the write and before the batch i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import groupby
@@ -23,6 +24,9 @@ from seriatim.spark.port import Port
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
+#: So long a batch waits for room in a queue of a box before its destination is said to wait.
+_WAIT = "5s"
+_OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
 
 class Target(Protocol):
@@ -124,7 +128,7 @@ class BoxSink(SparkSink):
     """
 
     def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str]) -> None:
-        super().__init__(session, BOX, None, {**options, "writer": writer})
+        super().__init__(session, BOX, None, {**options, "writer": writer, "wait": _WAIT})
         # Columns that are no properties: what the box gives itself, and what only told the order here.
         used = {options.get("group"), options.get("sequence")}
         self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]
@@ -158,6 +162,9 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, SeriatimError):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line.partition(": ")[2] for line in lines if _OURS.match(line)]
+    if ours:  # our side of a data source said it, at the end of a traceback
+        return ours[-1]
     told = [
         line.removeprefix(": ") for line in lines if not line.startswith(("An error occurred while calling", "at "))
     ]

@@ -7,9 +7,8 @@ import re
 import pyarrow as pa
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.values import Converter, Unreadable, Value, converted, converter, shortened, text_of
 
-__all__ = ["Converter", "Unreadable", "Value", "arrow_type", "converted", "converter", "ddl_of", "shortened", "text_of"]
+__all__ = ["arrow_type", "ddl_of"]
 
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _PLAIN_TYPES = {

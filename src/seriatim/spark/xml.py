@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from seriatim.pipeline.values import Unreadable
-from seriatim.pipeline.xml_paths import XmlPaths, document_reader, found
+from seriatim.pipeline.xml_paths import document_reader, found
 from seriatim.pipeline.xpath import compiled
 
-__all__ = ["XmlElements", "XmlPaths"]
+__all__ = ["XmlElements"]
 
 
 @dataclass(frozen=True, slots=True)

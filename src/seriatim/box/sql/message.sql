@@ -1,6 +1,22 @@
--- Purpose: a message with its body.
+-- Purpose: a message with its body, and where its parts are.
 -- Caller: places.py.
 -- Locks: none.
 -- Index: none by id where it has been forgotten; the spool is read. Once a look, by a person.
-SELECT message_id, type, location, epoch, number, content_type, context::text, body, received_at
-FROM {schema}.messages WHERE message_id = %(message_id)s
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    stored.content_type,
+    stored.context::text,
+    stored.body,
+    stored.received_at,
+    stored.parts,
+    stored.arrival_id,
+    stored.position
+FROM {schema}.spool AS stored
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS place USING (location)
+WHERE stored.message_id = %(message_id)s
+ORDER BY stored.arrival_id DESC LIMIT 1

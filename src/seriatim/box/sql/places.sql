@@ -5,7 +5,8 @@
 -- an id is; otherwise all of it is read.
 SELECT
     message_id, type, location, epoch, number, queue, group_key AS "group", status, reason, sequence, ordinal, priority,
-    attempt, visible_at, waits, subscriptions, received_at, since, body_bytes
+    attempt, visible_at, waits, subscriptions, received_at, since, body_bytes,
+    parts
 FROM {schema}.message_places
 WHERE (%(queue)s::text IS NULL OR queue = %(queue)s)
     AND (%(group)s::text IS NULL OR group_key = %(group)s)

@@ -1,7 +1,7 @@
 -- Purpose: the messages of a reader's batches, of some groups, each group in order.
 -- Caller: feed.py, with a cursor of the server.
 -- Locks: none; nobody changes what is in a complete batch.
--- Index: entries_in_hand, spool_pkey, tickets_arrival_id_key, locations_pkey.
+-- Index: entries_in_hand, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
     stored.message_id,
     stored.type,
@@ -13,6 +13,10 @@ SELECT
     stored.context::text,
     stored.property_types,
     stored.body,
+    CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
+        SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
+        WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
+    ) END AS parts,
     entry.group_key,
     entry.sequence,
     entry.ordinal,

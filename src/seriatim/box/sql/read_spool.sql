@@ -1,7 +1,7 @@
 -- Purpose: some of the messages that the box has.
 -- Caller: feed.py, with a cursor of the server.
 -- Locks: none.
--- Index: spool_pkey, tickets_arrival_id_key, locations_pkey.
+-- Index: spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
     stored.message_id,
     stored.type,
@@ -12,7 +12,11 @@ SELECT
     stored.received_at,
     stored.context::text,
     stored.property_types,
-    stored.body
+    stored.body,
+    CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
+        SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
+        WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
+    ) END AS parts
 FROM {schema}.spool AS stored
 JOIN {schema}.tickets AS run USING (arrival_id)
 JOIN {schema}.locations AS place USING (location)

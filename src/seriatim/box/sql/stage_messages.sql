@@ -3,5 +3,6 @@
 -- Locks: none.
 -- Index: staged_messages_of_part.
 COPY {schema}.staged_messages (
-    part_id, place, message_id, type, location, content_type, context, property_types, body, destinations, problem
+    part_id, place, message_id, type, location, content_type, context, property_types, body, destinations, problem,
+    parts
 ) FROM STDIN (FORMAT binary)

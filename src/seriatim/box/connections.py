@@ -1,0 +1,198 @@
+"""The connections of a process to one message box: which PostgreSQL it is, and transactions for whoever wants one."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool
+
+from seriatim.box.access import Access
+from seriatim.box.definitions import Known
+from seriatim.box.dsn import place_of, resolve
+from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.migrate import check, migrate, version_of
+from seriatim.box.statements import checked_schema
+from seriatim.box.translate import reached, translated
+from seriatim.errors import SchemaMismatch, UsageError
+
+__all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once"]
+
+DEFAULT_SCHEMA = "seriatim"
+#: Names the PostgreSQL to use where the program names none.
+VARIABLE = "SERIATIM_DSN"
+#: Where the embedded PostgreSQL keeps its data, below where the program was started.
+FOLDER = Path(".seriatim/postgres")
+#: So many transactions beside those of sessions, at most; they are short.
+_APART = 2
+#: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
+_SETTINGS: dict[str, Any] = {
+    "application_name": "seriatim",
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+}
+
+
+class Closing:
+    """What is closed at the end of a ``with``."""
+
+    def close(self) -> None:
+        """Let go of what it has."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Connections(Closing):
+    """The connections to a box whose schema is there, and of this version; `open` sees to that.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        schema: the schema of the box.
+        place: host, database and schema, for errors.
+        server: the embedded PostgreSQL, if that is the one.
+        most: at most so many at once.
+    """
+
+    def __init__(self, dsn: str, schema: str, place: str, server: EmbeddedServer | None, most: int) -> None:
+        self.dsn = dsn
+        self.place = place
+        #: The box, for what works in it.
+        self.access = Access(schema, place, Known(schema), self.apart)
+        self._process = os.getpid()
+        # Connections are made when they are needed, so that opening a box costs one and idle ones go.
+        settings = _settings(dsn)
+        self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=most, open=True, name="seriatim")
+        # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
+        self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
+        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
+
+    @classmethod
+    def open(cls, dsn: str | None, schema: str, most: int) -> Self:
+        """Open them; arguments and errors are those of `MessageBox.open`."""
+        server, dsn, place = _locate(dsn, checked_schema(schema))
+        try:
+            with _connected(dsn, place) as connection:
+                if server is not None or version_of(connection, schema) is None:
+                    migrate(connection, schema)
+                else:
+                    check(connection, schema)
+            return cls(dsn, schema, place, server, most)
+        except BaseException:
+            if server is not None:
+                server.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection]:
+        """One transaction, which commits at the end of the block and is rolled back by an exception.
+
+        Errors of the driver are translated where it is begun and committed, not those of the block.
+
+        Raises:
+            UsageError: they are closed, or were opened before the process was forked.
+            Unavailable: no connection, or the transaction has to be repeated.
+        """
+        with self._transaction(self._pool) as connection:
+            yield connection
+
+    @contextmanager
+    def apart(self) -> Iterator[psycopg.Connection]:
+        """One for a session that has a connection already."""
+        with self._transaction(self._second) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
+        self._finalizer()
+
+    @contextmanager
+    def _transaction(self, pool: ConnectionPool) -> Iterator[psycopg.Connection]:
+        if not self._finalizer.alive:
+            raise UsageError("the message box is closed", remedy="open it again")
+        if os.getpid() != self._process:
+            raise UsageError("the message box was opened before this process was forked", remedy="open it here")
+        with translated(self.place):
+            connection = pool.getconn()
+        try:
+            try:
+                yield connection
+            except BaseException:
+                with suppress(psycopg.Error):  # what went wrong first is what is told
+                    connection.rollback()
+                raise
+            with translated(self.place):
+                connection.commit()
+        finally:
+            broken = connection.closed
+            pool.putconn(connection)
+            if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
+                pool.check()
+
+
+@contextmanager
+def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Connection, str]]:
+    """A connection for one transaction with the place of the box, whatever is there; arguments as of `Connections.open`.
+
+    Raises:
+        UsageError: not a DSN, or not the name of a schema.
+        EnvironmentProblem: PostgreSQL can't be reached or started.
+    """
+    server, dsn, place = _locate(dsn, checked_schema(schema))
+    try:
+        with _connected(dsn, place) as connection:
+            yield connection, place
+    finally:
+        if server is not None:
+            server.close()
+
+
+def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
+    """The PostgreSQL to use: the server if it is the embedded one, the DSN, the place."""
+    given = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if given is not None:
+        found = resolve(given)
+        return None, found, place_of(found, schema)
+    server = EmbeddedServer(FOLDER)
+    return server, server.dsn, f"{FOLDER}, schema {schema}"
+
+
+@contextmanager
+def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
+    """A connection for one transaction, outside any pool: its errors come at once and say why."""
+    with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
+        connection = psycopg.connect(dsn, **_settings(dsn))
+    try:
+        with translated(place), connection:
+            yield connection
+    except SchemaMismatch as error:
+        raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
+
+
+def _settings(dsn: str) -> dict[str, Any]:
+    given = conninfo_to_dict(dsn)
+    return {name: value for name, value in _SETTINGS.items() if name not in given}
+
+
+def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:
+    if os.getpid() == process:  # in a forked child the threads of the pools are gone
+        for pool in pools:
+            pool.close()
+    if server is not None:
+        server.close()
