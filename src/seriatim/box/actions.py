@@ -7,17 +7,16 @@ what is in hand, and nobody waits for a handler. Until then the group shows what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import psycopg
-from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Locked, Turns
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.operator_log import log
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel import actions
@@ -204,13 +203,10 @@ def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome
 def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dict[str, object]) -> int:
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
-    parameters = {
-        "actor": asked.actor, "action": asked.action, "queue": asked.queue, "group_key": asked.group,
-        "reason": asked.reason, "details": json.dumps(said),
-    }  # fmt: skip
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
-    return int(number)
+    return log(
+        connection, schema, actor=asked.actor, action=asked.action, queue=asked.queue, group=asked.group,
+        reason=asked.reason, details=said,
+    )  # fmt: skip
 
 
 def _checked(text: object, what: str, longest: int) -> None:

@@ -57,13 +57,15 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
     """The state of a group from its four facts.
 
     Args:
-        flags: its `Flag` bits (closed, suspended, faulted).
+        flags: its `Flag` bits (closed, suspended, faulted, complete).
         hole: it waits for a missing number.
         overdue: the last report about that hole is out, and nobody skips it.
         locked: a worker has it.
     """
+    # A complete set is closed and leaves all the same; that its handler failed is what has to be seen, and mended.
+    failed_set = bool(flags & Flag.COMPLETE) and bool(flags & Flag.FAULTED)
     facts = {
-        GroupState.CLOSED: bool(flags & Flag.CLOSED),
+        GroupState.CLOSED: bool(flags & Flag.CLOSED) and not failed_set,
         GroupState.SUSPENDED: bool(flags & Flag.SUSPENDED),
         GroupState.FAULTED: bool(flags & Flag.FAULTED),
         GroupState.LOCKED: locked,
