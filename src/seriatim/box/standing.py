@@ -113,10 +113,9 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
     match view.state:
         case GroupState.CLOSED:
             return "it is closed: what it has stays, and what comes is late"
-        case GroupState.SUSPENDED if view.suspended_by is not None:
-            return f"{view.suspended_by} suspended it: {view.suspended_because}"
         case GroupState.SUSPENDED:
-            return "a late message came, and waits for an operator" if blocks else "it is suspended"
+            late = "a late message came, and waits for an operator" if blocks else "it is suspended"
+            return f"{view.suspended_by} suspended it: {view.suspended_because}" if view.suspended_by else late
         case GroupState.FAULTED:
             return "the handler of a message failed"
         case GroupState.LOCKED:

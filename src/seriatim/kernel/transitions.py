@@ -75,9 +75,14 @@ def _all() -> Iterator[Facts]:
     flags = (False, True)
     for closed, suspended, faulted, hole, locked, complete in product(flags, flags, flags, Hole, flags, flags):
         facts = Facts(closed, suspended, faulted, hole, locked, complete)
-        if (complete and not closed) or (facts.stopped and hole is not Hole.NONE):
-            continue
-        yield facts
+        impossible = (
+            (facts.stopped and hole is not Hole.NONE)
+            or (complete and not closed)
+            or (closed and suspended and not faulted)
+            or (locked and (faulted or (closed and not complete)))
+        )
+        if not impossible:
+            yield facts
 
 
 def _goes_on(facts: Facts) -> Iterator[Facts]:
@@ -91,7 +96,7 @@ def _goes_on(facts: Facts) -> Iterator[Facts]:
 def _skip_message(facts: Facts) -> Iterator[Facts]:
     if facts.suspended:
         yield facts  # there are more late ones
-        yield from _goes_on(replace(facts, suspended=False))
+        yield from _goes_on(replace(facts, suspended=False, locked=False))
     else:
         yield from _goes_on(replace(facts, faulted=False))
 
@@ -109,7 +114,7 @@ def _abort(facts: Facts) -> Iterator[Facts]:
 
 
 def _taken(facts: Facts) -> Iterator[Facts]:
-    if not facts.stopped or (facts.complete and not facts.faulted and not facts.suspended):
+    if not facts.locked and (not facts.stopped or (facts.complete and not facts.faulted)):
         yield replace(facts, locked=True)
 
 
@@ -160,7 +165,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
     Action.RESUME: lambda facts: _goes_on(replace(facts, suspended=False)),
     Action.RETRY: lambda facts: _goes_on(replace(facts, faulted=False)),
     Action.SKIP_MESSAGE: _skip_message,
-    Action.SKIP_HOLE: _moves,
+    Action.SKIP_HOLE: _hole_gone,
     Action.RESET: _moves,
     Action.ABORT: _abort,
     Action.CLOSE: lambda facts: iter([replace(facts, closed=True, hole=Hole.NONE)]),
