@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import (
     ActionRefused,
+    Business,
     CheckpointMismatch,
     ColumnError,
     DeclarationError,
@@ -21,6 +22,7 @@ from seriatim.errors import (
     QueueFull,
     SchemaMismatch,
     SeriatimError,
+    Transient,
     Unavailable,
     UsageError,
 )
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionRefused",
     "BestEffort",
+    "Business",
     "CheckpointMismatch",
     "ColumnError",
     "Counts",
@@ -71,6 +74,7 @@ __all__ = [
     "Standard",
     "Subscription",
     "Tickets",
+    "Transient",
     "Unavailable",
     "UnitOfWork",
     "Unordered",

@@ -69,6 +69,11 @@ def queues(draw: st.DrawFn) -> Queue:
         "max_messages": most,
         "when_full": draw(st.sampled_from(WHEN_FULL)) if most else "wait",
         "enabled": draw(st.booleans()),
+        "attempts": draw(st.integers(1, 1000)),
+        "retry_delay": draw(PERIODS),
+        "retry_factor": draw(st.floats(1, 100)),
+        "retry_ceiling": draw(PERIODS),
+        "retry_jitter": draw(st.floats(0, 1)),
         "tablespace": draw(st.none() | st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1, max_size=63)),
     }  # fmt: skip
     return Queue(draw(NAMES), draw(policies()), draw(NAMES), draw(NAMES), **fields)
@@ -157,6 +162,11 @@ def test_the_format_does_not_change_unnoticed():
         "when_full": "wait",
         "enabled": True,
         "tablespace": None,
+        "attempts": 5,
+        "retry_delay": 1.0,
+        "retry_factor": 2.0,
+        "retry_ceiling": 300.0,
+        "retry_jitter": 0.2,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
@@ -221,6 +231,12 @@ def test_text_that_postgresql_cannot_hold_is_refused(text):
 def test_what_is_no_declaration_is_refused():
     with pytest.raises(UsageError, match="str can't be kept in a message box"):
         to_json("queue")  # type: ignore[arg-type]
+
+
+def test_what_was_kept_before_there_were_retries_is_read():
+    kept = to_json(Queue("q", group="key"))
+    before = {key: value for key, value in kept.items() if key != "attempts" and not key.startswith("retry_")}
+    assert from_json(Queue, before) == Queue("q", group="key")
 
 
 def test_what_is_kept_by_a_newer_seriatim_is_refused():

@@ -34,6 +34,7 @@ class Delivery:
         queue: the queue's name.
         group: the group's key; None in a queue that is `Unordered`.
         messages: what is handed out, in order.
+        entry_ids: the numbers of their entries.
     """
 
     def __init__(
@@ -43,12 +44,16 @@ class Delivery:
         messages: Sequence[Received],
         complete: Callable[[], None],
         put_back: Callable[[], None],
+        end_after: Callable[[int], None],
+        entry_ids: Sequence[int],
     ) -> None:
         self.queue = queue
         self.group = group
         self.messages = tuple(messages)
         self._complete = complete
         self._put_back = put_back
+        self._end_after = end_after
+        self.entry_ids = entry_ids
         self._open = True
         self._done = False
 
@@ -69,6 +74,14 @@ class Delivery:
         if self._open:
             self._complete()
             self._open, self._done = False, True
+
+    def done_through(self, count: int) -> None:
+        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended."""
+        if count == len(self):
+            self.done()
+        elif self._open:
+            self._end_after(count)
+            self._open = False
 
     @property
     def is_done(self) -> bool:
@@ -285,7 +298,17 @@ class Turns:
             lambda: self._execute("complete", named),
             # A message without a group was locked, and nothing else has happened to it.
             lambda: None if handed.group is None else self._execute("put_back", named),
+            lambda count: self._end_after(named, count),
+            handed.entry_ids,
         )
+
+    def _end_after(self, named: dict[str, Any], count: int) -> None:
+        """Complete the first `count` of what was handed out, and put the others back."""
+        columns = ("entry_ids", "ordinals", "late")
+        if count:
+            self._execute("complete", named | {name: named[name][:count] for name in columns})
+        if named["group_key"] is not None:
+            self._execute("put_back", named | {name: named[name][count:] for name in columns})
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), parameters)

@@ -68,6 +68,11 @@ class Session:
         return self._connection
 
     @property
+    def access(self) -> Access:
+        """Its box, for what works in it."""
+        return self._access
+
+    @property
     def instance(self) -> Instance | None:
         """The instance that the message received last is for, or has started; None where there is none."""
         return self._instance
