@@ -9,6 +9,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.statements import statement
@@ -274,6 +275,7 @@ class Turns:
     def _delivery(
         self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
     ) -> Delivery:
+        rows = with_edits(self._connection, self._schema, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
         parts = parts_of(self._connection, self._schema, queue, having)
         messages = [

@@ -1,4 +1,4 @@
-"""The groups of a box as they stand: read without locks, in one statement that reads no entry twice."""
+"""The groups of a box as they stand: read without locks, in one statement that counts no entry twice."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class GroupView:
         touched_at: when it was worked on or judged last; None where nobody has.
         suspended_by: who suspended it; None where nobody did, or a late message.
         suspended_because: the reason that was given.
+        error: what the handler failed at that has stopped it; None where it isn't faulted.
     """
 
     queue: str
@@ -63,6 +64,7 @@ class GroupView:
     touched_at: datetime | None
     suspended_by: str | None
     suspended_because: str | None
+    error: str | None
 
     @property
     def waiting(self) -> int:

@@ -236,6 +236,7 @@ class _CleanUp:
             with self._transaction() as cursor:
                 waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
                 arrivals = cursor.execute(statement("purge_arrivals", self._access.schema)).rowcount
+                cursor.execute(statement("purge_edited", self._access.schema))
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history

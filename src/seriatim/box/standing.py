@@ -37,6 +37,7 @@ class Head:
         visible_at: the moment before which it isn't handed out.
         received_at: when it was published.
         entry_id: its number in the queue.
+        failed: whether it is what its handler failed at last.
     """
 
     message_id: str
@@ -49,6 +50,7 @@ class Head:
     visible_at: datetime | None
     received_at: datetime
     entry_id: int
+    failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
 
 def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     if view.state is GroupState.FAULTED:
-        return next((head for head in heads if head.status == "queued"), None)
+        queued = [head for head in heads if head.status == "queued"]
+        return next((head for head in queued if head.failed), queued[0] if queued else None)
     if view.state is GroupState.SUSPENDED and view.suspended_by is None:
         return next((head for head in heads if head.status == "held" and head.late), None)
     return None
@@ -117,7 +120,7 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
             late = "a late message came, and waits for an operator" if blocks else "it is suspended"
             return f"{view.suspended_by} suspended it: {view.suspended_because}" if view.suspended_by else late
         case GroupState.FAULTED:
-            return "the handler of a message failed"
+            return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
             return f"process {view.locked_by} of the database works on it"
         case GroupState.TIMED_OUT | GroupState.WAITING:

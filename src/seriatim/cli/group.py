@@ -26,6 +26,7 @@ _FILTERS = ("queue", "state", "key", "older_than", "error")
 _WORDS = {
     Action.SUSPEND: "Let nothing leave a group; what arrives is taken in. A locked one stops at the end of its turn.",
     Action.RESUME: "Let a suspended group go on.",
+    Action.RETRY: "Let a faulted group go on with the message that failed, once more.",
     Action.SKIP_MESSAGE: "Set the message that blocks a group aside as a dead letter, and let the group go on.",
     Action.SKIP_HOLE: "Give up the missing numbers that a group waits for.",
     Action.ABORT: "Set all that a group holds, and all that is queued in it, aside as dead letters.",
@@ -81,11 +82,13 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
         own = {name: value for name, value in given.items() if value is not None}
+        if "body" in own:
+            own["body"] = own["body"].read()
         if all_ is (group_ is not None):
             raise UsageError("this is about one group or about many", remedy="name a GROUP, or give --all")
         if all_:
             if own:
-                raise UsageError(f"--{next(iter(own))} is for one group", remedy="leave it out, or name a GROUP")
+                raise UsageError("--through and --edit are for one group", remedy="leave them out, or name a GROUP")
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
@@ -114,6 +117,10 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
 
 _acting(Action.SUSPEND)
 _acting(Action.RESUME)
+_acting(
+    Action.RETRY,
+    click.option("--edit", "body", type=click.File("rb"), help="What to put in the place of the message's body."),
+)
 _acting(Action.SKIP_MESSAGE)
 _acting(Action.SKIP_HOLE, click.option("--through", type=int, help="Only through this number; default: all of it."))
 _acting(Action.ABORT)

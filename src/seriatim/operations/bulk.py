@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from seriatim.box.actions import Operation
+from seriatim.box.actions import Operation, Operator
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.groups import GroupFilter, GroupView, groups_of
@@ -62,6 +62,7 @@ def each(
     Raises:
         UsageError: nobody or nothing is named as actor or reason; before anything is done.
     """
+    Operator(actor, reason)
     for view in views:
         try:
             yield groups.act(box, action, view.queue, view.group, actor=actor, reason=reason)

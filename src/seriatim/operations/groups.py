@@ -39,6 +39,7 @@ __all__ = [
     "only_group",
     "reset",
     "resume",
+    "retry",
     "skip_hole",
     "skip_message",
     "standing",
@@ -150,9 +151,10 @@ def act(
     reason: str,
     through: int | None = None,
     next: int | None = None,  # noqa: A002 -- the word of the design
+    body: bytes | None = None,
 ) -> Operation:
     """Do one of the actions, by its name; see the function of that name for its arguments and errors."""
-    return _act(box, Asked(action, queue, group, actor, reason, through=through, following=next))
+    return _act(box, Asked(action, queue, group, actor, reason, through=through, following=next, body=body))
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -171,8 +173,25 @@ def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) 
     return _act(box, Asked(Action.RESUME, queue, group, actor, reason))
 
 
+def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
+    """Let a faulted group go on with the message that failed, once more; or one that waits for its next attempt, now.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        group: the group's key.
+        body: what to put in the place of the message's body, which is kept; its properties stay. None: nothing.
+        actor: who does it.
+        reason: why.
+
+    Raises:
+        UsageError: a set failed, which can't be edited, or the body isn't what the message's type says.
+    """
+    return _act(box, Asked(Action.RETRY, queue, group, actor, reason, body=body))
+
+
 def skip_message(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Set the late message that suspended the group aside for good."""
+    """Set the message that blocks the group aside as a dead letter: the one that failed, or the late one that came."""
     return _act(box, Asked(Action.SKIP_MESSAGE, queue, group, actor, reason))
 
 

@@ -89,4 +89,67 @@ LEFT JOIN LATERAL (
 ) AS said ON TRUE
 WHERE policy.name <> 'unordered';
 
+-- Bodies that operators have put in the place of others: of an entry the newest counts. What was published stays in the
+-- spool as it was.
+CREATE TABLE {schema}.edited_bodies (
+    entry_id bigint NOT NULL,
+    edit_id bigint GENERATED ALWAYS AS IDENTITY,
+    body bytea NOT NULL,
+    edited_at timestamptz NOT NULL DEFAULT now(),
+    edited_by text NOT NULL,
+    PRIMARY KEY (entry_id, edit_id)
+);
+
+CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
+
+-- The bodies that count, of those entries whose bodies were edited.
+CREATE FUNCTION {schema}.edited(of_queue integer, of_entries bigint[]) RETURNS TABLE (entry_id bigint, body bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    RETURN QUERY
+    SELECT DISTINCT ON (one.entry_id) one.entry_id, one.body
+    FROM {schema}.edited_bodies AS one JOIN {schema}.entries AS entry USING (entry_id)
+    WHERE one.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+    ORDER BY one.entry_id, one.edit_id DESC;
+END
+$function$;
+
+-- Put a dead letter back into its queue, under the lock of its group. `its_status`: queued with an ordinal, or arrived.
+-- What never was released is dead no more, and counted anew; behind all others it is released now.
+CREATE FUNCTION {schema}.requeue(of_entry bigint, its_status text, its_ordinal bigint, to_the_end boolean) RETURNS boolean
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone record;
+BEGIN
+    DELETE FROM {schema}.aside AS letter WHERE letter.entry_id = of_entry AND letter.disposition = 'dead'
+    RETURNING letter.* INTO gone;
+    IF gone.entry_id IS NULL THEN
+        RETURN FALSE;
+    END IF;
+    INSERT INTO {schema}.entries (
+        entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority, subscription_ids,
+        ordinal, late, attempt
+    )
+    SELECT
+        gone.entry_id, gone.queue_id, gone.group_key, its_status,
+        (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
+        gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
+        its_ordinal, to_the_end, gone.attempt
+    FROM {schema}.spool AS stored WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
+    UPDATE {schema}.groups AS known SET
+        ordinal = known.ordinal + to_the_end::integer,
+        arrivals = known.arrivals - (gone.ordinal IS NULL AND NOT to_the_end)::integer,
+        decided = CASE WHEN gone.ordinal IS NOT NULL THEN known.decided ELSE
+            (known.decided[1] + to_the_end::integer) || known.decided[2:6] || (known.decided[7] - 1) END
+    WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_key;
+    RETURN TRUE;
+END
+$function$;
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -1,8 +1,8 @@
 -- Purpose: groups as they stand, by queue and key, a page of them; of one queue, key, pattern of keys, state, age or text.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group. No entry is read twice: what has
--- arrived is counted for all groups, the rest for those of the page.
+-- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
+-- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
 WITH place AS MATERIALIZED (
     SELECT known.queue_id, known.queue, policy.*
     FROM {schema}.queues AS known
@@ -46,9 +46,10 @@ WITH place AS MATERIALIZED (
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
-        locked.pid AS locked_by, said.actor AS suspended_by, said.reason AS suspended_because,
+        fault.error, locked.pid AS locked_by, said.actor AS suspended_by, said.reason AS suspended_because,
         CASE fact.state
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
+            WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
             WHEN 'waiting' THEN to_timestamp(known.since / 1e6)
             WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
             WHEN 'locked' THEN coalesce(work.xact_start, known.touched_at)
@@ -79,11 +80,16 @@ WITH place AS MATERIALIZED (
         ) AS log
         WHERE log.action = 'suspend'
     ) AS said ON TRUE
+    LEFT JOIN LATERAL (
+        SELECT one.at, one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
+        WHERE known.flags & 16 <> 0 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
+        ORDER BY one.fault_id DESC LIMIT 1
+    ) AS fault ON TRUE
 ), page AS MATERIALIZED (
     SELECT * FROM shown
     WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
-        AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s)
+        AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
         AND (%(after_queue)s::text IS NULL OR (queue, group_key) > (%(after_queue)s, %(after_group)s::text))
     ORDER BY queue, group_key
     LIMIT %(limit)s
@@ -92,7 +98,8 @@ SELECT
     page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL AS locked, page.locked_by,
     page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
-    page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because
+    page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
+    page.error
 FROM page
 CROSS JOIN LATERAL (
     SELECT
