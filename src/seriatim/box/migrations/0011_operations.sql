@@ -100,6 +100,8 @@ CREATE TABLE {schema}.edited_bodies (
     PRIMARY KEY (entry_id, edit_id)
 );
 
+CREATE INDEX faults_of_message ON {schema}.faults (message_id);
+
 CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
 
 -- The bodies that count, of those entries whose bodies were edited.
