@@ -63,7 +63,7 @@ def test_group_show_names_what_blocks_and_the_command_that_helps(shop, call):
     assert "shop, group it's c1: faulted since " in shown
     assert "  the handler failed for good: ValueError: no such customer\n" in shown
     assert "(order, sequence 2, ordinal 2, handed out 1 times)" in shown
-    assert "  messages that wait behind it: 1 (0 arrived, 0 held, 2 queued, 0 in hand)\n" in shown
+    assert "  messages that wait: 2 (0 arrived, 0 held, 2 queued, 0 in hand), 1 of them behind it\n" in shown
     assert "  helps: seriatim group retry 'it'\"'\"'s c1' --queue shop --reason …\n" in shown
     shown = call("group", "show", "c2", "--queue", "shop").stdout
     assert "  hole: 1..1 since " in shown

@@ -114,3 +114,11 @@ def test_everything_installed_is_pinned_without_an_address():
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
+    text = (ROOT / "docs" / "how-to" / "mend-a-group.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\$ (seriatim .*)$", text, re.MULTILINE))
+    ran = {found for _, found in re.findall(r"""run\((["'])(seriatim .*?)\1\)""", text)}
+    assert shown
+    assert shown == ran

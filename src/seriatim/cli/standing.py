@@ -26,9 +26,9 @@ def tell(found: Standing) -> None:
         if head is not None:
             click.echo(f"  {what}: {_head(head)}")
     counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
-    behind = " behind it" if found.blocks else ""
+    behind = f", {found.behind:,} of them behind it" if found.blocks else ""
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    click.echo(f"  messages that wait{behind}: {found.behind:,} ({parts})")
+    click.echo(f"  messages that wait: {view.waiting:,} ({parts}){behind}")
     if view.hole_since is not None:
         due = f", due {_moment(view.due_at)}" if view.due_at else ""
         click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
