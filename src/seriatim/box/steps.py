@@ -77,7 +77,7 @@ class Steps:
             if self._is_own:
                 self._undo(error)
             if self._connection.info.transaction_status == TransactionStatus.INERROR:
-                raise _ended() from error
+                raise self._ended() from error
             raise
         self._session._on_use = None  # noqa: SLF001
         self._check(None)
@@ -112,7 +112,7 @@ class Steps:
         try:
             self._connection.execute(_BACK, prepare=False)
         except psycopg.ProgrammingError as ended:
-            raise _ended() from ended
+            raise self._ended() from ended
 
     def _end(self, error: BaseException | None) -> None:
         block, self._block = self._block, None
@@ -121,7 +121,7 @@ class Steps:
             try:
                 block.__exit__(type(error) if error is not None else None, error, None)
             except (psycopg.ProgrammingError, errors.InternalError) as ended:
-                raise _ended() from ended
+                raise self._ended() from ended
 
     def _check(self, error: BaseException | None) -> None:
         """See that the transaction is still there."""
@@ -132,13 +132,14 @@ class Steps:
                 "the handler closed the connection", remedy="leave it open: the worker commits what is done"
             ) from error
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
-            raise _ended() from error
+            raise self._ended() from error
 
-
-def _ended() -> TurnEnded:
-    return TurnEnded(
-        "the handler ended the transaction", remedy="neither commit nor roll back: the worker commits what is done"
-    )
+    def _ended(self) -> TurnEnded:
+        # The driver still believes in the block that was open: nobody else shall get this connection.
+        self._connection.close()
+        return TurnEnded(
+            "the handler ended the transaction", remedy="neither commit nor roll back: the worker commits what is done"
+        )
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:

@@ -92,7 +92,9 @@ class Turns:
             if turn is None:
                 raise
             # What was worked on before in the turn is worked on again, unless the handler has committed it.
-            self._note(Lost(self.queue, turn.delivery.group, turn.at_hand), fault_of(error, self.worker))
+            lost = Lost(self.queue, turn.delivery.group, turn.at_hand)
+            with self.box.session() as session:
+                note_lost(session, lost, fault_of(error, self.worker), _PATIENCE_S, turn.delivery)
         except Unavailable:
             work = slot.read()
             if turn is None or work is None or not turn.steps.is_lost or work.since < _NEARLY * self.turn_limit_s:
@@ -121,10 +123,6 @@ class Turns:
                 note_lost(session, Lost(work.queue, work.group, work.entry_id), what, _PATIENCE_S)
         return True
 
-    def _note(self, lost: Lost, what: Fault) -> None:
-        with self.box.session() as session:
-            note_lost(session, lost, what, _PATIENCE_S)
-
 
 class _Turn:
     """One of them, in its transaction."""
@@ -141,7 +139,7 @@ class _Turn:
     @property
     def at_hand(self) -> int:
         """The entry of the message that comes next, or is being worked on."""
-        return self.delivery.entry_ids[self._done]
+        return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
 
     def run(self) -> None:
         """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own."""

@@ -55,7 +55,7 @@ class Limits:
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1e9):
             raise UsageError(f"rate can't be {rate!r}", remedy="messages a second, more than 0, or None")
         limit = seconds(micros(self.turn_limit))
-        if not 0.1 <= limit <= 86_400:  # noqa: PLR2004 -- a day
+        if not 0.1 <= limit <= 86_400:
             raise UsageError(f"turn_limit can't be {self.turn_limit!r}", remedy="from 0.1 s to a day")
         if not isinstance(self.batch, bool):
             raise UsageError(f"batch can't be {self.batch!r}", remedy="True or False")
@@ -157,7 +157,8 @@ class Worker:
 
     def stop(self) -> None:
         """End `run` when the turns in hand are done; from any thread."""
-        self._stop.request()
+        if not self._stop.requested:
+            self._stop.request()
 
     def _run(self, box: MessageBox, slate: Slate) -> int:
         pace = Pace(self._limits.rate, self._limits.run_length)
@@ -196,8 +197,11 @@ class Worker:
         limits = self._limits
         return Turns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
-            self._transient, limits.turn_limit_s, self._ending.is_set,
+            self._transient, limits.turn_limit_s, self._is_ending,
         )  # fmt: skip
+
+    def _is_ending(self) -> bool:
+        return self._stop.requested or self._ending.is_set()
 
     def _wait(self, lanes: list[Lane]) -> None:
         """Wait until all turns have ended: handlers that don't return are given up at their limit."""
