@@ -285,7 +285,7 @@ def left_open(tx):
         (lambda tx: tx.connection.execute("ROLLBACK"), "the handler ended the transaction"),
         (lambda tx: tx.connection.execute("COMMIT; BEGIN; SELECT 1"), "the handler ended the transaction"),
         (lambda tx: tx.connection.close(), "the handler closed the connection"),
-        (lambda tx: left_open(tx), "the handler ended the transaction"),
+        (left_open, "the handler ended the transaction"),
         (lambda tx: 5, "the handler returned int"),
         (lambda tx: ["x"], "the handler returned list of str"),
         (lambda tx: sq.Consumed(2), "consumed 2 messages, and was given 1"),

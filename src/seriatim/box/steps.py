@@ -111,7 +111,9 @@ class Steps:
             return
         try:
             self._connection.execute(_BACK, prepare=False)
-        except psycopg.ProgrammingError as ended:
+        except psycopg.Error as ended:
+            if self._connection.broken:
+                raise
             raise self._ended() from ended
 
     def _end(self, error: BaseException | None) -> None:
@@ -120,7 +122,9 @@ class Steps:
         if block is not None:
             try:
                 block.__exit__(type(error) if error is not None else None, error, None)
-            except (psycopg.ProgrammingError, errors.InternalError) as ended:
+            except psycopg.Error as ended:
+                if self._connection.broken:
+                    raise
                 raise self._ended() from ended
 
     def _check(self, error: BaseException | None) -> None:

@@ -19,7 +19,7 @@ EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable
 # are needed; none imports Spark before it runs.
 _COMMANDS = (
     *("box", "check", "demo", "doctor", "instances", "messages", "queue", "queues", "run", "set-aside", "subscription"),
-    *("subscriptions", "types", "unrouted"),
+    *("subscriptions", "types", "unrouted", "work"),
 )
 
 

@@ -93,10 +93,16 @@ class Slot:
         _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Whether nobody in this process has asked so for this turn before: one writes down that it took too long."""
+        """Whether nobody in this process has asked so for this turn before: one writes down that it took too long.
+
+        Whoever reads the slot finds nothing in hand from then on.
+        """
         with self._lock:
-            first, self._claimed = self._claimed < turn, max(turn, self._claimed)
-            return first
+            if self._claimed >= turn:
+                return False
+            self._claimed = turn
+            _MARK.pack_into(self._memory, self._at, _IDLE)
+            return True
 
     def read(self) -> Work | None:
         """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""

@@ -19,7 +19,7 @@ from seriatim.runtime.chores import Chores
 from seriatim.runtime.handlers import Handler, Handlers
 from seriatim.runtime.lane import Lane
 from seriatim.runtime.pace import Pace
-from seriatim.runtime.slate import Slate
+from seriatim.runtime.slate import Slate, Slot
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.turn import Turns
 
@@ -85,6 +85,8 @@ class Worker:
         transient: errors for which the same again may work, besides `Transient`, `Unavailable`, those of connections and
             time-outs.
         name: who it is, for faults; default: the machine and the process.
+        folders: where modules are looked for besides Python's own path; default: the current directory.
+        slots: where threads write what they have in hand, if somebody else is to read it.
 
     Raises:
         UsageError: a handler that can't be called, a queue that isn't there, a value that can't be.
@@ -104,7 +106,7 @@ class Worker:
         transient: Sequence[type[BaseException]] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
-        slate: Slate | None = None,
+        slots: Sequence[Slot] | None = None,
     ) -> None:
         self._limits = Limits(workers, run_length, rate, turn_limit, batch)
         definitions = box.definitions()
@@ -126,7 +128,7 @@ class Worker:
         self._whole = whole
         self._transient = tuple(transient)
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._slate = slate
+        self._slots = slots
         self._ending = threading.Event()
         self._stop = Stop()
 
@@ -142,7 +144,8 @@ class Worker:
         """
         limits = self._limits
         connections = limits.workers + SPARE_LANES + 2
-        slate = self._slate or Slate.make(limits.workers + SPARE_LANES)
+        slate = None if self._slots else Slate.make(limits.workers + SPARE_LANES)
+        slots = self._slots if slate is None else slate.slots
         try:
             with (
                 MessageBox.open(
@@ -150,9 +153,9 @@ class Worker:
                 ) as box,
                 self._stop.listening(),
             ):
-                return self._run(box, slate)
+                return self._run(box, slots or ())
         finally:
-            if slate is not self._slate:
+            if slate is not None:
                 slate.close()
 
     def stop(self) -> None:
@@ -160,9 +163,9 @@ class Worker:
         if not self._stop.requested:
             self._stop.request()
 
-    def _run(self, box: MessageBox, slate: Slate) -> int:
+    def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
         pace = Pace(self._limits.rate, self._limits.run_length)
-        free, numbers = iter(slate.slots), itertools.count(1)
+        free, numbers = iter(slots), itertools.count(1)
 
         def started() -> Lane | None:
             slot = next(free, None)
