@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
+    from seriatim.runtime.handlers import Consumed
+    from seriatim.runtime.worker import Worker
 
 __all__ = [
     "ActionRefused",
@@ -46,6 +48,7 @@ __all__ = [
     "Business",
     "CheckpointMismatch",
     "ColumnError",
+    "Consumed",
     "Counts",
     "DeclarationError",
     "DeploymentError",
@@ -79,6 +82,7 @@ __all__ = [
     "UnitOfWork",
     "Unordered",
     "UsageError",
+    "Worker",
     "__version__",
 ]
 
@@ -87,7 +91,9 @@ __version__ = "0.1.0"
 _LATER = {
     "MessageBox": "seriatim.box.box",
     "Session": "seriatim.box.session",
+    "Consumed": "seriatim.runtime.handlers",
     "Tickets": "seriatim.box.tickets",
+    "Worker": "seriatim.runtime.worker",
 }
 
 

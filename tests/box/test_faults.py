@@ -181,6 +181,7 @@ def test_failures_are_published_if_somebody_wants_them(box):
     publish(box, 1, customer="c2")
     failing(box, 0, 1, BUSINESS, group="c1")
     assert box.messages(status="unrouted") == []
+    box.define(sq.Queue("all", policy=sq.Unordered()), sq.Subscription("all", where="TRUE", to="all"))
     where = "type = 'seriatim.failure' AND failed_queue = 'shop' AND attempts = 1"
     box.define(
         sq.Queue("alarms", policy=sq.Fifo(), group="failed_group"), sq.Subscription("a", where=where, to="alarms")
@@ -192,6 +193,7 @@ def test_failures_are_published_if_somebody_wants_them(box):
         assert failure.context["error_class"] == "ValueError"
         assert failure.context["version"] == 1  # of the message
         assert json.loads(failure.body)["error"] == "no such customer"
+        assert tx.receive("all") is None  # who wants everything hasn't asked for failures
 
 
 def test_a_declared_failure_has_what_it_declares(box):

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +38,7 @@ from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.kernel.time import micros
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "MessageBox"]
 
@@ -64,7 +66,15 @@ class MessageBox:
     Threads may share it; each session is one thread's. A process that was forked opens its own.
     """
 
-    def __init__(self, dsn: str, schema: str, place: str, server: EmbeddedServer | None, connections: int) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        place: str,
+        server: EmbeddedServer | None,
+        connections: int,
+        turn_limit: float | str | None = None,
+    ) -> None:
         self._dsn = dsn
         self._schema = schema
         self._place = place
@@ -72,13 +82,23 @@ class MessageBox:
         self._access = Access(schema, place, Known(schema), self._apart)
         settings = {name: value for name, value in _SETTINGS.items() if name not in conninfo_to_dict(dsn)}
         # Connections are made when they are needed, so that opening a box costs one and idle ones go.
-        self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=connections, open=True, name="seriatim")
+        limited = None if turn_limit is None else partial(_limit_turns, round(micros(turn_limit) / 1000))
+        self._pool = ConnectionPool(
+            dsn, kwargs=settings, min_size=0, max_size=connections, open=True, name="seriatim", configure=limited
+        )
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
         self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
-    def open(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA, connections: int = 20) -> Self:
+    def open(
+        cls,
+        dsn: str | None = None,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        connections: int = 20,
+        turn_limit: float | str | None = None,
+    ) -> Self:
         """Open a box.
 
         A schema that isn't there yet is made. An older one is brought up to date in the embedded PostgreSQL, and
@@ -90,6 +110,8 @@ class MessageBox:
                 under ``./.seriatim/postgres``, which is started where nobody has, and stops with its last user.
             schema: the schema of the box; a database may have several.
             connections: at most so many at once.
+            turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
+                the midst of its transaction, so that what a frozen process has locked is free again; None: never.
 
         Raises:
             UsageError: not a DSN, or not the name of a schema.
@@ -104,7 +126,7 @@ class MessageBox:
                     migrate(connection, schema)
                 else:
                     check(connection, schema)
-            return cls(dsn, schema, place, server, connections)
+            return cls(dsn, schema, place, server, connections, turn_limit)
         except BaseException:
             if server is not None:
                 server.close()
@@ -530,6 +552,12 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
             yield connection
     except SchemaMismatch as error:
         raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
+
+
+def _limit_turns(limit_ms: int, connection: psycopg.Connection) -> None:
+    """Have PostgreSQL end a connection that does nothing for so long in the midst of a transaction."""
+    connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
+    connection.commit()
 
 
 def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:

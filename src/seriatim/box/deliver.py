@@ -84,6 +84,13 @@ class Delivery:
             self._end_after(count)
             self._open = False
 
+    def part(self, begin: int, end: int) -> Delivery:
+        """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
+        return Delivery(
+            self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
+            self.entry_ids[begin:end],
+        )  # fmt: skip
+
     @property
     def is_done(self) -> bool:
         """Whether all of it has been worked on."""
@@ -314,6 +321,10 @@ class Turns:
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), parameters)
+
+
+def _nothing() -> None:
+    """Of a part of a delivery: the whole is completed by who has it."""
 
 
 def _at_most(queue: BoxQueue, limit: int) -> int:

@@ -125,7 +125,9 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
     return Failed(attempt, delay >= 0)
 
 
-def note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float) -> Failed | None:
+def note_lost(
+    tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None = None
+) -> Failed | None:
     """Write down an attempt whose worker couldn't: it is gone, or was stopped; its transaction was rolled back.
 
     Waits for the group where another worker has it already. If the message is done by then, there is nothing to note.
@@ -135,6 +137,7 @@ def note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float) -> Failed
         lost: what was in hand.
         what: the failure.
         patience_s: waits so long for the group.
+        delivery: that of the turn, where its handler may have committed before anything was done: then it is put back.
 
     Returns:
         None where the group wasn't free in time, or the message is done.
@@ -147,6 +150,8 @@ def note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float) -> Failed
     noting = _Noting(tx.access, tx.connection, queue, lost.group)
     if not noting.lock(patience_s):
         return None
+    if delivery is not None:
+        noting.put_back(delivery)
     attempts = noting.note([lost.entry_id], what, -1)
     if attempts is None:
         return None
@@ -177,6 +182,24 @@ class _Noting:
         locked, now_us, _, version = self._row("lock_for_fault", parameters)
         self._locked = Locked([self._group], now_us, version)
         return bool(locked)
+
+    def put_back(self, delivery: Delivery) -> None:
+        """Put back what a turn has handed out, if that was committed, so that what is remembered of the group says so."""
+        last = delivery.messages[-1].ordinal
+        if last is None:
+            return
+        row = self._connection.cursor(row_factory=tuple_row).execute(
+            statement("group_ordinal", self._schema), self._named
+        ).fetchone()  # fmt: skip
+        if row is not None and row[0] >= last:
+            self._execute(
+                "put_back",
+                {
+                    "entry_ids": list(delivery.entry_ids),
+                    "ordinals": [one.ordinal for one in delivery.messages],
+                    "late": [one.late for one in delivery.messages],
+                },
+            )
 
     def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> int | None:
         """Write it down and count the attempt. Below 0, the message isn't tried again by itself, or at once."""

@@ -19,7 +19,7 @@ EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable
 # are needed; none imports Spark before it runs.
 _COMMANDS = (
     *("box", "check", "dead-letters", "demo", "doctor", "faults", "group", "groups", "instances", "messages", "queue"),
-    *("queues", "run", "set-aside", "subscription", "subscriptions", "trace", "types", "unrouted"),
+    *("queues", "run", "set-aside", "subscription", "subscriptions", "trace", "types", "unrouted", "work"),
 )
 
 

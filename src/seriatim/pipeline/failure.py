@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from seriatim.pipeline.filters import named
 from seriatim.pipeline.message import Message, Property, Received
 
-__all__ = ["FAILURE", "FAILURE_PROPERTIES", "failure_of"]
+__all__ = ["FAILURE", "FAILURE_PROPERTIES", "asks_for_failures", "failure_of"]
 
 #: Its type.
 FAILURE = "seriatim.failure"
@@ -23,6 +24,11 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
 }
 #: Where the failed message was sent; the failure goes its own way.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
+
+
+def asks_for_failures(where: str) -> bool:
+    """Whether a filter asks for failures: it says their type, or names a property that only they have."""
+    return f"'{FAILURE}'" in where or not named(where).isdisjoint(FAILURE_PROPERTIES)
 
 
 def failure_of(
