@@ -96,6 +96,17 @@ def test_how_a_faulted_group_stands(shop):
     assert Action.RETRY in found.allowed
 
 
+def test_a_queue_that_has_stopped_is_named(box):
+    define(box, errors="stop")
+    publish(box, 1)
+    failing(box)
+    why = groups.standing(box, "shop", "c1").why
+    assert why.endswith("no such customer; and the queue is off: seriatim queue on shop")
+    groups.retry(box, "shop", "c1", **BY)
+    box.turn_on("shop")
+    assert received(box) == [1]
+
+
 def test_how_a_waiting_and_a_suspended_group_stand(shop):
     found = groups.standing(shop, "shop", "waiting")
     assert (found.why, found.blocks, found.following.sequence, found.behind) == ("1 is missing", None, 2, 2)

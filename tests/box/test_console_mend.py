@@ -50,6 +50,7 @@ def test_retried_with_another_body_the_original_is_kept(box):
     groups.retry(box, "shop", "c1", body=b'{"mended": true}', **BY)
     failing(box)  # that wasn't it
     groups.retry(box, "shop", "c1", body=b'{"mended": "again"}', **BY)
+    assert [one.message.body for one in box.peek("shop")] == [b'{"mended": "again"}', b"{}"]
     assert deliveries(box) == [(1, 1, False, b'{"mended": "again"}'), (2, 2, False, b"{}")]
     message, _ = box.message(first)
     assert (message.body, dict(message.context)["version"]) == (b"{}", 1)

@@ -74,6 +74,9 @@ def queues(draw: st.DrawFn) -> Queue:
         "retry_factor": draw(st.floats(1, 100)),
         "retry_ceiling": draw(PERIODS),
         "retry_jitter": draw(st.floats(0, 1)),
+        "recoveries": draw(st.integers(0, 1000)),
+        "recover_delay": draw(PERIODS),
+        "recover_factor": draw(st.floats(1, 100)),
         "tablespace": draw(st.none() | st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1, max_size=63)),
     }  # fmt: skip
     return Queue(draw(NAMES), draw(policies()), draw(NAMES), draw(NAMES), **fields)
@@ -167,6 +170,9 @@ def test_the_format_does_not_change_unnoticed():
         "retry_factor": 2.0,
         "retry_ceiling": 300.0,
         "retry_jitter": 0.2,
+        "recoveries": 0,
+        "recover_delay": 60.0,
+        "recover_factor": 2.0,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
@@ -235,7 +241,8 @@ def test_what_is_no_declaration_is_refused():
 
 def test_what_was_kept_before_there_were_retries_is_read():
     kept = to_json(Queue("q", group="key"))
-    before = {key: value for key, value in kept.items() if key != "attempts" and not key.startswith("retry_")}
+    later = ("attempts", "retry_", "recover")
+    before = {key: value for key, value in kept.items() if not key.startswith(later)}
     assert from_json(Queue, before) == Queue("q", group="key")
 
 

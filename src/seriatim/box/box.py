@@ -420,7 +420,7 @@ class MessageBox:
         self._finalizer()
 
     def tick(self) -> Tick:
-        """Do what is due though nobody receives: route what was published through SQL, and fire timers.
+        """Do what is due though nobody receives: route what was published through SQL, fire timers, retry what recovers.
 
         Raises:
             EnvironmentProblem: the role that the box was opened with may not.

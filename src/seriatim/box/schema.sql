@@ -2787,6 +2787,8 @@ CREATE TABLE {schema}.edited_bodies (
 
 CREATE INDEX faults_of_message ON {schema}.faults (message_id);
 
+CREATE INDEX groups_faulted ON {schema}.groups (queue_id, group_key) WHERE flags & 16 <> 0;
+
 CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
 
 -- The bodies that count, of those entries whose bodies were edited.

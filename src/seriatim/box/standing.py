@@ -90,10 +90,11 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
         parameters = {"queue_id": found.queue_id, "group_key": group}
         heads = cursor.execute(statement("group_heads", schema), parameters).fetchall()
     blocks = _blocking(view, heads)
+    off = "" if found.enabled else f"; and the queue is off: seriatim queue on {queue}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
     return Standing(
         view,
-        _why(view, blocks, following),
+        _why(view, blocks, following) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),

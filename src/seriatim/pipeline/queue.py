@@ -9,6 +9,7 @@ from typing import Literal
 from seriatim.errors import UsageError
 from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, Unordered
+from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.name import checked_name
 
@@ -60,6 +61,10 @@ class Queue:
         retry_factor: by which the delay grows from attempt to attempt; 1 to 100.
         retry_ceiling: seconds (or ``"5m"``) beyond which it doesn't grow.
         retry_jitter: by how much of itself a delay may differ by chance, 0 to 1.
+        recoveries: how often a faulted group is retried by itself with the message that failed, before it is left to an
+            operator; 0 to 1,000.
+        recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
+        recover_factor: by which that grows from recovery to recovery; 1 to 100.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -84,6 +89,9 @@ class Queue:
     retry_factor: float = 2.0
     retry_ceiling: float | str = 300.0
     retry_jitter: float = 0.2
+    recoveries: int = 0
+    recover_delay: float | str = 60.0
+    recover_factor: float = 2.0
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -141,15 +149,14 @@ class Queue:
             raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
 
     def _check_retry(self) -> None:
-        if (
-            isinstance(self.attempts, bool)
-            or not isinstance(self.attempts, int)
-            or not 1 <= self.attempts <= MOST_ATTEMPTS
-        ):
-            raise self._wrong(f"attempts can't be {self.attempts!r}", f"a whole number from 1 to {MOST_ATTEMPTS:,}")
-        for what in ("retry_delay", "retry_ceiling"):
+        for what, least in (("attempts", 1), ("recoveries", 0)):
+            count = getattr(self, what)
+            if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
+                raise self._wrong(f"{what} can't be {count!r}", f"a whole number from {least} to {MOST_ATTEMPTS:,}")
+        for what in ("retry_delay", "retry_ceiling", "recover_delay"):
             object.__setattr__(self, what, self._delay(what))
-        for what, least, most in (("retry_factor", 1, _MOST_FACTOR), ("retry_jitter", 0, 1)):
+        ranges = (("retry_factor", 1, _MOST_FACTOR), ("retry_jitter", 0, 1), ("recover_factor", 1, _MOST_FACTOR))
+        for what, least, most in ranges:
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
                 raise self._wrong(f"{what} can't be {value!r}", f"a number from {least} to {most}")
@@ -170,6 +177,10 @@ class Queue:
         return Retry(
             self.attempts, micros(self.retry_delay), self.retry_factor, micros(self.retry_ceiling), self.retry_jitter
         )
+
+    def recover(self) -> Recover:
+        """How faulted groups are retried by themselves, as the kernel has it."""
+        return Recover(self.recoveries, micros(self.recover_delay), self.recover_factor)
 
     def _check_tablespace(self) -> None:
         name = self.tablespace

@@ -33,6 +33,9 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "retry_factor": entry.plain("retry_factor"),
         "retry_ceiling": entry.duration_s("retry_ceiling"),
         "retry_jitter": entry.plain("retry_jitter"),
+        "recoveries": entry.whole("recoveries", 0, MOST_ATTEMPTS),
+        "recover_delay": entry.duration_s("recover_delay"),
+        "recover_factor": entry.plain("recover_factor"),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

@@ -30,9 +30,10 @@ _QUEUE = (
     *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
     *("max_messages", "when_full", "enabled", "tablespace"),
     *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
+    *("recoveries", "recover_delay", "recover_factor"),
 )
 #: Keys that came later; a declaration from before has what is their default.
-_LATER = frozenset({"attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"})
+_LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,

@@ -1,4 +1,4 @@
-"""What a worker does beside its turns: it cleans up the box, every minute, while no other worker does."""
+"""What a worker does beside its turns, every minute, while no other worker does: what is due, and the clean-up."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ class Chores:
         try:
             with alone(self._box, "clean-up") as is_alone:
                 if is_alone:
+                    self._box.tick()
                     self._box.purge(seconds=_STEP_S)
         except EnvironmentProblem as error:  # that is for the owner of the box
             self._refused = True
