@@ -22,7 +22,7 @@ __all__ = ["Steps", "TurnEnded", "end_backend", "is_transient"]
 
 _AGAIN = (
     *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
-    *(errors.InsufficientResources, psycopg.OperationalError),
+    *(errors.InsufficientResources, errors.IdleInTransactionSessionTimeout, psycopg.OperationalError),
 )
 
 _SET = b"SAVEPOINT step"

@@ -15,7 +15,7 @@ __all__ = ["Chores"]
 _LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 60.0
 #: A step takes at most that long; the next one goes on where it ended.
-_STEP_S = 5.0
+_STEP_S = 3.0
 
 
 class Chores:

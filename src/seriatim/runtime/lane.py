@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 
-from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable
+from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.runtime.pace import Pace
 from seriatim.runtime.slate import Slot
 from seriatim.runtime.turn import Turns
@@ -74,7 +74,7 @@ class Lane(threading.Thread):
             except ActionRefused as error:  # the queue is off, until an operator turns it on
                 self._tell(str(error))
                 self._stop_asked.wait(_OFF_NAP_S)
-            except SeriatimError as error:
+            except (UsageError, DeploymentError) as error:  # the queue is gone, or the box is another one
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do

@@ -138,10 +138,14 @@ class Slate:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        """A new one, clean, in a file without a name."""
-        with tempfile.TemporaryFile() as file:
-            file.truncate(slots * _SLOT_BYTES)
-            return cls(os.dup(file.fileno()), slots)
+        """A new one, clean, in a file without a name; in memory where the system has such, for writing to a disk waits."""
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("seriatim-slate")
+            os.truncate(file, slots * _SLOT_BYTES)
+            return cls(file, slots)
+        with tempfile.TemporaryFile() as kept:
+            kept.truncate(slots * _SLOT_BYTES)
+            return cls(os.dup(kept.fileno()), slots)
 
     @classmethod
     def of(cls, file: int) -> Self:
