@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from seriatim import Policy, Sequencer
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import actions
+from seriatim.kernel.fault import fault
+from seriatim.kernel.state import Flag
 from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
 from seriatim.kernel.transitions import Happening, leads
 from tests.kernel import strategies
@@ -78,9 +80,6 @@ def test_what_is_allowed_leads_somewhere_and_nothing_else_does(action: Action, s
     action=st.sampled_from([actions.retry, actions.skip_message, actions.abort, actions.suspend]),
 )
 def test_what_mends_a_faulted_group_loses_nothing(policy: Policy, script: list[Call], data: Any, action: Any) -> None:
-    from seriatim.kernel.state import Flag
-    from seriatim.kernel.time import NEVER
-
     sequencer = Sequencer(policy)
     for call in script:
         if call.name == "offer":
@@ -89,8 +88,7 @@ def test_what_mends_a_faulted_group_loses_nothing(policy: Policy, script: list[C
     state = sequencer._groups.get(key.encode())
     if state is None:
         return
-    fresh = state.groups.flags & ~int(Flag.FIXED) | Flag.FAULTED
-    state = state.with_groups(flags=fresh, since=state.groups.since * 0 + NEVER)
+    state = fault(state, 10).state
     before = actions.state_of(policy, state)
     done = action(policy, state, 10, "a") if before in ALLOWED[Action(action.__name__)] else None
     if done is None:
