@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import (
     ActionRefused,
+    Business,
     CheckpointMismatch,
     ColumnError,
     DeclarationError,
@@ -21,6 +22,7 @@ from seriatim.errors import (
     QueueFull,
     SchemaMismatch,
     SeriatimError,
+    Transient,
     Unavailable,
     UsageError,
 )
@@ -38,12 +40,16 @@ if TYPE_CHECKING:
     from seriatim.box.instances import Instance
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
+    from seriatim.runtime.handlers import Consumed
+    from seriatim.runtime.worker import Worker
 
 __all__ = [
     "ActionRefused",
     "BestEffort",
+    "Business",
     "CheckpointMismatch",
     "ColumnError",
+    "Consumed",
     "Counts",
     "DeclarationError",
     "DeploymentError",
@@ -73,10 +79,12 @@ __all__ = [
     "Standard",
     "Subscription",
     "Tickets",
+    "Transient",
     "Unavailable",
     "UnitOfWork",
     "Unordered",
     "UsageError",
+    "Worker",
     "__version__",
 ]
 
@@ -86,7 +94,9 @@ _LATER = {
     "Instance": "seriatim.box.instances",
     "MessageBox": "seriatim.box.box",
     "Session": "seriatim.box.session",
+    "Consumed": "seriatim.runtime.handlers",
     "Tickets": "seriatim.box.tickets",
+    "Worker": "seriatim.runtime.worker",
 }
 
 

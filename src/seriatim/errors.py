@@ -13,6 +13,8 @@
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
     ├── Unavailable             nobody: the same again may work
     │   └── QueueFull           ... a queue has as many messages as it may
+    ├── Transient               nobody: a handler raises it, and gets the message again
+    ├── Business                an operator: a handler raises it, and its group stops, or as its queue says
     └── InvariantBroken         us: a bug in seriatim
 
 An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 __all__ = [
     "ActionRefused",
+    "Business",
     "CheckpointMismatch",
     "ColumnError",
     "DeclarationError",
@@ -34,6 +37,7 @@ __all__ = [
     "QueueFull",
     "SchemaMismatch",
     "SeriatimError",
+    "Transient",
     "Unavailable",
     "UsageError",
 ]
@@ -139,6 +143,48 @@ class QueueFull(Unavailable):
     """A queue has as many messages as it may; nothing of the call was taken in. Publish again later."""
 
     code = "queue-full"
+
+
+class Transient(SeriatimError):
+    """A handler failed, and the same again may work: it gets the message again, after a while.
+
+    Args:
+        what: what was wrong.
+        where: file:line, host, or whatever helps; may be empty.
+        remedy: what to do about it; may be empty.
+        retry_after: seconds, or ``"30s"``, until the next attempt; None: as the queue says.
+    """
+
+    code = "transient"
+
+    def __init__(
+        self,
+        what: str = "the handler asked for another attempt",
+        *,
+        where: str = "",
+        remedy: str = "",
+        retry_after: float | str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_transient, (type(self), self.what, self.where, self.remedy, self.retry_after))
+
+
+def _rebuild_transient(
+    kind: type[Transient], what: str, where: str, remedy: str, retry_after: float | str | None
+) -> Transient:
+    return kind(what, where=where, remedy=remedy, retry_after=retry_after)
+
+
+class Business(SeriatimError):
+    """A handler failed, and the same again won't help: somebody has to look at the message, or at what it is about."""
+
+    code = "business"
+
+    def __init__(self, what: str = "the handler refused the message", *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class InvariantBroken(SeriatimError):

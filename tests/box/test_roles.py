@@ -461,5 +461,5 @@ def test_the_commands(team):
     assert "no queue 'shp'" in call("grant", name, "--publish", "shp", code=2).stderr
     with psycopg.connect(box.dsn) as connection:
         connection.execute(f"SELECT {box.schema}.publish('order', '')")
-    assert json.loads(call("tick", "--json").stdout) == {"routed": 1, "groups": 0}
-    assert call("tick").stdout == "routed 0 messages, fired the timers of 0 groups\n"
+    assert json.loads(call("tick", "--json").stdout) == {"routed": 1, "groups": 0, "recovered": 0}
+    assert call("tick").stdout == "routed 0 messages, fired the timers of 0 groups, recovered 0\n"

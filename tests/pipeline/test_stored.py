@@ -71,6 +71,14 @@ def queues(draw: st.DrawFn) -> Queue:
         "when_full": draw(st.sampled_from(WHEN_FULL)) if most else "wait",
         "enabled": draw(st.booleans()),
         "expire_after": None if isinstance(policy, Unordered) else draw(st.none() | PERIODS),
+        "attempts": draw(st.integers(1, 1000)),
+        "retry_delay": draw(PERIODS),
+        "retry_factor": draw(st.floats(1, 100)),
+        "retry_ceiling": draw(PERIODS),
+        "retry_jitter": draw(st.floats(0, 1)),
+        "recoveries": draw(st.integers(0, 1000)),
+        "recover_delay": draw(PERIODS),
+        "recover_factor": draw(st.floats(1, 100)),
     }  # fmt: skip
     return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
 
@@ -158,6 +166,14 @@ def test_the_format_does_not_change_unnoticed():
         "when_full": "wait",
         "enabled": True,
         "expire_after": None,
+        "attempts": 5,
+        "retry_delay": 1.0,
+        "retry_factor": 2.0,
+        "retry_ceiling": 300.0,
+        "retry_jitter": 0.2,
+        "recoveries": 0,
+        "recover_delay": 60.0,
+        "recover_factor": 2.0,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
@@ -222,6 +238,13 @@ def test_text_that_postgresql_cannot_hold_is_refused(text):
 def test_what_is_no_declaration_is_refused():
     with pytest.raises(UsageError, match="str can't be kept in a message box"):
         to_json("queue")  # type: ignore[arg-type]
+
+
+def test_what_was_kept_before_there_were_retries_is_read():
+    kept = to_json(Queue("q", group="key"))
+    later = ("attempts", "retry_", "recover")
+    before = {key: value for key, value in kept.items() if not key.startswith(later)}
+    assert from_json(Queue, before) == Queue("q", group="key")
 
 
 def test_what_is_kept_by_a_newer_seriatim_is_refused():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import seriatim as sq
 from seriatim.kernel.filter import LONG, STRING, TIMESTAMP, decimal
 from seriatim.kernel.filter_eval import evaluate
+from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.filters import parsed
 from seriatim.pipeline.typed import MessageTypes
 from seriatim.pipeline.typed_columns import columns
@@ -422,7 +423,7 @@ def test_one_name_has_one_type():
 def test_what_filters_may_name():
     types = MessageTypes([sq.MessageType("a", {"p": "decimal(30,2)"}), sq.MessageType("b", {"q": "long"})])
     own = {"correlation_id", "epoch", "location", "message_id", "parent_id", "part", "parts", "received_at", "ticket"}
-    assert types.properties.keys() == own | {"to", "type", "p", "q"}
+    assert types.properties.keys() == own | {"to", "type", "p", "q"} | FAILURE_PROPERTIES.keys()
     assert types.properties["p"] == decimal(30, 2)
     assert (types.properties["ticket"], types.properties["received_at"]) == (LONG, TIMESTAMP)
 
@@ -439,7 +440,8 @@ def test_columns_are_those_of_filters():
     assert found.keys() == types.properties.keys()
     micros = round(MOMENT.timestamp()) * 10**6 + 5
     first = full | {"m": -150, "t": micros, "w": 10**37, "location": "box", "received_at": 10**6, "type": "order"}
-    first |= dict.fromkeys(("correlation_id", "epoch", "parent_id", "parts", "ticket")) | {"message_id": "1"}
+    first |= dict.fromkeys(("correlation_id", "epoch", "parent_id", "parts", "ticket", *FAILURE_PROPERTIES))
+    first |= {"message_id": "1"}
     assert {name: one.values[0] if one.known[0] else None for name, one in found.items()} == first
     assert {name for name, one in found.items() if one.known[1]} == {"location", "message_id", "received_at", "type"}
     assert {name for name, one in found.items() if one.known[2]} == {"message_id", "received_at", "type"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -114,3 +116,21 @@ def test_everything_installed_is_pinned_without_an_address():
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
+    text = (ROOT / "docs" / "how-to" / "mend-a-group.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\$ (seriatim .*)$", text, re.MULTILINE))
+    ran = {found for _, found in re.findall(r"""run\((["'])(seriatim .*?)\1\)""", text)}
+    assert shown
+    assert shown == ran
+
+
+@pytest.mark.parametrize("name", ["bulk", "dead_letters", "faults", "groups", "instances", "trace"])
+def test_every_operation_is_documented(name):
+    module = importlib.import_module(f"seriatim.operations.{name}")
+    (section,) = re.findall(rf"^## `{name}`\n(.*?)(?=^## |\Z)", reference("operations.md"), re.MULTILINE | re.DOTALL)
+    known = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", section))))
+    assert set(module.__all__) - known == set()
+    for one in re.findall(r"`(\w+)\(box", section):
+        assert inspect.signature(getattr(module, one)).parameters.keys() - known == set(), one

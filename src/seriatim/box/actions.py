@@ -7,28 +7,29 @@ what is in hand, and nobody waits for a handler. Until then the group shows what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import psycopg
-from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Locked, Turns
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.mend import edit, failed, see_now, set_dead
+from seriatim.box.operator_log import log
+from seriatim.box.resequence import Acted, Judged
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events
+from seriatim.kernel.outcome import EventKind, Events, no_events
 from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
 
-__all__ = ["Asked", "Operation", "act"]
+__all__ = ["Asked", "Operation", "Operator", "act"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -36,14 +37,33 @@ _BRIEFLY_MS = 250
 _STOPPED_MS = 10_000
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
+#: After these something may be handed out that nobody was called for.
+_FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SUSPEND: actions.suspend,
     Action.RESUME: actions.resume,
+    Action.RETRY: actions.retry,
     Action.SKIP_MESSAGE: actions.skip_message,
     Action.ABORT: actions.abort,
     Action.CLOSE: actions.close,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who does something, and why: `actor`, at most 256 characters, and `reason`, at most 4,096.
+
+    Raises:
+        UsageError: no actor or reason, or a text that can't be kept.
+    """
+
+    actor: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _checked(self.actor, "actor", _LONGEST_ACTOR)
+        _checked(self.reason, "reason", _LONGEST_REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +78,7 @@ class Asked:
         reason: why, at most 4,096 characters.
         through: of `skip_hole`: the last number to skip; None: all of the hole.
         following: of `reset`: the number to go on at.
+        body: of `retry`: what to put in the place of the body of the message that failed; None: it stays.
 
     Raises:
         UsageError: no actor or reason, or a text that can't be kept.
@@ -70,10 +91,10 @@ class Asked:
     reason: str
     through: int | None = None
     following: int | None = None
+    body: bytes | None = None
 
     def __post_init__(self) -> None:
-        _checked(self.actor, "actor", _LONGEST_ACTOR)
-        _checked(self.reason, "reason", _LONGEST_REASON)
+        Operator(self.actor, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +176,23 @@ def _requested(
 def _done(
     connection: psycopg.Connection, schema: str, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked
 ) -> Operation:
-    effect = _effect(asked, queue.declared.policy, locked.now_us)
-    try:
-        acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
-    except ActionRefused as error:
-        where = f"queue {asked.queue!r}, {error.where}"
-        raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
+    mended = _mended(connection, schema, queue, asked)
+    if mended.alone:
+        turns.judge(queue, locked, 0)
+        after = group_of(connection, schema, asked.queue, asked.group)
+        acted = Acted(Judged({}, [], no_events(), 0), mended.state, _unlocked(after), 0, 0)
+    else:
+        effect = _effect(asked, queue.declared.policy, locked.now_us)
+        try:
+            acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
+        except ActionRefused as error:
+            where = f"queue {asked.queue!r}, {error.where}"
+            raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
+    if asked.action in _FREEING:
+        connection.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
-        "set_aside": acted.set_aside,
+        "set_aside": acted.set_aside + mended.set_aside, **mended.details,
     }  # fmt: skip
     number = _log(connection, schema, asked, details)
     return Operation(
@@ -175,9 +204,56 @@ def _done(
         before=acted.before,
         after=acted.after,
         released=acted.released,
-        set_aside=acted.set_aside,
+        set_aside=acted.set_aside + mended.set_aside,
         events=_told(acted.judged.events, asked.group),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mended:
+    """What was done to the message of a faulted group before the kernel is asked.
+
+    `alone`: that was all: it waited for its next attempt, and its group isn't faulted. `state`: what the group shows.
+    """
+
+    state: GroupState
+    set_aside: int = 0
+    alone: bool = False
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+def _mended(connection: psycopg.Connection, schema: str, queue: BoxQueue, asked: Asked) -> _Mended:
+    """What the kernel doesn't have: the message of a group that failed was released before.
+
+    Raises:
+        UsageError: a body that can't be put in its place.
+    """
+    state = _unlocked(group_of(connection, schema, asked.queue, asked.group))
+    if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
+        return _Mended(state)
+    found = failed(connection, schema, queue, asked.group)
+    if found is None:
+        return _Mended(state)
+    retries = asked.action is Action.RETRY
+    waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
+    if state is not GroupState.FAULTED and not waits:
+        return _Mended(state)
+    details: dict[str, object] = {"message_id": found.message.message_id}
+    if not retries:
+        set_dead(connection, schema, queue, asked.group, found)
+        return _Mended(state, len(found.entry_ids), details=details)
+    see_now(connection, schema, found)
+    if asked.body is not None:
+        edit(connection, schema, Known(schema).read(connection), found, asked.body, asked.actor)
+        details["edited_bytes"] = len(asked.body)
+    return _Mended(state, alone=waits, details=details)
+
+
+def _unlocked(view: GroupView) -> GroupState:
+    """What a group shows to the one who has locked it."""
+    if view.state is not GroupState.LOCKED:
+        return view.state
+    return GroupState.READY if view.hole_since is None else GroupState.WAITING
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:
@@ -204,13 +280,10 @@ def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome
 def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dict[str, object]) -> int:
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
-    parameters = {
-        "actor": asked.actor, "action": asked.action, "queue": asked.queue, "group_key": asked.group,
-        "reason": asked.reason, "details": json.dumps(said),
-    }  # fmt: skip
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
-    return int(number)
+    return log(
+        connection, schema, actor=asked.actor, action=asked.action, queue=asked.queue, group=asked.group,
+        reason=asked.reason, details=said,
+    )  # fmt: skip
 
 
 def _checked(text: object, what: str, longest: int) -> None:

@@ -50,7 +50,14 @@ class MessageBox(Closing):
         self._place = self._access.place
 
     @classmethod
-    def open(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA, connections: int = 20) -> Self:
+    def open(
+        cls,
+        dsn: str | None = None,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        connections: int = 20,
+        turn_limit: float | str | None = None,
+    ) -> Self:
         """Open a box.
 
         A schema that isn't there yet is made. An older one is brought up to date in the embedded PostgreSQL, and
@@ -62,13 +69,15 @@ class MessageBox(Closing):
                 under ``./.seriatim/postgres``, which is started where nobody has, and stops with its last user.
             schema: the schema of the box; a database may have several.
             connections: at most so many at once.
+            turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
+                the midst of its transaction, so that what a frozen process has locked is free again; None: never.
 
         Raises:
             UsageError: not a DSN, or not the name of a schema.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
             SchemaMismatch: an older or newer schema, or one that isn't a box.
         """
-        return cls(Connections.open(dsn, schema, connections))
+        return cls(Connections.open(dsn, schema, connections, turn_limit))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
@@ -390,7 +399,7 @@ class MessageBox(Closing):
         self._connections.close()
 
     def tick(self) -> Tick:
-        """Do what is due though nobody receives: route what was published through SQL, and fire timers.
+        """Do what is due though nobody receives: route what was published through SQL, fire timers, retry what recovers.
 
         Raises:
             EnvironmentProblem: the role that the box was opened with may not.

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from seriatim.box.migrate import check, migrate, version_of
 from seriatim.box.statements import checked_schema
 from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.kernel.time import micros
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once"]
 
@@ -68,9 +70,19 @@ class Connections(Closing):
         place: host, database and schema, for errors.
         server: the embedded PostgreSQL, if that is the one.
         most: at most so many at once.
+        turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
+            transaction; None: never.
     """
 
-    def __init__(self, dsn: str, schema: str, place: str, server: EmbeddedServer | None, most: int) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        place: str,
+        server: EmbeddedServer | None,
+        most: int,
+        turn_limit: float | str | None = None,
+    ) -> None:
         self.dsn = dsn
         self.place = place
         #: The box, for what works in it.
@@ -78,13 +90,16 @@ class Connections(Closing):
         self._process = os.getpid()
         # Connections are made when they are needed, so that opening a box costs one and idle ones go.
         settings = _settings(dsn)
-        self._pool = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=most, open=True, name="seriatim")
+        limited = None if turn_limit is None else partial(_limit_turns, round(micros(turn_limit) / 1000))
+        self._pool = ConnectionPool(
+            dsn, kwargs=settings, min_size=0, max_size=most, open=True, name="seriatim", configure=limited
+        )
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
         self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
-    def open(cls, dsn: str | None, schema: str, most: int) -> Self:
+    def open(cls, dsn: str | None, schema: str, most: int, turn_limit: float | str | None = None) -> Self:
         """Open them; arguments and errors are those of `MessageBox.open`."""
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
@@ -93,7 +108,7 @@ class Connections(Closing):
                     migrate(connection, schema)
                 else:
                     check(connection, schema)
-            return cls(dsn, schema, place, server, most)
+            return cls(dsn, schema, place, server, most, turn_limit)
         except BaseException:
             if server is not None:
                 server.close()
@@ -188,6 +203,12 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
 def _settings(dsn: str) -> dict[str, Any]:
     given = conninfo_to_dict(dsn)
     return {name: value for name, value in _SETTINGS.items() if name not in given}
+
+
+def _limit_turns(limit_ms: int, connection: psycopg.Connection) -> None:
+    """Have PostgreSQL end a connection that does nothing for so long in the midst of a transaction."""
+    connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
+    connection.commit()
 
 
 def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:

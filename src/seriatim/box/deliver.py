@@ -10,6 +10,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.statements import statement
@@ -35,6 +36,7 @@ class Delivery:
         queue: the queue's name.
         group: the group's key; None in a queue that is `Unordered`.
         messages: what is handed out, in order.
+        entry_ids: the numbers of their entries.
     """
 
     def __init__(
@@ -44,12 +46,16 @@ class Delivery:
         messages: Sequence[Received],
         complete: Callable[[], None],
         put_back: Callable[[], None],
+        end_after: Callable[[int], None],
+        entry_ids: Sequence[int],
     ) -> None:
         self.queue = queue
         self.group = group
         self.messages = tuple(messages)
         self._complete = complete
         self._put_back = put_back
+        self._end_after = end_after
+        self.entry_ids = entry_ids
         self._open = True
         self._done = False
 
@@ -70,6 +76,21 @@ class Delivery:
         if self._open:
             self._complete()
             self._open, self._done = False, True
+
+    def done_through(self, count: int) -> None:
+        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended."""
+        if count == len(self):
+            self.done()
+        elif self._open:
+            self._end_after(count)
+            self._open = False
+
+    def part(self, begin: int, end: int) -> Delivery:
+        """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
+        return Delivery(
+            self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
+            self.entry_ids[begin:end],
+        )  # fmt: skip
 
     @property
     def is_done(self) -> bool:
@@ -274,6 +295,7 @@ class Turns:
     def _delivery(
         self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
     ) -> Delivery:
+        rows = with_edits(self._connection, self._schema, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
         parts = parts_of(self._connection, self._schema, queue, having)
         messages = [
@@ -298,10 +320,24 @@ class Turns:
             lambda: self._execute("complete", named),
             # A message without a group was locked, and nothing else has happened to it.
             lambda: None if handed.group is None else self._execute("put_back", named),
+            lambda count: self._end_after(named, count),
+            handed.entry_ids,
         )
+
+    def _end_after(self, named: dict[str, Any], count: int) -> None:
+        """Complete the first `count` of what was handed out, and put the others back."""
+        columns = ("entry_ids", "ordinals", "late")
+        if count:
+            self._execute("complete", named | {name: named[name][:count] for name in columns})
+        if named["group_key"] is not None:
+            self._execute("put_back", named | {name: named[name][count:] for name in columns})
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))
+
+
+def _nothing() -> None:
+    """Of a part of a delivery: the whole is completed by who has it."""
 
 
 def _at_most(queue: BoxQueue, limit: int) -> int:

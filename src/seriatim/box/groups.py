@@ -1,9 +1,9 @@
-"""The groups of a box as they stand: read without locks, from the view ``group_states``."""
+"""The groups of a box as they stand: read without locks, in one statement that counts no entry twice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -13,7 +13,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.states import GroupState
 
-__all__ = ["GroupView", "group_of", "groups_of"]
+__all__ = ["GroupFilter", "GroupView", "containing", "fitting", "group_of", "groups_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,39 +24,71 @@ class GroupView:
         queue: the queue's name.
         group: its key.
         state: what it shows.
+        since: since when it shows that, as far as it is known; None where nobody has judged it.
         locked: whether somebody works on it; to be seen in `state` only where nothing else stops it.
+        locked_by: the process of the database that works on it.
         next: the number that leaves next; None where its policy has none.
         arrived: messages that nobody has judged yet.
         held: messages that wait for others, or for an operator.
         queued: messages that are released and not handed out.
+        in_hand: messages that the queue's pipeline has in its hands; what a worker has is counted as it was before.
         hole_since: since when it waits for a missing number; None where it doesn't.
         hole_through: the last of the missing numbers, the first is `next`.
         last_released: the sequence of what was released last; microseconds where the queue goes by time.
         ordinal: how many were released.
         incarnation: which life of the group it is, from 0.
         due_at: when its next timer, or what may not be seen before, is due.
+        touched_at: when it was worked on or judged last; None where nobody has.
         suspended_by: who suspended it; None where nobody did, or a late message.
         suspended_because: the reason that was given.
-        in_hand: messages that the queue's pipeline has in its hands; what a worker has is counted as it was before.
+        error: what the handler failed at that has stopped it; None where it isn't faulted.
     """
 
     queue: str
     group: str
     state: GroupState
+    since: datetime | None
     locked: bool
+    locked_by: int | None
     next: int | None
     arrived: int
     held: int
     queued: int
+    in_hand: int
     hole_since: datetime | None
     hole_through: int | None
     last_released: int | None
     ordinal: int
     incarnation: int
     due_at: datetime | None
+    touched_at: datetime | None
     suspended_by: str | None
     suspended_because: str | None
-    in_hand: int
+    error: str | None
+
+    @property
+    def waiting(self) -> int:
+        """How many messages it has."""
+        return self.arrived + self.held + self.queued + self.in_hand
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """Which groups.
+
+    Args:
+        queue: only those of this queue.
+        key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        states: only those that show one of these.
+        older_than: only those that have shown their state for longer than that.
+        error: only those where the reason for the stop has this text in it, in capitals or not.
+    """
+
+    queue: str | None = None
+    key: str | None = None
+    states: frozenset[GroupState] | None = None
+    older_than: timedelta | None = None
+    error: str | None = None
 
 
 def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str) -> GroupView:
@@ -65,7 +97,7 @@ def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str
     Raises:
         UsageError: the queue has never received a message of it, or there is no such queue.
     """
-    found = _views(connection, schema, "group_state", {"queue": queue, "group_key": group})
+    found = _views(connection, schema, GroupFilter(queue), 1, group=group)
     if not found:
         raise UsageError(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
@@ -76,20 +108,50 @@ def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str
 def groups_of(
     connection: psycopg.Connection,
     schema: str,
-    queue: str | None = None,
-    state: GroupState | None = None,
+    chosen: GroupFilter,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
+    *,
+    group: str | None = None,
 ) -> list[GroupView]:
-    """Groups by queue and key, at most `limit`: of one queue or state; those behind the queue and key of `after`."""
+    """Groups by queue and key, at most `limit`; those behind the queue and key of `after`; those of one key."""
+    return _views(connection, schema, chosen, limit, after=after, group=group)
+
+
+def fitting(glob: str) -> str:
+    """A pattern with ``*`` and ``?`` as one of SQL's ``LIKE``."""
+    return "".join({"*": "%", "?": "_"}.get(one, _ESCAPED.get(one, one)) for one in glob)
+
+
+def containing(text: str) -> str:
+    """What has this text in it, as a pattern of SQL's ``LIKE``."""
+    return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
+
+
+_ESCAPED = {"%": r"\%", "_": r"\_", "\\": r"\\"}
+
+
+def _views(
+    connection: psycopg.Connection,
+    schema: str,
+    chosen: GroupFilter,
+    limit: int,
+    *,
+    after: tuple[str, str] | None = None,
+    group: str | None = None,
+) -> list[GroupView]:
     after_queue, after_group = after or (None, None)
-    parameters = {
-        "queue": queue, "state": state, "after_queue": after_queue, "after_group": after_group, "limit": limit,
-    }  # fmt: skip
-    return _views(connection, schema, "group_states", parameters)
-
-
-def _views(connection: psycopg.Connection, schema: str, name: str, parameters: dict[str, Any]) -> list[GroupView]:
+    parameters: dict[str, Any] = {
+        "queue": chosen.queue,
+        "group_key": group,
+        "pattern": None if chosen.key is None else fitting(chosen.key),
+        "states": None if chosen.states is None else list(chosen.states),
+        "older_than": chosen.older_than,
+        "text": None if chosen.error is None else containing(chosen.error),
+        "after_queue": after_queue,
+        "after_group": after_group,
+        "limit": limit,
+    }
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(statement(name, schema), parameters).fetchall()
+        rows = cursor.execute(statement("groups", schema), parameters).fetchall()
     return [GroupView(**row | {"state": GroupState(row["state"])}) for row in rows]

@@ -9,6 +9,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import Definitions
+from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
@@ -55,6 +56,7 @@ def peek(
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         rows = cursor.execute(statement("peek", schema), parameters).fetchall()
+    bodies = with_edits(connection, schema, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
     parts = parts_of(connection, schema, found, [row[-1] for row in rows if row[-2]])
     return [
         Peeked(
@@ -62,7 +64,9 @@ def peek(
             status,
             visible_at,
             waits,
-            received_of(row[:-1], found, definitions, sequence, ordinal, late, parts.get(row[-1], ())),
+            received_of(body, found, definitions, sequence, ordinal, late, parts.get(entry_id, ())),
         )
-        for key, status, visible_at, waits, sequence, ordinal, late, row in ((*row[:7], row[7:]) for row in rows)
+        for (key, status, visible_at, waits, sequence, ordinal, late, *_, entry_id), body in zip(
+            rows, bodies, strict=True
+        )
     ]

@@ -275,6 +275,7 @@ class _CleanUp:
                 waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
                 arrivals = cursor.execute(statement("purge_arrivals", self._access.schema)).rowcount
                 cursor.execute(statement("purge_samples", self._access.schema))
+                cursor.execute(statement("purge_edited", self._access.schema))
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history

@@ -25,6 +25,7 @@ from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.kernel.route import properties
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.box_types import UNFIT
+from seriatim.pipeline.failure import FAILURE, asks_for_failures
 from seriatim.pipeline.filters import parsed
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.section import likely
@@ -84,6 +85,8 @@ class Router:
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._stopped = np.array([one.state != "started" for one in enlisted], np.bool_)
+        # Failures are for those who ask for them: a queue of everything would get what failed in it once more.
+        self._asks = np.array([asks_for_failures(one.declared.where) for one in enlisted], np.bool_)
         self._lasts = {
             name: self._filter(queue.declared.policy.last, f"queue {name!r}: last")
             for name, queue in definitions.queues.items()
@@ -119,6 +122,8 @@ class Router:
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
         rows, filters = self._matcher.matches(found, len(messages))
         chosen = fine[rows]
+        if len(messages) == 1 and messages[0].type == FAILURE:
+            chosen &= self._asks[filters]
         rows, filters = rows[chosen], filters[chosen]
         addressed = self._addressed(typed)
         entries = Entries()

@@ -1064,6 +1064,20 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 
+-- What a group shows; the rule is that of kernel/states.py. A complete set is closed and leaves all the same.
+CREATE FUNCTION {schema}.shown_state(flags bigint, suspended boolean, locked boolean, hole boolean, overdue boolean)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN flags & 2 <> 0 AND NOT (flags & 4 <> 0 AND flags & 16 <> 0) THEN 'closed'
+    WHEN suspended THEN 'suspended'
+    WHEN flags & 16 <> 0 THEN 'faulted'
+    WHEN locked THEN 'locked'
+    WHEN hole AND overdue THEN 'timed_out'
+    WHEN hole THEN 'waiting'
+    ELSE 'ready'
+END;
+
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
 -- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
@@ -1089,15 +1103,10 @@ WITH locked AS MATERIALIZED (
 SELECT
     place.queue,
     known.group_key,
-    CASE
-        WHEN known.flags & 2 <> 0 THEN 'closed'
-        WHEN fact.suspended THEN 'suspended'
-        WHEN known.flags & 16 <> 0 THEN 'faulted'
-        WHEN fact.locked THEN 'locked'
-        WHEN fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries THEN 'timed_out'
-        WHEN fact.hole THEN 'waiting'
-        ELSE 'ready'
-    END AS state,
+    {schema}.shown_state(
+        known.flags, fact.suspended, fact.locked, fact.hole,
+        policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries
+    ) AS state,
     fact.locked,
     CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & 1 <> 0) THEN known.next END AS next,
     entry.arrived,
@@ -2873,6 +2882,206 @@ BEGIN
         INSERT INTO {schema}.changes (version, what)
         SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
     END IF;
+END
+$function$;
+
+-- What handlers failed at: a row each time. Rows are only added. `kind`: transient (retry helps), business (it doesn't),
+-- poison (its worker died of it) or timeout (the turn took too long). `retry_at`: when it is tried again by itself.
+CREATE TABLE {schema}.faults (
+    fault_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    entry_id bigint NOT NULL,
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    message_id text NOT NULL,
+    type text NOT NULL,
+    sequence bigint,
+    ordinal bigint,
+    attempt integer NOT NULL CHECK (attempt > 0),
+    kind text NOT NULL CHECK (kind IN ('transient', 'business', 'poison', 'timeout')),
+    error_class text NOT NULL,
+    error text NOT NULL,
+    traceback text NOT NULL,
+    at timestamptz NOT NULL DEFAULT now(),
+    worker text NOT NULL,
+    retry_at timestamptz
+);
+CREATE INDEX faults_of_group ON {schema}.faults (queue_id, group_key, fault_id);
+CREATE INDEX faults_of_entry ON {schema}.faults (entry_id);
+
+-- Lock a group for whoever writes down what its worker, which is gone, failed at; that one waits so long. A worker that
+-- has the group meanwhile isn't disturbed.
+CREATE FUNCTION {schema}.lock_for_fault(
+    of_queue integer, of_group text, patience_ms integer,
+    OUT locked boolean, OUT now_us bigint, OUT isolation text, OUT version bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    locked := {schema}.lock_patiently(of_queue, of_group, patience_ms);
+    now_us := {schema}.now_us();
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+END
+$function$;
+
+-- Write down that a handler failed at some messages, which were handed to it together, and count the attempt. The
+-- caller has the lock of their group, and has put them back. With a `delay` their group waits, and nobody for it.
+-- Answers with NULL where the first of them isn't there any more.
+CREATE FUNCTION {schema}.note_fault(
+    of_queue integer, of_group text, of_entries bigint[], its_kind text, its_class text, its_error text,
+    its_traceback text, of_worker text, delay interval,
+    OUT attempts integer, OUT now_us bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    again timestamptz := moment + delay;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    now_us := (extract(epoch FROM moment) * 1000000)::bigint;
+    UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again
+    WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.group_key = of_group;
+    INSERT INTO {schema}.faults AS fault (
+        queue_id, group_key, entry_id, arrival_id, position, message_id, type, sequence, ordinal, attempt, kind,
+        error_class, error, traceback, at, worker, retry_at
+    )
+    SELECT
+        of_queue, of_group, entry.entry_id, entry.arrival_id, entry.position, stored.message_id, stored.type,
+        entry.sequence, entry.ordinal, entry.attempt, its_kind, its_class, its_error, its_traceback, moment, of_worker,
+        again
+    FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+    WHERE entry.entry_id = of_entries[1] AND entry.queue_id = of_queue AND entry.group_key = of_group
+    RETURNING fault.attempt INTO attempts;
+    IF again IS NULL THEN
+        PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
+    ELSE
+        UPDATE {schema}.groups SET
+            ready_rank = NULL, due_at = least(due_at, (extract(epoch FROM again) * 1000000)::bigint)
+        WHERE queue_id = of_queue AND group_key = of_group;
+    END IF;
+END
+$function$;
+
+-- Set messages aside as dead that were released, and have the next turn of their group look what is ready now. The
+-- caller has the lock of the group.
+CREATE FUNCTION {schema}.set_dead(of_queue integer, of_group text, of_entries bigint[], why text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    WITH gone AS (
+        DELETE FROM {schema}.entries AS entry
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.group_key = of_group
+        RETURNING entry.*
+    )
+    INSERT INTO {schema}.aside (
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, attempt
+    )
+    SELECT
+        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, attempt
+    FROM gone;
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.groups
+    WHERE queue_id = of_queue AND group_key = of_group;
+END
+$function$;
+
+-- Turn a queue off because a handler failed for good, and write down who did and why.
+CREATE FUNCTION {schema}.stop_queue(of_queue integer, of_group text, of_worker text, why text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    stopped text;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    UPDATE {schema}.queues SET enabled = FALSE WHERE queue_id = of_queue AND enabled RETURNING queue INTO stopped;
+    IF stopped IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO {schema}.changes (version, what)
+    SELECT max(version) + 1, format('turned off queue %s: %s', stopped, why) FROM {schema}.changes;
+    INSERT INTO {schema}.operator_log (actor, action, queue, group_key, reason)
+    VALUES (of_worker, 'stop', stopped, of_group, why);
+END
+$function$;
+
+-- Bodies that operators have put in the place of others: of an entry the newest counts. What was published stays in the
+-- spool as it was.
+CREATE TABLE {schema}.edited_bodies (
+    entry_id bigint NOT NULL,
+    edit_id bigint GENERATED ALWAYS AS IDENTITY,
+    body bytea NOT NULL,
+    edited_at timestamptz NOT NULL DEFAULT now(),
+    edited_by text NOT NULL,
+    PRIMARY KEY (entry_id, edit_id)
+);
+
+CREATE INDEX faults_of_message ON {schema}.faults (message_id);
+
+CREATE INDEX groups_faulted ON {schema}.groups (queue_id, group_key) WHERE flags & 16 <> 0;
+
+CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
+
+-- The bodies that count, of those entries whose bodies were edited.
+CREATE FUNCTION {schema}.edited(of_queue integer, of_entries bigint[]) RETURNS TABLE (entry_id bigint, body bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    RETURN QUERY
+    SELECT DISTINCT ON (one.entry_id) one.entry_id, one.body
+    FROM {schema}.edited_bodies AS one JOIN {schema}.entries AS entry USING (entry_id)
+    WHERE one.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+    ORDER BY one.entry_id, one.edit_id DESC;
+END
+$function$;
+
+-- Put a dead letter back into its queue, under the lock of its group. `its_status`: queued with an ordinal, or arrived.
+-- What never was released is dead no more, and counted anew; behind all others it is released now.
+CREATE FUNCTION {schema}.requeue(of_entry bigint, its_status text, its_ordinal bigint, to_the_end boolean) RETURNS boolean
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone record;
+BEGIN
+    DELETE FROM {schema}.aside AS letter WHERE letter.entry_id = of_entry AND letter.disposition = 'dead'
+    RETURNING letter.* INTO gone;
+    IF gone.entry_id IS NULL THEN
+        RETURN FALSE;
+    END IF;
+    INSERT INTO {schema}.entries (
+        entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority, subscription_ids,
+        ordinal, late, attempt
+    )
+    SELECT
+        gone.entry_id, gone.queue_id, gone.group_key, its_status,
+        (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
+        gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
+        its_ordinal, to_the_end, gone.attempt
+    FROM {schema}.spool AS stored WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
+    UPDATE {schema}.groups AS known SET
+        ordinal = known.ordinal + to_the_end::integer,
+        arrivals = known.arrivals - (gone.ordinal IS NULL AND NOT to_the_end)::integer,
+        decided = CASE WHEN gone.ordinal IS NOT NULL THEN known.decided ELSE
+            (known.decided[1] + to_the_end::integer) || known.decided[2:6] || (known.decided[7] - 1) END
+    WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_key;
+    RETURN TRUE;
 END
 $function$;
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -54,6 +54,7 @@ class Session:
         self._schema = access.schema
         self._place = access.place
         self._own = own
+        self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
 
@@ -66,7 +67,14 @@ class Session:
         """
         if self._connection is None:
             raise UsageError("the session has ended", remedy="begin another with box.session()")
+        if self._on_use is not None:
+            self._on_use()
         return self._connection
+
+    @property
+    def access(self) -> Access:
+        """Its box, for what works in it."""
+        return self._access
 
     @property
     def instance(self) -> Instance | None:

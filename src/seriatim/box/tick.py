@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from seriatim.box.access import Access
 from seriatim.box.deliver import Turns
 from seriatim.box.pending import route_pending
+from seriatim.box.recover import recover
 from seriatim.kernel.policy import Unordered
 
 __all__ = ["Tick", "tick"]
@@ -17,14 +18,15 @@ _GROUPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a tick did: `routed` messages, and `groups` whose timers were due."""
+    """What a tick did: `routed` messages, `groups` whose timers were due, and faulted groups that were `recovered`."""
 
     routed: int
     groups: int
+    recovered: int = 0
 
 
 def tick(access: Access) -> Tick:
-    """Route what waits, and judge each group that has a timer which is due; nothing is handed out.
+    """Route what waits, judge each group that has a timer which is due, and retry what recovers; nothing is handed out.
 
     A group that somebody works on is passed over: that turn fires its timers.
 
@@ -45,4 +47,4 @@ def tick(access: Access) -> Tick:
                     turns.judge(queue, locked, 0)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
-    return Tick(routed, groups)
+    return Tick(routed, groups, recover(access))

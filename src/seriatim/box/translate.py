@@ -37,6 +37,8 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     # Two snapshots that can't both have numbered the same place: only where the caller's isolation keeps an old one.
     ((errors.SerializationFailure, errors.UniqueViolation, errors.DeadlockDetected), Unavailable, _AGAIN),
     ((errors.LockNotAvailable, errors.QueryCanceled), Unavailable, _AGAIN),
+    # A session of a worker that did nothing in the midst of its transaction.
+    ((errors.IdleInTransactionSessionTimeout,), Unavailable, _AGAIN),
     ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
     ((psycopg.DataError,), UsageError, "mend the value"),
     ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, "repeat the transaction once the server is back"),

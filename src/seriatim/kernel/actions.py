@@ -17,7 +17,7 @@ from seriatim.kernel.state import Flag, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["abort", "close", "reset", "resume", "skip_hole", "skip_message", "state_of", "suspend"]
+__all__ = ["abort", "close", "reset", "resume", "retry", "skip_hole", "skip_message", "state_of", "suspend"]
 
 
 def state_of(policy: Policy, state: State) -> GroupState:
@@ -42,11 +42,17 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Goes on: held late ones leave first, flagged, then what may; clocks begin anew."""
     require(Action.RESUME, state_of(policy, state), group)
-    return _free(policy, state, now)
+    return _free(policy, state, now, Flag.SUSPENDED)
 
 
-def _free(policy: Policy, state: State, now: int) -> Outcome:
-    free = state.with_groups(flags=state.groups.flags & ~int(Flag.SUSPENDED))
+def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """Lets a faulted group go on with the message that failed; clocks begin anew."""
+    require(Action.RETRY, state_of(policy, state), group)
+    return _free(policy, state, now, Flag.FAULTED)
+
+
+def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
+    free = state.with_groups(flags=state.groups.flags & ~int(from_))
     return _settled(policy, state, free, now, no_messages())
 
 
@@ -59,9 +65,15 @@ def _settled(policy: Policy, before: State, changed: State, now: int, decided: D
 
 
 def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Sets aside the first late message that holds up the group; with the last one of them the group goes on."""
+    """Sets aside the first late message that holds up the group; with the last one of them the group goes on.
+
+    Of a faulted group the message that failed was released before: the engine has it and sets it aside, and the group
+    goes on.
+    """
     shown = state_of(policy, state)
     require(Action.SKIP_MESSAGE, shown, group)
+    if shown is GroupState.FAULTED:
+        return _free(policy, state, now, Flag.FAULTED)
     late = np.flatnonzero(state.held.late)
     if not len(late):
         raise ActionRefused(
@@ -74,7 +86,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
     rest = State(state.groups, state.held.take(~out), state.skipped)
     if len(late) > 1:
         return Outcome(rest, dead, no_events())
-    freed = _free(policy, rest, now)
+    freed = _free(policy, rest, now, Flag.SUSPENDED)
     return Outcome(freed.state, Decided.concat([dead, freed.decided]), freed.events)
 
 
@@ -136,13 +148,13 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """All that is held becomes dead."""
+    """All that is held becomes dead; what failed is queued, and goes with it, so the group is faulted no more."""
     require(Action.ABORT, state_of(policy, state), group)
     dead = _set_aside(state.held, Disposition.DEAD, Reason.ABORTED, now)
     groups = state.groups.with_columns(
         since=_one(NEVER),
         reports=empty_ints(1),
-        flags=state.groups.flags & ~int(Flag.FIXED),
+        flags=state.groups.flags & ~int(Flag.FIXED | Flag.FAULTED),
         clock=np.maximum(state.groups.clock, now),
     )
     return Outcome(State(groups, Held.empty(), state.skipped), dead, no_events())

@@ -63,6 +63,7 @@ class Reason(IntEnum):
     TIMED_OUT = 50
     ABORTED = 51
     SKIPPED_BY_OPERATOR = 52
+    DEAD_LETTERED = 53
     # held
     BEHIND_HOLE = 60
     COLLECTING = 61
@@ -98,6 +99,7 @@ REASONS: dict[Reason, str] = {
     Reason.TIMED_OUT: "the set was not complete in time",
     Reason.ABORTED: "an operator aborted the group",
     Reason.SKIPPED_BY_OPERATOR: "an operator skipped the message",
+    Reason.DEAD_LETTERED: "its handler failed for good",
     Reason.BEHIND_HOLE: "waits behind a missing number",
     Reason.COLLECTING: "waits for its round or its set to be complete",
     Reason.GROUP_STOPPED: "waits for its group to be resumed",

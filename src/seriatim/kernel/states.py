@@ -37,6 +37,7 @@ class Action(StrEnum):
 
 
 _ALL = frozenset(GroupState)
+_FAULTY_SET = int(Flag.COMPLETE | Flag.FAULTED)
 
 #: In which states an action is allowed. `suspend` of a locked group is obeyed at the end of the turn.
 #: `skip_message` fits a suspended group only where a late message suspended it.
@@ -57,13 +58,14 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
     """The state of a group from its four facts.
 
     Args:
-        flags: its `Flag` bits (closed, suspended, faulted).
+        flags: its `Flag` bits (closed, suspended, faulted, complete).
         hole: it waits for a missing number.
         overdue: the last report about that hole is out, and nobody skips it.
         locked: a worker has it.
     """
     facts = {
-        GroupState.CLOSED: bool(flags & Flag.CLOSED),
+        # A set that is complete closes its group; where its handler failed there is still something to hand out.
+        GroupState.CLOSED: bool(flags & Flag.CLOSED) and flags & _FAULTY_SET != _FAULTY_SET,
         GroupState.SUSPENDED: bool(flags & Flag.SUSPENDED),
         GroupState.FAULTED: bool(flags & Flag.FAULTED),
         GroupState.LOCKED: locked,

@@ -6,26 +6,43 @@ state of the group is refused with the state and what is allowed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
+
 from seriatim.box import actions
 from seriatim.box.actions import Asked, Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
-from seriatim.box.groups import GroupView, group_of, groups_of
+from seriatim.box.groups import GroupFilter, GroupView, group_of, groups_of
+from seriatim.box.operator_log import Logged
+from seriatim.box.standing import Head, Standing, standing_of
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.time import micros
 
 __all__ = [
+    "Action",
+    "GroupFilter",
+    "GroupState",
     "GroupView",
+    "Head",
+    "Logged",
     "Operation",
+    "Standing",
     "abort",
+    "act",
     "close",
+    "group_filter",
     "group_view",
     "groups",
+    "only_group",
     "reset",
     "resume",
+    "retry",
     "skip_hole",
     "skip_message",
+    "standing",
     "suspend",
 ]
 
@@ -42,11 +59,24 @@ def group_view(box: MessageBox, queue: str, group: str) -> GroupView:
         return group_of(tx.connection, box.schema, queue, group)
 
 
+def standing(box: MessageBox, queue: str, group: str) -> Standing:
+    """How a group stands: what blocks it, how much waits behind that, what is allowed, and what helps.
+
+    Raises:
+        UsageError: the queue has never received a message of it, or there is no such queue.
+    """
+    with box.session() as tx, translated(_place(box)):
+        return standing_of(tx.connection, box.schema, queue, group)
+
+
 def groups(
     box: MessageBox,
     queue: str | None = None,
     *,
-    state: GroupState | str | None = None,
+    state: GroupState | str | Iterable[GroupState | str] | None = None,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
 ) -> list[GroupView]:
@@ -55,20 +85,76 @@ def groups(
     Args:
         box: the box.
         queue: only those of this queue.
-        state: only those that show this state.
+        state: only those that show this state, or one of these.
+        key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only those that have shown their state for more than so many seconds (or ``"5m"``).
+        error: only those where the reason for the stop has this text in it.
         after: only those behind this queue and key: the last ones of the call before.
         limit: at most so many.
 
     Raises:
-        UsageError: no such state, or a limit that can't be.
+        UsageError: no such state, or a limit or a period that can't be.
     """
-    if state is not None and state not in list(GroupState):
-        raise UsageError(f"{state!r} is not the state of a group", remedy=f"one of {', '.join(GroupState)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
         raise UsageError(f"{limit!r} groups can't be listed", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
-    shown = None if state is None else GroupState(state)
+    chosen = group_filter(queue, state=state, key=key, older_than=older_than, error=error)
     with box.session() as tx, translated(_place(box)):
-        return groups_of(tx.connection, box.schema, queue, shown, after, limit)
+        return groups_of(tx.connection, box.schema, chosen, after, limit)
+
+
+def group_filter(
+    queue: str | None = None,
+    *,
+    state: GroupState | str | Iterable[GroupState | str] | None = None,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+) -> GroupFilter:
+    """Which groups, from the words of a caller; see `groups`.
+
+    Raises:
+        UsageError: no such state, or a period that can't be.
+    """
+    named = [state] if isinstance(state, str) else state
+    for one in named or ():
+        if one not in list(GroupState):
+            raise UsageError(f"{one!r} is not the state of a group", remedy=f"one of {', '.join(GroupState)}")
+    states = None if named is None else frozenset(GroupState(one) for one in named)
+    age = None if older_than is None else timedelta(microseconds=micros(older_than))
+    return GroupFilter(queue, key, states or None, age, error)
+
+
+def only_group(box: MessageBox, group: str) -> str:
+    """The queue that has a group of this key, where only one has.
+
+    Raises:
+        UsageError: none has, or several.
+    """
+    with box.session() as tx, translated(_place(box)):
+        found = groups_of(tx.connection, box.schema, GroupFilter(), limit=_MOST_GROUPS, group=group)
+    if len(found) != 1:
+        queues = ", ".join(one.queue for one in found)
+        raise UsageError(
+            f"{'several queues have' if found else 'no queue has'} a group {group!r}",
+            remedy=f"name the queue: {queues}" if found else "it has never received a message; see the groups",
+        )
+    return found[0].queue
+
+
+def act(
+    box: MessageBox,
+    action: Action,
+    queue: str,
+    group: str,
+    *,
+    actor: str,
+    reason: str,
+    through: int | None = None,
+    next: int | None = None,  # noqa: A002 -- the word of the design
+    body: bytes | None = None,
+) -> Operation:
+    """Do one of the actions, by its name; see the function of that name for its arguments and errors."""
+    return _act(box, Asked(action, queue, group, actor, reason, through=through, following=next, body=body))
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -87,8 +173,25 @@ def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) 
     return _act(box, Asked(Action.RESUME, queue, group, actor, reason))
 
 
+def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
+    """Let a faulted group go on with the message that failed, once more; or one that waits for its next attempt, now.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        group: the group's key.
+        body: what to put in the place of the message's body, which is kept; its properties stay. None: nothing.
+        actor: who does it.
+        reason: why.
+
+    Raises:
+        UsageError: a set failed, which can't be edited, or the body isn't what the message's type says.
+    """
+    return _act(box, Asked(Action.RETRY, queue, group, actor, reason, body=body))
+
+
 def skip_message(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Set the late message that suspended the group aside for good."""
+    """Set the message that blocks the group aside as a dead letter: the one that failed, or the late one that came."""
     return _act(box, Asked(Action.SKIP_MESSAGE, queue, group, actor, reason))
 
 

@@ -16,6 +16,7 @@ from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.box_types import OWN, UNFIT, clashes, declared, misfits
 from seriatim.pipeline.document import Language, Problems, read
+from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.name import checked_name
@@ -138,7 +139,7 @@ class _Reading:
                 place = properties.key_place(clash.property)
                 properties.problems.add(place, clash.what, "one name has one type in a box")
         every = {name: kind for one in (*kept, *types) for name, kind in declared(one).items()}
-        return {**OWN, **every}
+        return {**OWN, **FAILURE_PROPERTIES, **every}
 
     def _check_destinations(self, queues: tuple[Queue, ...], subscriptions: tuple[Subscription, ...]) -> None:
         if self._present is None or "queues" in self._faulty:

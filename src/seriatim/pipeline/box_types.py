@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.filters import named, parsed
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
@@ -75,7 +76,8 @@ def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
 
 
 def property_types(types: Iterable[MessageType]) -> dict[str, str]:
-    """What filters and queues of a box may name, and of which type it is: what the types declare, and `OWN`.
+    """What filters and queues of a box may name, and of which type it is: what the types declare, `OWN`, and what a
+    failure has, whose name a type may take for something else.
 
     Raises:
         UsageError: two types don't agree.
@@ -83,7 +85,8 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
     known = tuple(types)
     for clash in clashes(known):
         raise UsageError(clash.what, where=f"type {clash.type!r}", remedy="one name has one type in a box")
-    return {**OWN, **{name: written for kind in known for name, written in declared(kind).items()}}
+    own = {**OWN, **FAILURE_PROPERTIES}
+    return own | {name: written for kind in known for name, written in declared(kind).items()}
 
 
 def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> Iterator[Misfit]:
@@ -112,7 +115,11 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
         if name is None or (found is None and not whole):
             continue
         if found is None:
-            remedy = likely(name, types) if len(types) > len(OWN) else "declare it in a message type"
+            remedy = (
+                likely(name, types)
+                if len(types) > len(OWN) + len(FAILURE_PROPERTIES)
+                else "declare it in a message type"
+            )
             yield Misfit(field, f"no message type declares {name!r}", remedy)
         elif fitting and found != fitting:
             yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")

@@ -7,11 +7,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from seriatim.errors import UsageError
+from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, Unordered
+from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.name import checked_name
 
-__all__ = ["ERRORS", "KEEP", "LONGEST_DAYS", "MOST_MESSAGES", "WHEN_FULL", "Queue"]
+__all__ = ["ERRORS", "KEEP", "LONGEST_DAYS", "MOST_ATTEMPTS", "MOST_MESSAGES", "WHEN_FULL", "Queue"]
 
 ERRORS = ("suspend", "continue", "stop")
 KEEP = ("nothing", "faults", "everything")
@@ -20,6 +22,10 @@ WHEN_FULL = ("wait", "refuse")
 MOST_MESSAGES = 2**53
 #: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
 LONGEST_DAYS = 10_000
+
+#: A queue's `attempts` are at most that.
+MOST_ATTEMPTS = 1_000
+_MOST_FACTOR = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,16 @@ class Queue:
         enabled: whether messages are handed out. They are taken in either way.
         expire_after: seconds (or ``"90d"``) after which a group that is idle has expired. It keeps its next number, its
             ordinal and what was skipped, until a clean-up is told to forget what has expired; None: none expires.
+        attempts: how often a message is handed to a worker's handler, the first time included, before it has failed
+            for good; 1 to 1,000.
+        retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits.
+        retry_factor: by which the delay grows from attempt to attempt; 1 to 100.
+        retry_ceiling: seconds (or ``"5m"``) beyond which it doesn't grow.
+        retry_jitter: by how much of itself a delay may differ by chance, 0 to 1.
+        recoveries: how often a faulted group is retried by itself with the message that failed, before it is left to an
+            operator; 0 to 1,000.
+        recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
+        recover_factor: by which that grows from recovery to recovery; 1 to 100.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -66,6 +82,14 @@ class Queue:
     when_full: Literal["wait", "refuse"] = "wait"
     enabled: bool = True
     expire_after: float | str | None = None
+    attempts: int = 5
+    retry_delay: float | str = 1.0
+    retry_factor: float = 2.0
+    retry_ceiling: float | str = 300.0
+    retry_jitter: float = 0.2
+    recoveries: int = 0
+    recover_delay: float | str = 60.0
+    recover_factor: float = 2.0
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -88,6 +112,7 @@ class Queue:
         self._check_limit()
         if not isinstance(self.enabled, bool):
             raise self._wrong(f"enabled can't be {self.enabled!r}", "True or False")
+        self._check_retry()
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
@@ -123,3 +148,37 @@ class Queue:
                 raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
         elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
             raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
+
+    def _check_retry(self) -> None:
+        for what, least in (("attempts", 1), ("recoveries", 0)):
+            count = getattr(self, what)
+            if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
+                raise self._wrong(f"{what} can't be {count!r}", f"a whole number from {least} to {MOST_ATTEMPTS:,}")
+        for what in ("retry_delay", "retry_ceiling", "recover_delay"):
+            object.__setattr__(self, what, self._delay(what))
+        ranges = (("retry_factor", 1, _MOST_FACTOR), ("retry_jitter", 0, 1), ("recover_factor", 1, _MOST_FACTOR))
+        for what, least, most in ranges:
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+                raise self._wrong(f"{what} can't be {value!r}", f"a number from {least} to {most}")
+            object.__setattr__(self, what, float(value))
+
+    def _delay(self, what: str) -> float:
+        value = getattr(self, what)
+        try:
+            period = micros(value)
+        except UsageError as error:
+            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+        if not 0 <= period <= LONGEST_DAYS * micros("1d"):
+            raise self._wrong(f"{what} can't be {value!r}", f"from 0 to {LONGEST_DAYS:,} days")
+        return seconds(period)
+
+    def retry(self) -> Retry:
+        """How a handler's failures are tried again, as the kernel has it."""
+        return Retry(
+            self.attempts, micros(self.retry_delay), self.retry_factor, micros(self.retry_ceiling), self.retry_jitter
+        )
+
+    def recover(self) -> Recover:
+        """How faulted groups are retried by themselves, as the kernel has it."""
+        return Recover(self.recoveries, micros(self.recover_delay), self.recover_factor)

@@ -7,7 +7,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.policy import read_policy
-from seriatim.pipeline.queue import ERRORS, KEEP, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.section import Section
 
 __all__ = ["queue_entry"]
@@ -28,6 +28,14 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "when_full": entry.choice("when_full", WHEN_FULL),
         "enabled": entry.flag("enabled"),
         "expire_after": entry.duration_s("expire_after"),
+        "attempts": entry.whole("attempts", 1, MOST_ATTEMPTS),
+        "retry_delay": entry.duration_s("retry_delay"),
+        "retry_factor": entry.plain("retry_factor"),
+        "retry_ceiling": entry.duration_s("retry_ceiling"),
+        "retry_jitter": entry.plain("retry_jitter"),
+        "recoveries": entry.whole("recoveries", 0, MOST_ATTEMPTS),
+        "recover_delay": entry.duration_s("recover_delay"),
+        "recover_factor": entry.plain("recover_factor"),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

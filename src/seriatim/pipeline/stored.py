@@ -29,7 +29,11 @@ _TYPE = ("name", "properties", "validation", "schema", "namespaces")
 _QUEUE = (
     *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
     *("max_messages", "when_full", "enabled", "expire_after"),
+    *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
+    *("recoveries", "recover_delay", "recover_factor"),
 )
+#: Keys that came later; a declaration from before has what is their default.
+_LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
@@ -90,7 +94,8 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
         )
     try:
         given = {key: value for key, value in stored.items() if key != "version"}
-        if version != VERSION or set(given) != set(_KEYS[kind]):
+        missing = set(_KEYS[kind]) - set(given)
+        if version != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
             raise SchemaMismatch("it isn't kept as seriatim keeps it")
         if kind is Queue:
             given["policy"] = _policy_of(given["policy"])

@@ -41,6 +41,11 @@ class Stop:
         waited = time.monotonic() - self._requested_at if self._requested_at is not None else 0.0
         return self._insisted or waited > PATIENCE_S
 
+    @property
+    def insisted(self) -> bool:
+        """Whether someone asked again."""
+        return self._insisted
+
     def wait(self, seconds: float) -> None:
         """Until something is requested, at most so long; a pause also when it was."""
         if self._changed.wait(seconds):

@@ -1,0 +1,120 @@
+"""Writes docs/reference/states.md from the kernel's tables: which action fits which state, and which state leads where.
+
+A test holds the page against what this would write; after a change to the tables run ``python scripts/states_page.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.transitions import Cause, Happening, leads
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
+
+_MEANINGS = {
+    GroupState.CLOSED: "it has ended: what comes is late, what it has stays and can be aborted",
+    GroupState.SUSPENDED: 'an operator, or a late message (`late="suspend"`), has stopped it',
+    GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
+    GroupState.LOCKED: "a worker has it in hand",
+    GroupState.TIMED_OUT: "it waits for a missing number whose time is over, and that nobody skips by itself",
+    GroupState.WAITING: "it waits for a missing number",
+    GroupState.READY: "nothing stops it",
+}  # fmt: skip
+_HAPPENINGS = {
+    Happening.TAKEN: "a worker takes it",
+    Happening.LEFT: "the worker's turn ends",
+    Happening.FAULT: "a handler fails for good",
+    Happening.HOLE_OPENED: "a number is missing",
+    Happening.HOLE_FILLED: "the missing number comes",
+    Happening.HOLE_SKIPPED: 'its time is over, and `on_hole` is `"skip"`',
+    Happening.HOLE_TIMED_OUT: 'its time is over, and `on_hole` is `"wait"`',
+    Happening.LATE_HELD: 'a late message comes, and `late` is `"suspend"`',
+    Happening.SET_ENDED: "a set is complete, or its time is over",
+}
+
+
+def page() -> str:
+    """The text of the page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield from (
+        "# The states of a group",
+        "",
+        "This page is drawn from the tables in `seriatim.kernel.states` and `seriatim.kernel.transitions`; the box and the",
+        "`Sequencer` obey them. A group shows the first of these states that applies to it:",
+        "",
+        "| state | |",
+        "|---|---|",
+    )
+    for state in GroupState:
+        yield f"| `{state}` | {_MEANINGS[state]} |"
+    yield from (
+        "",
+        "While a group is closed, suspended or faulted nothing of it is handed out and none of its clocks runs; what comes is",
+        "taken in all the same.",
+        "",
+        "## What operators do",
+        "",
+        "An action that doesn't fit is refused with the state and with what is allowed. `suspend` and `resume` of a group that",
+        "somebody works on are obeyed at the end of the turn; until then the group shows what was asked for.",
+        "`skip_message` fits a suspended group only where a late message suspended it.",
+        "",
+    )
+    yield from _table(tuple(Action), {action: f"`{action}`" for action in Action})
+    yield from ("", "## What happens by itself", "")
+    yield from _table(tuple(Happening), _HAPPENINGS)
+    yield from (
+        "",
+        "A turn also judges what has come meanwhile: behind it the group shows what that leads to.",
+        "",
+        "## The same as a picture",
+        "",
+        "What leads from a state to itself is left out.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> ready",
+    )
+    yield from _picture()
+    yield "```"
+
+
+def _table(causes: tuple[Cause, ...], words: Mapping[Cause, str]) -> Iterator[str]:
+    yield "| | in | leads to |"
+    yield "|---|---|---|"
+    for cause in causes:
+        name = words[cause]
+        for targets, sources in _grouped(cause).items():
+            yield f"| {name} | {_listed(sources)} | {_listed(targets)} |"
+            name = ""
+
+
+def _grouped(cause: Cause) -> dict[tuple[GroupState, ...], list[GroupState]]:
+    """From which states it leads to the same ones."""
+    found = defaultdict(list)
+    for state in GroupState:
+        if targets := leads(state, cause):
+            found[tuple(one for one in GroupState if one in targets)].append(state)
+    return found
+
+
+def _listed(states: list[GroupState] | tuple[GroupState, ...]) -> str:
+    return ", ".join(f"`{one}`" for one in states)
+
+
+def _picture() -> Iterator[str]:
+    causes: tuple[Cause, ...] = (*Action, *Happening)
+    for source in GroupState:
+        for target in GroupState:
+            through = [str(cause) for cause in causes if target in leads(source, cause)]
+            if through and source is not target:
+                yield f"    {source} --> {target}: {', '.join(through)}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

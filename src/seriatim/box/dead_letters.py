@@ -1,0 +1,197 @@
+"""Dead letters: what was set aside for good, and may be put back all the same, or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.actions import Operator
+from seriatim.box.definitions import BoxQueue, Known
+from seriatim.box.deliver import Turns
+from seriatim.box.groups import containing, fitting, group_of
+from seriatim.box.operator_log import log
+from seriatim.box.statements import statement
+from seriatim.errors import Unavailable, UsageError
+from seriatim.kernel.policy import Unordered
+from seriatim.kernel.requeue import Place, place
+from seriatim.kernel.states import Action, require
+
+__all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "dead_letters_of", "delete", "requeue"]
+
+#: Somebody may work on the group, and takes as long as he likes.
+_PATIENCE_MS = 10_000
+_WARNING = "something later of its group was delivered, or may have been: it goes to the end, flagged as late"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that was set aside for good.
+
+    Args:
+        entry_id: its number, by which it is put back or deleted.
+        queue: the queue's name.
+        group: the group's key; empty in a queue that is `Unordered`.
+        message_id: its id.
+        type: its type.
+        sequence: its position in its group, as its producer numbered it.
+        ordinal: the one that it was released with; None where it never was.
+        attempt: how often it was handed out, as far as the box was told.
+        reason: why it was set aside.
+        error: what its handler failed at last; None where none did.
+        aside_at: when it was set aside.
+        received_at: when it was published.
+    """
+
+    entry_id: int
+    queue: str
+    group: str
+    message_id: str
+    type: str
+    sequence: int | None
+    ordinal: int | None
+    attempt: int
+    reason: str
+    error: str | None
+    aside_at: datetime
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Which dead letters.
+
+    Args:
+        entry_ids: only these.
+        queue: only those of this queue.
+        key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only those that were set aside longer ago.
+        error: only those whose reason or error has this text in it.
+    """
+
+    entry_ids: Sequence[int] | None = None
+    queue: str | None = None
+    key: str | None = None
+    older_than: timedelta | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """A dead letter that was put back.
+
+    Args:
+        operation_id: its number in the operator log.
+        letter: what it was.
+        place: where it went.
+        warning: what is to be known of that; None where it is back in its place.
+    """
+
+    operation_id: int
+    letter: DeadLetter
+    place: Place
+    warning: str | None
+
+
+def dead_letters_of(
+    connection: psycopg.Connection, schema: str, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
+) -> list[DeadLetter]:
+    """Dead letters by their numbers, at most `limit`, those behind `after`."""
+    parameters: dict[str, Any] = {
+        "entry_ids": None if chosen.entry_ids is None else list(chosen.entry_ids),
+        "queue": chosen.queue,
+        "pattern": None if chosen.key is None else fitting(chosen.key),
+        "older_than": chosen.older_than,
+        "text": None if chosen.error is None else containing(chosen.error),
+        "after": after,
+        "limit": limit,
+    }
+    with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
+        return cursor.execute(statement("dead_letters", schema), parameters).fetchall()
+
+
+def requeue(connection: psycopg.Connection, schema: str, entry_id: int, by: Operator) -> Requeued:
+    """Put one back, in the transaction of the connection: to its place if nothing later was delivered, else to the end.
+
+    Raises:
+        UsageError: it is no dead letter.
+        ActionRefused: its group is closed.
+        Unavailable: somebody works on its group, and goes on doing so.
+    """
+    (letter,) = _found(connection, schema, [entry_id])
+    queue = Known(schema).read(connection).queue(letter.queue)
+    if isinstance(queue.declared.policy, Unordered):
+        _put_back(connection, schema, entry_id, Place.ARRIVAL, 0)
+        where = Place.ARRIVAL
+    else:
+        where = _requeued(connection, schema, queue, letter)
+    connection.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
+    details = {"entry_id": entry_id, "message_id": letter.message_id, "place": where}
+    number = log(
+        connection, schema, actor=by.actor, action=Action.REQUEUE, queue=letter.queue, group=letter.group,
+        reason=by.reason, details=details,
+    )  # fmt: skip
+    return Requeued(number, letter, where, _WARNING if where is Place.END else None)
+
+
+def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], by: Operator) -> list[DeadLetter]:
+    """Delete some, in the transaction of the connection; their messages go with the next clean-up.
+
+    Raises:
+        UsageError: one of them is no dead letter.
+    """
+    letters = _found(connection, schema, entry_ids)
+    connection.execute(statement("delete_dead", schema), {"entry_ids": list(entry_ids)})
+    for letter in letters:
+        log(
+            connection, schema, actor=by.actor, action="delete", queue=letter.queue, group=letter.group,
+            reason=by.reason, details={"entry_id": letter.entry_id, "message_id": letter.message_id},
+        )  # fmt: skip
+    return letters
+
+
+def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, letter: DeadLetter) -> Place:
+    turns = Turns(connection, schema)
+    locked = turns.lock(queue, 1, letter.group, _PATIENCE_MS)
+    where = f"queue {letter.queue!r}, group {letter.group!r}"
+    if not locked.keys:
+        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+    require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("requeue_facts", schema), {"entry_id": letter.entry_id}).fetchall()
+    if not rows:
+        raise _none(letter.entry_id)
+    sequence, ordinal, following, last_ordinal, undelivered, forgotten = rows[0]
+    intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
+    goes = place(queue.declared.policy, following, sequence, ordinal, intact=intact)
+    _put_back(connection, schema, letter.entry_id, goes, ordinal if goes is Place.ORDINAL else last_ordinal + 1)
+    turns.judge(queue, locked, 0)
+    return goes
+
+
+def _put_back(connection: psycopg.Connection, schema: str, entry_id: int, where: Place, ordinal: int) -> None:
+    parameters = {
+        "entry_id": entry_id,
+        "status": "arrived" if where is Place.ARRIVAL else "queued",
+        "ordinal": None if where is Place.ARRIVAL else ordinal,
+        "to_the_end": where is Place.END,
+    }
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (done,) = cursor.execute(statement("requeue", schema), parameters).fetchall()[0]
+    if not done:
+        raise _none(entry_id)
+
+
+def _found(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]) -> list[DeadLetter]:
+    found = dead_letters_of(connection, schema, DeadLetterFilter(entry_ids), limit=len(entry_ids))
+    if missing := set(entry_ids) - {one.entry_id for one in found}:
+        raise _none(min(missing))
+    return found
+
+
+def _none(entry_id: int) -> UsageError:
+    return UsageError(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")

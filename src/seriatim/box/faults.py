@@ -1,0 +1,272 @@
+"""What a handler failed at is written down in the transaction of its turn, and what becomes of the message and its group.
+
+Owns the effects; when a message is tried again and what a fault does to a group is the kernel's to say. What comes
+before the failed message in its turn is completed in the same commit, what comes after it is put back.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.statements import statement
+from seriatim.errors import SeriatimError
+from seriatim.kernel.fault import FaultKind, fault, retry_delay
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import UnitOfWork, Unordered
+from seriatim.pipeline.failure import FAILURE, failure_of
+from seriatim.pipeline.message import Message
+
+if TYPE_CHECKING:
+    from seriatim.box.access import Access
+    from seriatim.box.session import Session
+
+__all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
+
+_LOG = logging.getLogger("seriatim.worker")
+#: Longer texts are cut: they are for people.
+_LONGEST = 20_000
+#: More than any set has.
+_ALL = 2**31 - 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a handler failed at.
+
+    Args:
+        kind: whether the same again may work.
+        error_class: the name of the error's class.
+        error: what it said.
+        traceback: where, for people; may be empty.
+        worker: whose handler it was.
+        retry_after: microseconds that the handler asks to wait; None: as the queue says.
+    """
+
+    kind: FaultKind
+    error_class: str
+    error: str
+    worker: str
+    traceback: str = ""
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What came of a fault.
+
+    Args:
+        attempts: how often the message has been tried.
+        will_retry: whether it will be tried again by itself.
+    """
+
+    attempts: int
+    will_retry: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a worker had in hand that is gone, or was stopped.
+
+    Args:
+        queue: the queue's name.
+        group: the key of the group; None where it has none.
+        entry_id: of the message that its handler was given, the first one if it was given several.
+    """
+
+    queue: str
+    group: str | None
+    entry_id: int
+
+
+def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True) -> Failed:
+    """Write down a handler's failure, in the transaction of its turn, and end the delivery.
+
+    Args:
+        tx: the session; what the handler wrote for the failed messages is rolled back already.
+        delivery: that of the turn.
+        done: so many messages of it, the first, have been worked on; they are completed.
+        size: so many, the next ones, the handler was given together, and failed at; the others are put back.
+        what: the failure.
+        alone: whether it is known which message it is. Otherwise they are tried one by one, at once.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    noting = _Noting(tx.access, tx.connection, tx.access.known.definitions.queue(delivery.queue), delivery.group)
+    message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
+    delivery.done_through(done)
+    attempt = message.attempt
+    delay = 0
+    if alone:
+        retry = noting.queue.declared.retry()
+        chance = random.random()  # noqa: S311 -- nobody gains by guessing it
+        found = retry_delay(retry, what.kind, attempt, what.retry_after, chance)
+        delay = -1 if found is None else found
+    noting.note(entry_ids, what, delay)
+    if delay < 0:
+        noting.give_up(entry_ids, what, message.message_id)
+    if message.type == FAILURE:
+        _LOG.error("a failure of a failure isn't published: %s: %s", what.error_class, what.error)
+    else:
+        failure = failure_of(
+            message, delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error,
+            will_retry=delay >= 0,
+        )  # fmt: skip
+        _publish(tx, failure)
+    return Failed(attempt, delay >= 0)
+
+
+def note_lost(
+    tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None = None
+) -> Failed | None:
+    """Write down an attempt whose worker couldn't: it is gone, or was stopped; its transaction was rolled back.
+
+    Waits for the group where another worker has it already. If the message is done by then, there is nothing to note.
+
+    Args:
+        tx: a session in which nothing has been done.
+        lost: what was in hand.
+        what: the failure.
+        patience_s: waits so long for the group.
+        delivery: that of the turn, where its handler may have committed before anything was done: then it is put back.
+
+    Returns:
+        None where the group wasn't free in time, or the message is done.
+
+    Raises:
+        UsageError: there is no such queue.
+        Unavailable: the transaction has to be repeated.
+    """
+    queue = tx.access.known.current(tx.connection).queue(lost.queue)
+    noting = _Noting(tx.access, tx.connection, queue, lost.group)
+    if not noting.lock(patience_s):
+        return None
+    if delivery is not None:
+        noting.put_back(delivery)
+    attempts = noting.note([lost.entry_id], what, -1)
+    if attempts is None:
+        return None
+    will_retry = retry_delay(queue.declared.retry(), what.kind, attempts, None, 0.5) is not None
+    if not will_retry and (entry_ids := noting.first(lost.entry_id)):
+        noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
+        return Failed(attempts, will_retry=False)
+    return Failed(attempts, will_retry=True)
+
+
+class _Noting:
+    """One fault, in one transaction, under the lock of its group."""
+
+    def __init__(self, access: Access, connection: psycopg.Connection, queue: BoxQueue, group: str | None) -> None:
+        self._connection = connection
+        self._schema = access.schema
+        self._turns = Turns(connection, access.schema)
+        self._group = group
+        self.queue = queue
+        self._locked = Locked([group or ""], 0, -1)
+        self._named = {"queue_id": queue.queue_id, "group_key": group or ""}
+
+    def lock(self, patience_s: float) -> bool:
+        """Lock the group; a queue without groups has nothing to lock but the message, which `note` does."""
+        parameters = self._named | {"patience_ms": max(1, round(patience_s * 1000))}
+        if self._group is None:
+            return True
+        locked, now_us, _, version = self._row("lock_for_fault", parameters)
+        self._locked = Locked([self._group], now_us, version)
+        return bool(locked)
+
+    def put_back(self, delivery: Delivery) -> None:
+        """Put back what a turn has handed out, if that was committed, so that what is remembered of the group says so."""
+        last = delivery.messages[-1].ordinal
+        if last is None:
+            return
+        row = self._connection.cursor(row_factory=tuple_row).execute(
+            statement("group_ordinal", self._schema), self._named
+        ).fetchone()  # fmt: skip
+        if row is not None and row[0] >= last:
+            self._execute(
+                "put_back",
+                {
+                    "entry_ids": list(delivery.entry_ids),
+                    "ordinals": [one.ordinal for one in delivery.messages],
+                    "late": [one.late for one in delivery.messages],
+                },
+            )
+
+    def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> int | None:
+        """Write it down and count the attempt. Below 0, the message isn't tried again by itself, or at once."""
+        parameters = self._named | {
+            "entry_ids": entry_ids,
+            "kind": what.kind,
+            "error_class": _kept(what.error_class),
+            "error": _kept(what.error),
+            "traceback": _kept(what.traceback),
+            "worker": _kept(what.worker),
+            "delay": timedelta(microseconds=delay_us) if delay_us > 0 else None,
+        }
+        attempts, now_us = self._row("note_fault", parameters)
+        self._locked = Locked(self._locked.keys, now_us, -1)
+        return None if attempts is None else int(attempts)
+
+    def first(self, entry_id: int) -> list[int]:
+        """The messages that stop the group, if this entry is the first of them; they are judged before.
+
+        What came before it in a turn that was lost is queued before it again: then it isn't its time yet.
+        """
+        policy = self.queue.declared.policy
+        if isinstance(policy, Unordered):
+            return [entry_id]
+        self._turns.judge(self.queue, self._locked, 0)
+        at_most = _ALL if isinstance(policy, UnitOfWork) else 1
+        entry_ids, codes = self._row("queued", self._named | {"at_most": at_most})
+        queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
+        return queued if queued[:1] == [entry_id] else []
+
+    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> None:
+        """The handler has failed for good: do what the queue says."""
+        errors = self.queue.declared.errors
+        if errors == "continue" or (errors == "suspend" and self._group is None):
+            why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
+            self._execute("set_dead", {"entry_ids": entry_ids, "why": _kept(why)})
+            return
+        if self._group is not None:
+            self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
+        if errors == "stop":
+            why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
+            self._execute("stop_queue", {"worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]})
+
+    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
+
+    def _execute(self, name: str, parameters: dict[str, Any]) -> None:
+        self._connection.execute(statement(name, self._schema), self._named | parameters)
+
+
+def _publish(tx: Session, failure: Message) -> None:
+    """Publish a failure, if somebody wants it. That it can't be published is no reason not to write it down."""
+    definitions = tx.access.known.definitions
+    if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
+        known = {*declared.types(), "correlation_id", "parent_id"}
+        context = {name: value for name, value in failure.context.items() if name in known}
+        failure = replace(failure, context=context)
+    if not definitions.router.route([failure], None, None).entries.places:
+        return
+    try:
+        with tx.connection.transaction():
+            tx.publish(failure, wait=0)
+    except SeriatimError as error:
+        _LOG.error("a failure couldn't be published: %s", error)
+
+
+def _kept(text: str) -> str:
+    """Text that PostgreSQL can keep."""
+    return text[:_LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")

@@ -1,0 +1,71 @@
+"""What operators did, and why: read from the operator log, and written to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.statements import statement
+
+__all__ = ["Logged", "log", "logged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An entry of the operator log.
+
+    Args:
+        operation_id: its number.
+        at: when it was done.
+        actor: who did it.
+        action: what was done.
+        queue: to which queue.
+        group: to which group of it.
+        reason: why.
+        details: what was given, and what came of it.
+    """
+
+    operation_id: int
+    at: datetime
+    actor: str
+    action: str
+    queue: str | None
+    group: str | None
+    reason: str
+    details: Mapping[str, Any]
+
+
+def logged(
+    connection: psycopg.Connection, schema: str, *, queue: str | None = None, group: str | None = None, limit: int = 100
+) -> list[Logged]:
+    """What was done, newest first, at most `limit`; to one queue or group."""
+    parameters = {"queue": queue, "group_key": group, "limit": limit}
+    with connection.cursor(row_factory=class_row(Logged)) as cursor:
+        return cursor.execute(statement("operator_log", schema), parameters).fetchall()
+
+
+def log(
+    connection: psycopg.Connection,
+    schema: str,
+    *,
+    actor: str,
+    action: str,
+    queue: str | None,
+    group: str | None,
+    reason: str,
+    details: Mapping[str, object],
+) -> int:
+    """Write down what an operator did; gives the number of the entry."""
+    parameters = {
+        "actor": actor, "action": action, "queue": queue, "group_key": group, "reason": reason,
+        "details": json.dumps(details),
+    }  # fmt: skip
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
+    return int(number)

@@ -1,0 +1,113 @@
+-- Purpose: groups as they stand, by queue and key, a page of them; of one queue, key, pattern of keys, state, age or text.
+-- Caller: groups.py.
+-- Locks: none.
+-- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
+-- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
+WITH place AS MATERIALIZED (
+    SELECT known.queue_id, known.queue, policy.*
+    FROM {schema}.queues AS known
+    CROSS JOIN LATERAL jsonb_to_record(known.definition -> 'policy') AS policy (
+        name text, start text, increment bigint, hole_timeout float8, hole_retries integer
+    )
+    WHERE policy.name <> 'unordered' AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
+), locked AS MATERIALIZED (
+    SELECT (held.classid::bigint << 32) | held.objid::bigint AS lock, min(held.pid) AS pid
+    FROM pg_locks AS held
+    WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted
+        AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    GROUP BY 1
+), asked AS MATERIALIZED (
+    SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends
+    FROM {schema}.requests WHERE action <> 'look'
+    ORDER BY queue_id, group_key, request_id DESC
+), known AS (
+    SELECT
+        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.next, nullif(judged.last, -9223372036854775808) AS last,
+        coalesce(judged.ordinal, 0) AS ordinal, coalesce(judged.incarnation, 0) AS incarnation,
+        nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
+        coalesce(fresh.arrived, 0) AS arrived
+    FROM (
+        SELECT * FROM {schema}.groups
+        WHERE queue_id IN (SELECT queue_id FROM place) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+            AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
+    ) AS judged
+    FULL JOIN (
+        SELECT queue_id, group_key, count(*) AS arrived FROM {schema}.entries
+        WHERE queue_id IN (SELECT queue_id FROM place) AND status = 'arrived'
+            AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+            AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
+        GROUP BY queue_id, group_key
+    ) AS fresh USING (queue_id, group_key)
+), shown AS (
+    SELECT
+        place.queue_id, place.queue, known.group_key, fact.*, place.increment, known.ordinal, known.incarnation,
+        known.last, known.arrived, known.touched_at, to_timestamp(known.due_at / 1e6) AS due_at,
+        CASE
+            WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
+        END AS next,
+        CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+        fault.error, locked.pid AS locked_by, said.actor AS suspended_by, said.reason AS suspended_because,
+        CASE fact.state
+            WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
+            WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
+            WHEN 'waiting' THEN to_timestamp(known.since / 1e6)
+            WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
+            WHEN 'locked' THEN coalesce(work.xact_start, known.touched_at)
+            ELSE known.touched_at
+        END AS since
+    FROM known
+    JOIN place USING (queue_id)
+    LEFT JOIN asked USING (queue_id, group_key)
+    LEFT JOIN locked ON locked.lock = {schema}.group_lock(known.queue_id, known.group_key)
+    LEFT JOIN pg_stat_activity AS work ON work.pid = locked.pid
+    CROSS JOIN LATERAL (
+        SELECT
+            coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
+            place.name = 'standard' AND known.since IS NOT NULL AS hole
+    ) AS found
+    CROSS JOIN LATERAL (
+        SELECT found.hole, {schema}.shown_state(
+            known.flags, found.suspended, locked.pid IS NOT NULL, found.hole,
+            place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
+        ) AS state
+    ) AS fact
+    LEFT JOIN LATERAL (
+        SELECT log.at, log.actor, log.reason FROM (
+            SELECT * FROM {schema}.operator_log AS one
+            WHERE found.suspended AND one.queue = place.queue AND one.group_key = known.group_key
+                AND one.action IN ('suspend', 'resume', 'skip_message')
+            ORDER BY one.operation_id DESC LIMIT 1
+        ) AS log
+        WHERE log.action = 'suspend'
+    ) AS said ON TRUE
+    LEFT JOIN LATERAL (
+        SELECT one.at, one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
+        WHERE known.flags & 16 <> 0 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
+        ORDER BY one.fault_id DESC LIMIT 1
+    ) AS fault ON TRUE
+), page AS MATERIALIZED (
+    SELECT * FROM shown
+    WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
+        AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
+        AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
+        AND (%(after_queue)s::text IS NULL OR (queue, group_key) > (%(after_queue)s, %(after_group)s::text))
+    ORDER BY queue, group_key
+    LIMIT %(limit)s
+)
+SELECT
+    page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL AS locked, page.locked_by,
+    page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
+    CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
+    page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
+    page.error
+FROM page
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status = 'queued') AS queued,
+        count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
+        min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
+    FROM {schema}.entries AS one
+    WHERE one.queue_id = page.queue_id AND one.group_key = page.group_key AND one.status IN ('held', 'queued', 'in_hand')
+) AS entry
+ORDER BY page.queue, page.group_key

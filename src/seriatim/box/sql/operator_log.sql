@@ -1,0 +1,9 @@
+-- Purpose: what operators did to a queue or one of its groups, newest first.
+-- Caller: operator_log.py.
+-- Locks: none.
+-- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
+SELECT operation_id, at, actor, action, queue, group_key AS "group", reason, details
+FROM {schema}.operator_log
+WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+ORDER BY operation_id DESC
+LIMIT %(limit)s

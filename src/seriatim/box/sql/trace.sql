@@ -1,0 +1,70 @@
+-- Purpose: what is known of a message, or of the messages of a group, newest first: a row for each queue that has one or
+-- kept it, for each that nobody wanted or that waits to be routed, and for one that is there and in no queue any more.
+-- Caller: trace.py.
+-- Locks: none.
+-- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message the spool is read, once
+-- a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
+WITH message AS MATERIALIZED (
+    SELECT arrival_id, position FROM {schema}.spool WHERE message_id = %(message_id)s
+), place AS (
+    SELECT
+        arrival_id, position, queue_id, group_key, entry_id, status, NULL AS reason, sequence, ordinal, late, attempt,
+        visible_at, subscription_ids, NULL::timestamptz AS since
+    FROM {schema}.entries
+    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
+        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, FALSE, attempt,
+        NULL, subscription_ids, aside_at
+    FROM {schema}.aside
+    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
+        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    UNION ALL
+    SELECT
+        arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, late, attempt,
+        NULL, subscription_ids, done_at
+    FROM {schema}.history
+    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
+        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    UNION ALL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at
+    FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT * FROM message)
+    UNION ALL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL
+    FROM {schema}.to_route WHERE (arrival_id, position) IN (SELECT * FROM message)
+), last AS (
+    SELECT * FROM place ORDER BY arrival_id DESC, position DESC, queue_id LIMIT %(limit)s
+)
+SELECT
+    stored.message_id,
+    stored.type,
+    run.location,
+    run.epoch + (run.number - 1 + stored.position) / start.last_number AS epoch,
+    (run.number - 1 + stored.position) %% start.last_number + 1 AS number,
+    stored.received_at,
+    stored.destinations,
+    queue.queue,
+    last.group_key AS "group",
+    last.entry_id,
+    last.status,
+    last.reason,
+    last.sequence,
+    last.ordinal,
+    last.late,
+    last.attempt,
+    last.visible_at,
+    ARRAY(
+        SELECT one.subscription::text FROM {schema}.subscriptions AS one
+        WHERE one.subscription_id = ANY (last.subscription_ids) ORDER BY 1
+    ) AS subscriptions,
+    last.since
+FROM (
+    SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
+) AS known
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+JOIN {schema}.tickets AS run USING (arrival_id)
+JOIN {schema}.locations AS start USING (location)
+LEFT JOIN last USING (arrival_id, position)
+LEFT JOIN {schema}.queues AS queue USING (queue_id)
+ORDER BY run.stamp, stored.position, queue.queue

@@ -1,0 +1,157 @@
+"""The messages of a turn, one after another: what the handler of one wrote is rolled back if it fails, and no more.
+
+A savepoint is set when a handler first asks for the connection, and given up together with the setting of the next: a
+handler that writes nothing costs no round trip, any other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from seriatim.box.session import Session
+from seriatim.box.statements import statement
+from seriatim.errors import Unavailable, UsageError
+
+__all__ = ["Steps", "TurnEnded", "end_backend", "is_transient"]
+
+_AGAIN = (
+    *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
+    *(errors.InsufficientResources, errors.IdleInTransactionSessionTimeout, psycopg.OperationalError),
+)
+
+_SET = b"SAVEPOINT step"
+_SET_ANEW = b"RELEASE SAVEPOINT step; SAVEPOINT step"
+_BACK = b"ROLLBACK TO SAVEPOINT step"
+
+
+class TurnEnded(UsageError):
+    """A handler ended the transaction that it was given, and nothing can be written down in it any more."""
+
+
+class Steps:
+    """The steps of one turn.
+
+    Args:
+        session: whose transaction it is; something has been received in it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._connection = session.connection
+        self._block: AbstractContextManager[psycopg.Transaction] | None = None
+        #: Whether there is a savepoint beside the block's own, which is the first one's that asks for the connection.
+        self._is_set = False
+        self._is_own = False
+
+    @property
+    def backend_pid(self) -> int:
+        """The number of PostgreSQL's process for it."""
+        return self._connection.info.backend_pid
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection broke; nobody on this side closed it."""
+        return self._connection.broken
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around the handler's work. What it wrote is rolled back by an exception, which goes on.
+
+        Raises:
+            TurnEnded: the handler ended the transaction, or closed the connection.
+            Unavailable: the connection is lost.
+        """
+        self._is_own = False
+        self._session._on_use = self._begin  # noqa: SLF001 -- it is made for this
+        try:
+            yield
+        except BaseException as error:
+            self._session._on_use = None  # noqa: SLF001
+            self._check(error)
+            if self._is_own:
+                self._undo(error)
+            if self._connection.info.transaction_status == TransactionStatus.INERROR:
+                raise self._ended() from error
+            raise
+        self._session._on_use = None  # noqa: SLF001
+        self._check(None)
+
+    def finish(self) -> None:
+        """After the last step.
+
+        Raises:
+            TurnEnded: the last handler ended the transaction by a statement of its own.
+        """
+        self._end(None)
+
+    def _begin(self) -> None:
+        """The handler asks for the connection, for the first time in its step or again."""
+        if self._is_own:
+            return
+        self._is_own = True
+        if self._block is None:
+            # While it is open the driver refuses to commit and to roll back.
+            block = self._connection.transaction()
+            block.__enter__()
+            self._block = block
+        else:
+            first, self._is_set = not self._is_set, True
+            self._connection.execute(_SET if first else _SET_ANEW, prepare=False)
+
+    def _undo(self, error: BaseException) -> None:
+        """Roll back what the step has written."""
+        if not self._is_set:
+            self._end(error)
+            return
+        try:
+            self._connection.execute(_BACK, prepare=False)
+        except psycopg.Error as ended:
+            if self._connection.broken:
+                raise
+            raise self._ended() from ended
+
+    def _end(self, error: BaseException | None) -> None:
+        block, self._block = self._block, None
+        self._is_set = False
+        if block is not None:
+            try:
+                block.__exit__(type(error) if error is not None else None, error, None)
+            except psycopg.Error as ended:
+                if self._connection.broken:
+                    raise
+                raise self._ended() from ended
+
+    def _check(self, error: BaseException | None) -> None:
+        """See that the transaction is still there."""
+        if self._connection.broken:
+            raise Unavailable("the connection was lost while the handler was at work") from error
+        if self._connection.closed:
+            raise TurnEnded(
+                "the handler closed the connection", remedy="leave it open: the worker commits what is done"
+            ) from error
+        if self._connection.info.transaction_status == TransactionStatus.IDLE:
+            raise self._ended() from error
+
+    def _ended(self) -> TurnEnded:
+        # The driver still believes in the block that was open: nobody else shall get this connection.
+        self._connection.close()
+        return TurnEnded(
+            "the handler ended the transaction", remedy="neither commit nor roll back: the worker commits what is done"
+        )
+
+
+def end_backend(session: Session, pid: int, since_s: float) -> None:
+    """End the connection of a turn that has taken so many seconds, if it is still there."""
+    parameters = {"pid": pid, "since": timedelta(seconds=since_s)}
+    session.connection.execute(statement("end_backend", session.access.schema), parameters)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the driver says that the same again may work."""
+    return isinstance(error, _AGAIN) and not isinstance(error, errors.InFailedSqlTransaction)

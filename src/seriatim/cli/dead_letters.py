@@ -1,0 +1,176 @@
+"""``seriatim dead-letters``: what was set aside for good, put back or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.why import confirmed, said, says_why
+from seriatim.errors import UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.operations.bulk import Refused
+    from seriatim.operations.dead_letters import DeadLetter, Requeued
+
+__all__ = ["dead_letters"]
+
+_ALL = 100_000
+_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option("--queue", default=None, help="Only of this queue."),
+        click.option(
+            "--key", default=None, metavar="PATTERN", help="Only of groups with keys like this; * is any text."
+        ),
+        click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that."),
+        click.option("--error", default=None, metavar="TEXT", help="Only those whose reason or error has this text."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _many(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.argument("numbers", metavar="[ID…]", nargs=-1, type=int),
+        click.option("--all", "all_", is_flag=True, help="All that the options name."),
+        _choosing,
+        click.option("--dry-run", is_flag=True, help="Change nothing, and list them."),
+        click.option("--yes", is_flag=True, help="With --all: don't ask."),
+        says_why,
+        which_box,
+        _json,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """Look at what was set aside for good; put it back, or delete it."""
+
+
+@dead_letters.command("list")
+@_choosing
+@click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="At most so many.")
+@which_box
+@_json
+def _list(*, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
+    """List dead letters, by their numbers."""
+    with opened(dsn, schema) as box:
+        found = _found(box, chosen, limit)
+    if json_:
+        click.echo(as_json([asdict(one) for one in found]))
+    else:
+        _table(found)
+
+
+@dead_letters.command("requeue")
+@_many
+def _requeue(
+    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Put dead letters back: in their place if nothing later of their group was delivered, else at the end."""
+    from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        found = _picked(box, numbers, chosen, all_=all_)
+        if dry_run or not found:
+            _would(found, "requeue", json_=json_)
+            return
+        if all_:
+            confirmed(f"requeue {len(found):,} dead letters?", yes=yes)
+        done = list(operations.requeue_each(box, found, **said(actor, reason)))
+    if json_:
+        click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
+        return
+    for one in done:
+        click.echo(_line(one))
+
+
+@dead_letters.command("delete")
+@_many
+def _delete(
+    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Delete dead letters. A message goes with the next clean-up, if no other queue has it."""
+    from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        found = _picked(box, numbers, chosen, all_=all_)
+        if dry_run or not found:
+            _would(found, "delete", json_=json_)
+            return
+        confirmed(f"delete {len(found):,} dead letters for good?", yes=yes)
+        done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason))
+    click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} dead letters")
+
+
+def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
+    from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    if chosen["queue"] is not None:
+        box.definitions().queue(chosen["queue"])
+    return operations.dead_letters(box, limit=limit, **chosen)
+
+
+def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *, all_: bool) -> list[DeadLetter]:
+    if all_ is bool(numbers):
+        raise UsageError("which dead letters?", remedy="give their numbers, or --all with what names them")
+    if all_:
+        return _found(box, chosen, _ALL)
+    if any(chosen.values()):
+        raise UsageError("filters are for --all", remedy="leave them out, or the numbers")
+    picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
+    if missing := set(numbers) - {one.entry_id for one in picked}:
+        raise UsageError(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
+    return picked
+
+
+def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
+    if json_:
+        click.echo(as_json({"dry_run": True, "dead_letters": [asdict(one) for one in found]}))
+    elif found:
+        _table(found)
+        click.echo(f"would {what} {len(found):,} dead letters")
+    else:
+        click.echo("there are none")
+
+
+def _table(found: list[DeadLetter]) -> None:
+    if not found:
+        click.echo("there are none")
+        return
+    rows = [
+        (
+            *(str(one.entry_id), one.aside_at, one.queue, one.group, one.message_id, one.sequence, one.ordinal),
+            *(
+                one.attempt,
+                one.reason if one.error is None or one.error in one.reason else f"{one.reason}; {one.error}",
+            ),
+        )
+        for one in found
+    ]
+    titles = ("number", "set aside", "queue", "group", "message", "sequence", "ordinal", "attempts", "reason")
+    in_columns(titles, rows)
+
+
+def _line(one: Requeued | Refused) -> str:
+    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
+
+    if isinstance(one, Refused):
+        return f"{one.queue}, group {one.group}: refused, {one.why}"
+    letter = one.letter
+    warning = f"; {one.warning}" if one.warning else ""
+    where = "at the end" if one.warning else "in its place"
+    return f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}"

@@ -1,0 +1,185 @@
+"""``seriatim group``: how one group stands, and what is done to it, or to many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.choose import choosing, filter_of
+from seriatim.cli.standing import tell
+from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.why import confirmed, said, says_why
+from seriatim.errors import UsageError
+from seriatim.kernel.states import Action
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.operations.bulk import Refused
+    from seriatim.operations.groups import Operation
+
+__all__ = ["group"]
+
+_FILTERS = ("queue", "state", "key", "older_than", "error")
+_WORDS = {
+    Action.SUSPEND: "Let nothing leave a group; what arrives is taken in. A locked one stops at the end of its turn.",
+    Action.RESUME: "Let a suspended group go on.",
+    Action.RETRY: "Let a faulted group go on with the message that failed, once more.",
+    Action.SKIP_MESSAGE: "Set the message that blocks a group aside as a dead letter, and let the group go on.",
+    Action.SKIP_HOLE: "Give up the missing numbers that a group waits for.",
+    Action.ABORT: "Set all that a group holds, and all that is queued in it, aside as dead letters.",
+    Action.CLOSE: "End a group: what comes is late; what it has stays, and can be aborted.",
+}
+
+
+@click.group("group")
+def group() -> None:
+    """Look at a group of a message box, and mend it; with --all many at once."""
+
+
+@group.command("show")
+@click.argument("group_", metavar="GROUP")
+@click.option("--queue", default=None, help="Of which queue; needed where several have such a group.")
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+    """Show how GROUP stands: what blocks it, what waits behind that, what is allowed, and the command that helps."""
+    from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        found = operations.standing(box, _queue_of(box, queue, group_), group_)
+    if json_:
+        click.echo(as_json(asdict(found) | {"waiting": found.view.waiting}))
+    else:
+        tell(found)
+
+
+@group.command("reset")
+@click.argument("group_", metavar="GROUP")
+@click.option("--queue", default=None, help="Of which queue; needed where several have such a group.")
+@click.option("--next", "next_", type=int, required=True, help="The number at which it goes on.")
+@says_why
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+def _reset(
+    group_: str, *, queue: str | None, next_: int, actor: str | None, reason: str | None, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Let GROUP go on at another number; what it holds below that is late, what is passed over counts as skipped."""
+    who = said(actor, reason)
+    with opened(dsn, schema) as box:
+        _one(box, Action.RESET, queue, group_, who, {"next": next_}, json_=json_)
+
+
+def _acting(action: Action, *more: Callable[..., Any]) -> None:
+    """Add the command of an action that may be done to one group or to many; `more`: options of its own."""
+
+    def run(
+        group_: str | None, *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+        dsn: str | None, schema: str, json_: bool, **given: Any,
+    ) -> None:  # fmt: skip
+        chosen = {name: given.pop(name) for name in _FILTERS}
+        own = {name: value for name, value in given.items() if value is not None}
+        if "body" in own:
+            own["body"] = own["body"].read()
+        if all_ is (group_ is not None):
+            raise UsageError("this is about one group or about many", remedy="name a GROUP, or give --all")
+        if all_:
+            if own:
+                raise UsageError("--through and --edit are for one group", remedy="leave them out, or name a GROUP")
+            _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
+            return
+        if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
+            raise UsageError("filters and --dry-run are for --all", remedy=f"seriatim group show {group_} looks")
+        who = said(actor, reason)
+        with opened(dsn, schema) as box:
+            _one(box, action, chosen["queue"], str(group_), who, own, json_=json_)
+
+    run.__doc__ = f"{_WORDS[action]}\n\nWith --all it is done to all groups that the options name and that it fits."
+    decorators: tuple[Callable[..., Any], ...] = (
+        click.argument("group_", metavar="[GROUP]", required=False),
+        *more,
+        click.option("--all", "all_", is_flag=True, help="All groups that the options name, and that it fits."),
+        choosing,
+        click.option("--dry-run", is_flag=True, help="With --all: change nothing, and list the groups."),
+        click.option("--yes", is_flag=True, help="With --all: don't ask."),
+        says_why,
+        which_box,
+        click.option("--json", "json_", is_flag=True, help="Print JSON."),
+    )
+    command: Callable[..., Any] = run
+    for one in reversed(decorators):
+        command = one(command)
+    group.command(action.replace("_", "-"))(command)
+
+
+_acting(Action.SUSPEND)
+_acting(Action.RESUME)
+_acting(
+    Action.RETRY,
+    click.option("--edit", "body", type=click.File("rb"), help="What to put in the place of the message's body."),
+)
+_acting(Action.SKIP_MESSAGE)
+_acting(Action.SKIP_HOLE, click.option("--through", type=int, help="Only through this number; default: all of it."))
+_acting(Action.ABORT)
+_acting(Action.CLOSE)
+
+
+def _queue_of(box: MessageBox, queue: str | None, key: str) -> str:
+    from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    return operations.only_group(box, key) if queue is None else queue
+
+
+def _one(
+    box: MessageBox, action: Action, queue: str | None, key: str, who: dict[str, str], own: dict[str, Any], *,
+    json_: bool,
+) -> None:  # fmt: skip
+    from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    done = operations.act(box, action, _queue_of(box, queue, key), key, **{**own, **who})
+    click.echo(as_json(asdict(done)) if json_ else _line(done))
+
+
+def _many(
+    action: Action, given: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool,
+    dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    from seriatim.operations import bulk  # noqa: PLC0415 -- the driver, when it is needed
+
+    where = filter_of(**given)
+    with opened(dsn, schema) as box:
+        if where.queue is not None:
+            box.definitions().queue(where.queue)
+        views = bulk.chosen(box, action, where)
+        if dry_run:
+            found = [asdict(one) for one in views]
+            if json_:
+                click.echo(as_json({"action": action, "dry_run": True, "groups": found}))
+            else:
+                in_columns(("queue", "group", "state", "since"), [(v.queue, v.group, v.state, v.since) for v in views])
+                click.echo(f"{action.replace('_', '-')} would be done to {len(views):,} groups")
+            return
+        if views:
+            confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
+        done = list(bulk.each(box, action, views, **said(*why))) if views else []
+    if json_:
+        click.echo(as_json({"action": action, "dry_run": False, "groups": [asdict(one) for one in done]}))
+        return
+    for one in done:
+        click.echo(_line(one))
+    click.echo(f"{sum(hasattr(one, 'obeyed') for one in done):,} of {len(views):,} groups: {action.replace('_', '-')}")
+
+
+def _line(done: Operation | Refused) -> str:
+    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
+
+    place = f"{done.queue}, group {done.group}"
+    if isinstance(done, Refused):
+        return f"{place}: refused, {done.why}"
+    counts = ((done.released, "released"), (done.set_aside, "set aside"))
+    told = "".join(f", {count:,} {what}" for count, what in counts if count)
+    later = "" if done.obeyed else ", at the end of the turn"
+    return f"{place}: {done.before} → {done.after}{told}{later}"

@@ -1,0 +1,63 @@
+"""How a group stands, told to a person."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.which import in_columns
+
+if TYPE_CHECKING:
+    from seriatim.operations.groups import GroupView, Head, Standing
+
+__all__ = ["tell"]
+
+
+def tell(found: Standing) -> None:
+    """Print it: what stops the group, the messages in front, what is allowed and what helps."""
+    view = found.view
+    since = f" since {_moment(view.since)}" if view.since else ""
+    click.echo(f"{view.queue}, group {view.group}: {view.state}{since}")
+    click.echo(f"  {found.why}")
+    for what, head in (("blocks", found.blocks), ("next", found.following)):
+        if head is not None:
+            click.echo(f"  {what}: {_head(head)}")
+    counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
+    behind = f", {found.behind:,} of them behind it" if found.blocks else ""
+    parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    click.echo(f"  messages that wait: {view.waiting:,} ({parts}){behind}")
+    if view.hole_since is not None:
+        due = f", due {_moment(view.due_at)}" if view.due_at else ""
+        click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
+    click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
+    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
+    for action in found.helps:
+        click.echo(f"  helps: {_command(view, action)}")
+    if found.operations:
+        rows = [(one.operation_id, one.at, one.actor, one.action, one.reason) for one in found.operations]
+        in_columns(("operation", "at", "actor", "action", "reason"), rows)
+
+
+def _command(view: GroupView, action: str) -> str:
+    words = ("seriatim", "group", action.replace("_", "-"), view.group, "--queue", view.queue)
+    return f"{shlex.join(words)} --reason …"
+
+
+def _head(head: Head) -> str:
+    facts = [head.type]
+    facts += [] if head.sequence is None else [f"sequence {head.sequence}"]
+    facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
+    facts += [f"handed out {head.attempt} times"] if head.attempt else []
+    facts += [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
+    return f"{head.message_id} ({', '.join(facts)})"
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone().isoformat(" ", "seconds")
+
+
+def _or_none(number: int | None) -> str:
+    return "none" if number is None else str(number)

@@ -1,0 +1,189 @@
+"""Which state of a group leads where: what each action and each happening does to the four facts behind the state.
+
+The table of ``states.py`` says which action fits which state; this one says what may come of it. The page of the
+documents is drawn from both, and tests hold the kernel and the box against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+
+from seriatim.kernel.state import Flag
+from seriatim.kernel.states import ALLOWED, Action, GroupState, shown_state
+
+__all__ = ["Cause", "Facts", "Happening", "Hole", "leads"]
+
+
+class Hole(StrEnum):
+    """Whether a group waits for a missing number."""
+
+    NONE = "none"
+    OPEN = "open"
+    TIMED_OUT = "timed_out"
+
+
+class Happening(StrEnum):
+    """What changes the state of a group though no operator does."""
+
+    TAKEN = "taken"
+    LEFT = "left"
+    FAULT = "fault"
+    HOLE_OPENED = "hole_opened"
+    HOLE_FILLED = "hole_filled"
+    HOLE_SKIPPED = "hole_skipped"
+    HOLE_TIMED_OUT = "hole_timed_out"
+    LATE_HELD = "late_held"
+    SET_ENDED = "set_ended"
+
+
+Cause = Action | Happening
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts that the state of a group is made of. Where nothing may leave no clock runs, and there is no hole.
+
+    `complete`: a set that is complete; it has closed its group and leaves all the same.
+    """
+
+    closed: bool = False
+    suspended: bool = False
+    faulted: bool = False
+    hole: Hole = Hole.NONE
+    locked: bool = False
+    complete: bool = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing may leave."""
+        return self.closed or self.suspended or self.faulted
+
+    @property
+    def state(self) -> GroupState:
+        """What the group shows."""
+        flags = Flag.CLOSED * self.closed | Flag.SUSPENDED * self.suspended | Flag.FAULTED * self.faulted
+        flags |= Flag.COMPLETE * self.complete
+        return shown_state(
+            flags, hole=self.hole is not Hole.NONE, overdue=self.hole is Hole.TIMED_OUT, locked=self.locked
+        )
+
+
+def _all() -> Iterator[Facts]:
+    flags = (False, True)
+    for closed, suspended, faulted, hole, locked, complete in product(flags, flags, flags, Hole, flags, flags):
+        facts = Facts(closed, suspended, faulted, hole, locked, complete)
+        impossible = (
+            (facts.stopped and hole is not Hole.NONE)
+            or (complete and not closed)
+            or (closed and suspended and not faulted)
+            or (locked and (faulted or (closed and not complete)))
+        )
+        if not impossible:
+            yield facts
+
+
+def _goes_on(facts: Facts) -> Iterator[Facts]:
+    """What may be found where a group goes on: nothing missing, a hole with a fresh clock, or a set that is complete."""
+    yield facts
+    if not facts.stopped:
+        yield replace(facts, hole=Hole.OPEN)
+        yield replace(facts, closed=True, complete=True)
+
+
+def _skip_message(facts: Facts) -> Iterator[Facts]:
+    if facts.suspended:
+        yield facts  # there are more late ones
+        yield from _goes_on(replace(facts, suspended=False, locked=False))
+    else:
+        yield from _goes_on(replace(facts, faulted=False))
+
+
+def _moves(facts: Facts) -> Iterator[Facts]:
+    """`next` moves, or what waits in front does: a hole is gone, or there is another."""
+    yield facts
+    if not facts.stopped:
+        yield replace(facts, hole=Hole.NONE)
+        yield replace(facts, hole=Hole.OPEN)
+
+
+def _abort(facts: Facts) -> Iterator[Facts]:
+    yield replace(facts, hole=Hole.NONE, faulted=False)
+
+
+def _taken(facts: Facts) -> Iterator[Facts]:
+    if not facts.locked and (not facts.stopped or (facts.complete and not facts.faulted)):
+        yield replace(facts, locked=True)
+
+
+def _left(facts: Facts) -> Iterator[Facts]:
+    if facts.locked:
+        yield from _moves(replace(facts, locked=False))
+
+
+def _fault(facts: Facts) -> Iterator[Facts]:
+    if facts.locked and not facts.faulted:
+        yield replace(facts, locked=False, faulted=True, hole=Hole.NONE)
+
+
+def _hole_opened(facts: Facts) -> Iterator[Facts]:
+    if not facts.stopped and facts.hole is Hole.NONE:
+        yield replace(facts, hole=Hole.OPEN)
+
+
+def _hole_gone(facts: Facts) -> Iterator[Facts]:
+    if facts.hole is not Hole.NONE:
+        yield replace(facts, hole=Hole.NONE)
+        yield replace(facts, hole=Hole.OPEN)
+
+
+def _hole_skipped(facts: Facts) -> Iterator[Facts]:
+    if facts.hole is Hole.OPEN:
+        yield from _hole_gone(facts)
+
+
+def _hole_timed_out(facts: Facts) -> Iterator[Facts]:
+    if facts.hole is Hole.OPEN:
+        yield replace(facts, hole=Hole.TIMED_OUT)
+
+
+def _late_held(facts: Facts) -> Iterator[Facts]:
+    if not facts.closed:
+        yield replace(facts, suspended=True, hole=Hole.NONE)
+
+
+def _set_ended(facts: Facts) -> Iterator[Facts]:
+    if not facts.stopped:
+        yield replace(facts, closed=True, complete=True)
+        yield replace(facts, closed=True)
+
+
+_EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
+    Action.SUSPEND: lambda facts: iter([replace(facts, suspended=True, hole=Hole.NONE)]),
+    Action.RESUME: lambda facts: _goes_on(replace(facts, suspended=False)),
+    Action.RETRY: lambda facts: _goes_on(replace(facts, faulted=False)),
+    Action.SKIP_MESSAGE: _skip_message,
+    Action.SKIP_HOLE: _hole_gone,
+    Action.RESET: _moves,
+    Action.ABORT: _abort,
+    Action.CLOSE: lambda facts: iter([replace(facts, closed=True, hole=Hole.NONE)]),
+    Action.REQUEUE: _moves,
+    Happening.TAKEN: _taken,
+    Happening.LEFT: _left,
+    Happening.FAULT: _fault,
+    Happening.HOLE_OPENED: _hole_opened,
+    Happening.HOLE_FILLED: _hole_gone,
+    Happening.HOLE_SKIPPED: _hole_skipped,
+    Happening.HOLE_TIMED_OUT: _hole_timed_out,
+    Happening.LATE_HELD: _late_held,
+    Happening.SET_ENDED: _set_ended,
+}
+
+
+def leads(state: GroupState, cause: Cause) -> frozenset[GroupState]:
+    """The states that a group may show after an action or a happening; none where that doesn't fit, or can't be."""
+    if isinstance(cause, Action) and state not in ALLOWED[cause]:
+        return frozenset()
+    return frozenset(after.state for facts in _all() if facts.state is state for after in _EFFECTS[cause](facts))

@@ -1,0 +1,70 @@
+"""One action on many groups: first what it would be done to, then each group in a transaction of its own.
+
+A group that has changed meanwhile refuses for itself, and the others go on; what is done stays done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from seriatim.box.actions import Operation, Operator
+from seriatim.box.box import MessageBox
+from seriatim.box.dsn import place_of
+from seriatim.box.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.translate import translated
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel.states import ALLOWED, Action
+from seriatim.operations import groups
+
+__all__ = ["BULK", "Refused", "chosen", "each"]
+
+#: What may be done to many groups at once: what needs no number of the single group.
+BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A group to which an action could not be done: its queue, its key, and why not."""
+
+    queue: str
+    group: str
+    why: str
+
+
+def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupView]:
+    """The groups that an action would be done to: those that a filter names and whose state the action fits.
+
+    Raises:
+        UsageError: the action can't be done to many groups at once.
+    """
+    if action not in BULK:
+        raise UsageError(f"{action} can't be done to many groups at once", remedy=f"one of {', '.join(BULK)}")
+    fitting = ALLOWED[action] if where.states is None else where.states & ALLOWED[action]
+    if not fitting:
+        return []
+    found: list[GroupView] = []
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        while True:
+            after = (found[-1].queue, found[-1].group) if found else None
+            page = groups_of(tx.connection, box.schema, replace(where, states=fitting), after, _PAGE)
+            found += page
+            if len(page) < _PAGE:
+                return found
+
+
+def each(
+    box: MessageBox, action: Action, views: Sequence[GroupView], *, actor: str, reason: str
+) -> Iterator[Operation | Refused]:
+    """Do an action to each of these groups, one after another, and say what came of it.
+
+    Raises:
+        UsageError: nobody or nothing is named as actor or reason; before anything is done.
+    """
+    Operator(actor, reason)
+    for view in views:
+        try:
+            yield groups.act(box, action, view.queue, view.group, actor=actor, reason=reason)
+        except (ActionRefused, Unavailable) as error:
+            yield Refused(view.queue, view.group, f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")

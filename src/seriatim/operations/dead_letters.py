@@ -1,0 +1,103 @@
+"""What operators see of dead letters, and do to them: put back, or deleted. Each is written to the operator log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+from seriatim.box import dead_letters as letters
+from seriatim.box.actions import Operator
+from seriatim.box.box import MessageBox
+from seriatim.box.dead_letters import DeadLetter, DeadLetterFilter, Requeued
+from seriatim.box.dsn import place_of
+from seriatim.box.translate import translated
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel.requeue import Place
+from seriatim.kernel.time import micros
+from seriatim.operations.bulk import Refused
+
+__all__ = ["DeadLetter", "Place", "Requeued", "dead_letters", "delete", "requeue", "requeue_each"]
+
+_MOST = 100_000
+#: So many are deleted in one transaction.
+_BATCH = 1000
+
+
+def dead_letters(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    entry_ids: Sequence[int] | None = None,
+    after: int = 0,
+    limit: int = 100,
+) -> list[DeadLetter]:
+    """Dead letters, by their numbers.
+
+    Args:
+        box: the box.
+        queue: only those of this queue.
+        key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only those that were set aside more than so many seconds (or ``"5m"``) ago.
+        error: only those whose reason, or the last error of whose handler, has this text in it, in capitals or not.
+        entry_ids: only those with these numbers.
+        after: only those behind this number: the last one of the call before.
+        limit: at most so many.
+
+    Raises:
+        UsageError: a limit or a period that can't be.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"{limit!r} dead letters can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+    age = None if older_than is None else timedelta(microseconds=micros(older_than))
+    chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return letters.dead_letters_of(tx.connection, box.schema, chosen, after=after, limit=limit)
+
+
+def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Requeued:
+    """Put a dead letter back: to its place in the order if nothing later was delivered, else to the end, with a warning.
+
+    Raises:
+        UsageError: there is no such dead letter, or nobody or nothing is named as actor or reason.
+        ActionRefused: its group is closed.
+        Unavailable: somebody works on its group, and goes on doing so.
+    """
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return letters.requeue(tx.connection, box.schema, entry_id, Operator(actor, reason))
+
+
+def requeue_each(
+    box: MessageBox, found: Iterable[DeadLetter], *, actor: str, reason: str
+) -> Iterator[Requeued | Refused]:
+    """Put some back, each in a transaction of its own, those of a group in the order in which they were released.
+
+    Raises:
+        UsageError: nobody or nothing is named as actor or reason; before anything is done.
+    """
+    Operator(actor, reason)
+    for one in sorted(found, key=_in_order):
+        try:
+            yield requeue(box, one.entry_id, actor=actor, reason=reason)
+        except (UsageError, Unavailable) as error:
+            why = f"{error.what}{f' ({error.remedy})' if isinstance(error, ActionRefused) else ''}"
+            yield Refused(one.queue, one.group, f"dead letter {one.entry_id}: {why}")
+
+
+def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:
+    """Delete dead letters for good; a message goes with the next clean-up, if no other queue has it. Gives how many.
+
+    Raises:
+        UsageError: one is no dead letter, or nobody or nothing is named as actor or reason.
+    """
+    by, done = Operator(actor, reason), 0
+    for begin in range(0, len(entry_ids), _BATCH):
+        with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+            done += len(letters.delete(tx.connection, box.schema, entry_ids[begin : begin + _BATCH], by))
+    return done
+
+
+def _in_order(one: DeadLetter) -> tuple[str, str, bool, int, int]:
+    return (one.queue, one.group, one.ordinal is None, one.ordinal or one.sequence or 0, one.entry_id)

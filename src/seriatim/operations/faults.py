@@ -1,0 +1,67 @@
+"""What operators see of the failures of handlers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from seriatim.box.box import MessageBox
+from seriatim.box.dsn import place_of
+from seriatim.box.fault_views import FaultFilter, FaultView, fault_of, faults_of
+from seriatim.box.translate import translated
+from seriatim.errors import UsageError
+from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.time import micros
+
+__all__ = ["FaultKind", "FaultView", "fault_view", "faults"]
+
+_MOST = 100_000
+
+
+def faults(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    key: str | None = None,
+    message_id: str | None = None,
+    kind: FaultKind | str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[FaultView]:
+    """What handlers failed at, newest first.
+
+    Args:
+        box: the box.
+        queue: only in this queue.
+        group: only in the group with this key.
+        key: only in groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        message_id: only at this message.
+        kind: only ``transient``, ``business``, ``poison`` or ``timeout`` ones.
+        older_than: only those that are older than so many seconds (or ``"5m"``).
+        error: only those whose class or text has this in it, in capitals or not.
+        before: only those with a lower number: the last one of the call before.
+        limit: at most so many.
+
+    Raises:
+        UsageError: no such kind, or a limit or a period that can't be.
+    """
+    if kind is not None and kind not in list(FaultKind):
+        raise UsageError(f"{kind!r} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"{limit!r} faults can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+    age = None if older_than is None else timedelta(microseconds=micros(older_than))
+    chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return faults_of(tx.connection, box.schema, chosen, before=before, limit=limit)
+
+
+def fault_view(box: MessageBox, fault_id: int) -> FaultView:
+    """One failure, by its number.
+
+    Raises:
+        UsageError: there is none.
+    """
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return fault_of(tx.connection, box.schema, fault_id)

@@ -1,0 +1,38 @@
+"""What an operator sees of a message's way: each step with its time, as far as the box knows it."""
+
+from __future__ import annotations
+
+from seriatim.box import trace as steps
+from seriatim.box.box import MessageBox
+from seriatim.box.dsn import place_of
+from seriatim.box.trace import Step, StepKind
+from seriatim.box.translate import translated
+from seriatim.errors import UsageError
+
+__all__ = ["Step", "StepKind", "trace_group", "trace_message"]
+
+_MOST = 10_000
+
+
+def trace_message(box: MessageBox, message_id: str) -> list[Step]:
+    """The steps of a message: received, routed, held, released, each failed attempt, what operators did, where it left.
+
+    What nobody keeps is said as a step of the kind ``unknown``.
+
+    Raises:
+        UsageError: the box knows nothing of it.
+    """
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return steps.trace_message(tx.connection, box.schema, message_id)
+
+
+def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) -> list[Step]:
+    """The steps of the newest `limit` messages of a group that are known, and what operators did to it.
+
+    Raises:
+        UsageError: there is no such queue or group, or a limit that can't be.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"{limit!r} messages can't be traced", remedy=f"an integer from 1 to {_MOST:,}")
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return steps.trace_group(tx.connection, box.schema, queue, group, limit)

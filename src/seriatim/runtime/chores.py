@@ -1,0 +1,57 @@
+"""What a worker does beside its turns, every minute, while no other worker does: what is due, and the clean-up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from seriatim.box.box import MessageBox
+from seriatim.box.chore import alone
+from seriatim.errors import EnvironmentProblem, SeriatimError
+
+__all__ = ["Chores"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_PERIOD_S = 60.0
+#: A step takes at most that long; the next one goes on where it ended.
+_STEP_S = 3.0
+
+
+class Chores:
+    """The chores of one process.
+
+    Args:
+        box: the message box.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self._box = box
+        self._due = time.monotonic() + _PERIOD_S
+        self._thread: threading.Thread | None = None
+        self._refused = False
+
+    def look(self) -> None:
+        """Begin a step, if one is due and none is at work."""
+        at_work = self._thread is not None and self._thread.is_alive()
+        if time.monotonic() >= self._due and not at_work and not self._refused:
+            self._due = time.monotonic() + _PERIOD_S
+            self._thread = threading.Thread(target=self._step, name="seriatim-chores", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Wait until a step has ended."""
+        if self._thread is not None:
+            self._thread.join(2 * _STEP_S)
+
+    def _step(self) -> None:
+        try:
+            with alone(self._box, "clean-up") as is_alone:
+                if is_alone:
+                    self._box.tick()
+                    self._box.purge(seconds=_STEP_S)
+        except EnvironmentProblem as error:  # that is for the owner of the box
+            self._refused = True
+            _LOG.info("no clean-up: %s", error)
+        except SeriatimError as error:
+            _LOG.warning("the clean-up failed: %s", error)

@@ -1,0 +1,107 @@
+"""A lane: one thread that does turns of one queue, one after another, until it is told to end."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+
+from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.runtime.pace import Pace
+from seriatim.runtime.slate import Slot
+from seriatim.runtime.turn import Turns
+
+__all__ = ["Lane"]
+
+_LOG = logging.getLogger("seriatim.worker")
+#: A lane that waits looks so often whether something is there that nobody called it for: a group whose worker died.
+_WAIT_S = 0.7
+_SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
+
+
+class Lane(threading.Thread):
+    """One thread.
+
+    Args:
+        turns: what it does.
+        slot: where it writes what it has in hand.
+        pace: how fast it may be.
+        stop: set when it shall end after its turn.
+    """
+
+    def __init__(self, turns: Turns, slot: Slot, pace: Pace, stop: threading.Event) -> None:
+        # Where a handler never returns, that is no reason for the process to stay.
+        super().__init__(name=turns.worker, daemon=True)
+        self._turns = turns
+        self._slot = slot
+        self._pace = pace
+        self._stop_asked = stop
+        self._nap_s = 0.0
+        self._told = ""
+        #: Whether its turn was given up by somebody else: when its handler returns after all, it ends.
+        self.given_up = False
+        self.handled = 0
+        #: Why it can't go on, if so.
+        self.error: SeriatimError | None = None
+
+    def look(self) -> bool:
+        """See whether its turn takes too long; then it is ended and written down.
+
+        Returns:
+            whether the handler is stuck, and another lane has to take its place.
+
+        Raises:
+            Unavailable: the transaction has to be repeated.
+        """
+        work = self._slot.read()
+        if self.given_up or work is None or work.since < self._turns.turn_limit_s:
+            return False
+        self.given_up = work.entry_id is not None
+        if self._turns.time_out(self._slot, work):
+            _LOG.error(
+                "%s: a turn of queue %r, group %r took longer than %g s",
+                self.name, work.queue, work.group, self._turns.turn_limit_s,
+            )  # fmt: skip
+        return self.given_up
+
+    def run(self) -> None:
+        """Do turns."""
+        while not self._stop_asked.is_set() and not self.given_up:
+            try:
+                self._turn()
+            except (Unavailable, EnvironmentProblem) as error:
+                self._nap(error)
+            except ActionRefused as error:  # the queue is off, until an operator turns it on
+                self._tell(str(error))
+                self._stop_asked.wait(_OFF_NAP_S)
+            except (UsageError, DeploymentError) as error:  # the queue is gone, or the box is another one
+                self.error = error
+                self._stop_asked.set()
+            except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
+                _LOG.exception("%s: a turn failed", self.name)
+                self._nap(None)
+
+    def _turn(self) -> None:
+        permits, wait_s = self._pace.take(self._turns.run_length)
+        if not permits:
+            self._stop_asked.wait(min(wait_s, _WAIT_S))
+            return
+        tried: int | None = None
+        try:
+            tried = self._turns.take(self._slot, _WAIT_S, permits)
+        finally:
+            self._pace.give_back(permits - (tried or 0))
+        self.handled += tried or 0
+        self._nap_s, self._told = 0.0, ""
+
+    def _nap(self, error: SeriatimError | None) -> None:
+        """Wait a while for better times."""
+        if error is not None:
+            self._tell(str(error))
+        self._nap_s = min(max(2 * self._nap_s, _SHORT_NAP_S), _LONG_NAP_S)
+        self._stop_asked.wait(self._nap_s * random.uniform(0.5, 1.0))  # noqa: S311 -- nobody gains by guessing it
+
+    def _tell(self, text: str) -> None:
+        if text != self._told:
+            _LOG.warning("%s: %s", self.name, text)
+            self._told = text

@@ -1,0 +1,233 @@
+"""The supervisor: starts worker processes, replaces those that die, and writes down what they died of.
+
+What a process had in hand lies on its slate, which outlives it. An attempt that killed it is counted under the lock of
+its group, before another worker gets the message wherever that can be: whoever waits for a lock has it first.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from queue import Empty, SimpleQueue
+
+from seriatim.box.box import MessageBox
+from seriatim.box.faults import Fault, Lost, note_lost
+from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.kernel.fault import FaultKind
+from seriatim.runtime.hand import REFUSED, Orders
+from seriatim.runtime.slate import Slate, Work
+from seriatim.runtime.stop import Stop
+from seriatim.runtime.worker import Limits
+
+__all__ = ["Supervisor"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_MOST_PROCESSES = 256
+_LOOK_S = 0.1
+#: A process that has lived for so long may be replaced at once; others less and less soon.
+_SETTLED_S, _SHORT_NAP_S, _LONG_NAP_S = 10.0, 0.2, 10.0
+#: A turn that is past its limit by so much is one of a process that is frozen: its own watch would have ended it.
+_FROZEN_S = 5.0
+_PATIENCE_S = 30.0
+
+
+@dataclass(slots=True)
+class _Hand:
+    """A process, and what is known of it."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    slate: Slate
+    began: float
+    failures: int
+
+
+class Supervisor:
+    """Works on queues with several processes.
+
+    Args:
+        box: the message box.
+        queues: their names.
+        handler: the name of a function, ``module:function``; names by message types; None: what activations name.
+        processes: how many.
+        limits: those of each process; the rate is that of all of them together.
+        folders: where modules are looked for besides Python's own path; default: the current directory.
+
+    Raises:
+        UsageError: a queue that isn't there, a number that can't be.
+    """
+
+    def __init__(
+        self,
+        box: MessageBox,
+        queues: Sequence[str],
+        handler: str | Mapping[str, str] | None = None,
+        *,
+        processes: int = 1,
+        limits: Limits | None = None,
+        folders: Sequence[str] = (),
+    ) -> None:
+        if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
+            raise UsageError(f"processes can't be {processes!r}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}")
+        if not queues or len(set(queues)) != len(queues):
+            raise UsageError("queues are named once each, and one at least")
+        definitions = box.definitions()
+        for queue in queues:
+            definitions.queue(queue)
+        limits = limits or Limits()
+        if limits.rate is not None:
+            limits = replace(limits, rate=limits.rate / processes)
+        self._box = box
+        self._limits = limits
+        self._orders = Orders(
+            box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
+            asdict(limits), "", list(folders) or [os.getcwd()],  # noqa: PTH109 -- as text
+        )  # fmt: skip
+        self._processes = processes
+        self._stop = Stop()
+        self._ended: SimpleQueue[_Hand] = SimpleQueue()
+        self._noting: list[threading.Thread] = []
+
+    def run(self) -> None:
+        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends.
+
+        Raises:
+            UsageError, DeploymentError: a process couldn't begin, and no other could.
+        """
+        hands: dict[int, _Hand] = {}
+        with self._stop.listening():
+            try:
+                for number in range(1, self._processes + 1):
+                    hands[number] = self._start(number, 0)
+                while not self._stop.requested:
+                    self._look(hands)
+            finally:
+                self._end(hands)
+
+    def stop(self) -> None:
+        """End `run` when the turns in hand are done; from any thread."""
+        if not self._stop.requested:
+            self._stop.request()
+
+    def _start(self, number: int, failures: int) -> _Hand:
+        slate = Slate.make(self._orders.slots)
+        name = f"{socket.gethostname()}:{os.getpid()}.{number}"
+        orders = replace(self._orders, name=name, slate=slate.file)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "seriatim.runtime.hand"], stdin=subprocess.PIPE, pass_fds=[slate.file]
+        )
+        hand = _Hand(number, process, slate, time.monotonic(), failures)
+        try:
+            assert process.stdin is not None  # noqa: S101 -- it was asked for
+            process.stdin.write(orders.as_json().encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:  # it has ended already, which is seen below
+            pass
+        threading.Thread(target=self._await, args=[hand], daemon=True).start()
+        return hand
+
+    def _await(self, hand: _Hand) -> None:
+        hand.process.wait()
+        self._ended.put(hand)
+
+    def _look(self, hands: dict[int, _Hand]) -> None:
+        """Wait a moment for a process to end, and see to it; and to those that are frozen."""
+        try:
+            hand = self._ended.get(timeout=_LOOK_S)
+        except Empty:
+            for one in hands.values():
+                if any(self._is_frozen(work) for work in _works(one)):
+                    _LOG.error("process %d is frozen, and is killed", one.process.pid)
+                    one.process.kill()
+            return
+        code = hand.process.returncode
+        self._note(hand)
+        if self._stop.requested:
+            return
+        for kind, refused in REFUSED.items():
+            if code == refused:
+                what = "a worker process couldn't begin: see above"
+                raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
+        _LOG.error("process %d %s, and is replaced", hand.process.pid, _ending(code))
+        lived = time.monotonic() - hand.began
+        failures = 0 if lived > _SETTLED_S else hand.failures + 1
+        if failures > 1:
+            self._stop.wait(min(_SHORT_NAP_S * 2 ** (failures - 2), _LONG_NAP_S))
+        if not self._stop.requested:
+            hands[hand.number] = self._start(hand.number, failures)
+
+    def _is_frozen(self, work: Work) -> bool:
+        return work.since > self._limits.turn_limit_s + _FROZEN_S
+
+    # ---- what a process died of
+
+    def _note(self, hand: _Hand) -> None:
+        """Write down the attempts that a process didn't survive; each may have to wait for its group."""
+        error = f"process {hand.process.pid} {_ending(hand.process.returncode)} while the handler was at work"
+        what = Fault(FaultKind.POISON, "WorkerDied", error, f"{socket.gethostname()}:{os.getpid()}.{hand.number}")
+        works = [work for work in _works(hand) if work.entry_id is not None]
+        hand.slate.close()
+        self._noting = [one for one in self._noting if one.is_alive()]
+        for work in works:
+            frozen = work.since > self._limits.turn_limit_s
+            said = replace(what, kind=FaultKind.TIMEOUT, error_class="TurnLimit") if frozen else what
+            thread = threading.Thread(target=self._note_one, args=[work, said], daemon=True)
+            thread.start()
+            self._noting.append(thread)
+
+    def _note_one(self, work: Work, what: Fault) -> None:
+        lost = Lost(work.queue, work.group, work.entry_id or 0)
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                with self._box.session() as session:
+                    note_lost(session, lost, what, _PATIENCE_S)
+            except Unavailable as error:
+                if time.monotonic() > until:
+                    _LOG.error("an attempt couldn't be counted: %s", error)
+                    return
+                self._stop.wait(_LOOK_S)
+            except SeriatimError as error:
+                _LOG.error("an attempt couldn't be counted: %s", error)
+                return
+            else:
+                return
+
+    # ---- the end
+
+    def _end(self, hands: Mapping[int, _Hand]) -> None:
+        """Ask all to end, wait as long as a turn may take, and then don't ask any more."""
+        for hand in hands.values():
+            if hand.process.poll() is None:
+                hand.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + self._limits.turn_limit_s + 2 * _FROZEN_S
+        _until(lambda: all(hand.process.poll() is not None for hand in hands.values()) or self._stop.insisted, until)
+        for hand in hands.values():
+            if hand.process.poll() is None:
+                hand.process.kill()
+                hand.process.wait()
+            if hand.process.stdin is not None:
+                hand.process.stdin.close()
+        for thread in self._noting:
+            thread.join(_FROZEN_S)
+
+
+def _works(hand: _Hand) -> list[Work]:
+    return [work for slot in hand.slate.slots if (work := slot.read()) is not None]
+
+
+def _ending(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+
+
+def _until(condition: Callable[[], bool], moment: float) -> None:
+    while not condition() and time.monotonic() < moment:
+        time.sleep(_LOOK_S / 2)

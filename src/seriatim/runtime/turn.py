@@ -1,0 +1,208 @@
+"""One turn of a worker: a run of messages of one group, each given to its handler, in one transaction.
+
+What the handlers wrote, what they published and that the messages are done is committed together. At a fault the messages
+before it are done in the same commit, and those after it are handed out again.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seriatim.box.box import MessageBox
+from seriatim.box.deliver import Delivery
+from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.session import Session
+from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient
+from seriatim.box.translate import translated
+from seriatim.errors import Transient, Unavailable
+from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.time import micros
+from seriatim.runtime.handlers import Handlers, answered
+from seriatim.runtime.slate import Slot, Work
+
+__all__ = ["Turns", "fault_of"]
+
+#: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
+_LONG_S = 1.0
+#: The network, the disk, the server.
+_TRANSIENT = (ConnectionError, TimeoutError, Unavailable)
+#: Waits so long for a group whose turn was ended by its handler.
+_PATIENCE_S = 10.0
+#: Where the connection of a turn is lost after so much of its time, that was why.
+_NEARLY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The turns of one queue.
+
+    Args:
+        box: the message box.
+        queue: the queue's name.
+        handlers: what is called.
+        worker: who does it, for faults.
+        run_length: at most so many messages in a turn.
+        batch: whether a handler gets all of them at once.
+        whole: whether the queue's messages come as sets, which are worked on all or none.
+        transient: further errors that the same again may mend.
+        turn_limit_s: how long a turn may take.
+        ending: says that no further message is to be begun.
+    """
+
+    box: MessageBox
+    queue: str
+    handlers: Handlers
+    worker: str
+    run_length: int
+    batch: bool
+    whole: bool
+    transient: tuple[type[BaseException], ...]
+    turn_limit_s: float
+    ending: Callable[[], bool]
+
+    def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
+        """Do one, if there is something to do within so many seconds.
+
+        Args:
+            slot: where is written what is in hand.
+            wait_s: how long to wait.
+            limit: at most so many messages.
+
+        Returns:
+            how many messages were given to handlers; None: there was nothing.
+
+        Raises:
+            UsageError: there is no such queue.
+            ActionRefused: the queue is off, or belongs to a pipeline.
+            Unavailable: the transaction has to be repeated.
+        """
+        turn: _Turn | None = None
+        try:
+            with self.box.session() as session, translated(session.access.place):
+                delivery = session.receive(self.queue, limit=min(limit, self.run_length), wait=wait_s)
+                if delivery is None:
+                    return None
+                turn = _Turn(self, session, delivery, slot)
+                slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                turn.run()
+        except TurnEnded as error:
+            if turn is None:
+                raise
+            # What was worked on before in the turn is worked on again, unless the handler has committed it.
+            lost = Lost(self.queue, turn.delivery.group, turn.at_hand)
+            with self.box.session() as session:
+                note_lost(session, lost, fault_of(error, self.worker), _PATIENCE_S, turn.delivery)
+        except Unavailable:
+            work = slot.read()
+            if turn is None or work is None or not turn.steps.is_lost or work.since < _NEARLY * self.turn_limit_s:
+                raise
+            self.time_out(slot, work)  # PostgreSQL has ended it, before anybody here did
+        finally:
+            slot.end()
+        return turn.tried
+
+    def time_out(self, slot: Slot, work: Work) -> bool:
+        """Have a turn ended that takes too long, and write that down; whoever comes first does.
+
+        Returns:
+            whether nobody else did.
+
+        Raises:
+            Unavailable: the transaction has to be repeated.
+        """
+        if not slot.claim(work.turn):
+            return False
+        with self.box.session() as session:
+            end_backend(session, work.backend_pid, work.since)
+            if work.entry_id is not None:
+                error = f"the turn took longer than {self.turn_limit_s:g} s"
+                what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+                note_lost(session, Lost(work.queue, work.group, work.entry_id), what, _PATIENCE_S)
+        return True
+
+
+class _Turn:
+    """One of them, in its transaction."""
+
+    def __init__(self, turns: Turns, session: Session, delivery: Delivery, slot: Slot) -> None:
+        self.delivery = delivery
+        self.steps = Steps(session)
+        self.tried = 0
+        self._turns = turns
+        self._session = session
+        self._slot = slot
+        self._done = 0
+
+    @property
+    def at_hand(self) -> int:
+        """The entry of the message that comes next, or is being worked on."""
+        return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
+
+    def run(self) -> None:
+        """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own."""
+        together = self._turns.whole or self._turns.batch
+        last = len(self.delivery) if self._turns.whole else self._untried()
+        began = time.monotonic()
+        while self._done < last:
+            size = last - self._done if together else 1
+            try:
+                consumed = self._call(size, together=together)
+            except TurnEnded:
+                raise
+            except (Exception, SystemExit) as error:
+                if self.steps.is_lost:
+                    raise
+                self._fail(size, error)
+                return
+            self._done += consumed
+            if consumed < size or time.monotonic() - began > _LONG_S or self._turns.ending():
+                break
+        self.steps.finish()
+        self.delivery.done_through(self._done)
+
+    def _untried(self) -> int:
+        """How many messages belong into one turn: one that failed before has a turn of its own."""
+        messages = self.delivery.messages
+        return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
+                    len(messages))  # fmt: skip
+
+    def _call(self, size: int, *, together: bool) -> int:
+        """Call a handler, and publish what it returns."""
+        begin, end = self._done, self._done + size
+        message = self.delivery.messages[begin]
+        given = self.delivery.part(begin, end) if together else message
+        self.tried += size
+        self._slot.call(self.at_hand)
+        with self.steps.step():
+            answer = self._turns.handlers.handler(message, self._session)(given, self._session)
+            published, consumed = answered(answer, size)
+            if published:
+                self._session.publish(published)
+        self._slot.returned()
+        return consumed
+
+    def _fail(self, size: int, error: BaseException) -> None:
+        what = fault_of(error, self._turns.worker, self._turns.transient)
+        self.steps.finish()
+        alone = size == 1 or self._turns.whole
+        fail(self._session, self.delivery, self._done, size, what, alone=alone)
+
+
+def fault_of(error: BaseException, worker: str, transient: tuple[type[BaseException], ...] = ()) -> Fault:
+    """What a handler raised, as a fault.
+
+    Args:
+        error: what it raised.
+        worker: whose handler it was.
+        transient: errors that the same again may mend, beside those that are known.
+    """
+    kind, retry_after = FaultKind.BUSINESS, None
+    if isinstance(error, (Transient, *_TRANSIENT, *transient)) or is_transient(error):
+        kind = FaultKind.TRANSIENT
+    if isinstance(error, Transient) and error.retry_after is not None:
+        retry_after = max(0, micros(error.retry_after))
+    told = "".join(traceback.format_exception(error))
+    return Fault(kind, type(error).__qualname__, str(error), worker, told, retry_after)

@@ -1,0 +1,231 @@
+"""The worker: threads that take the groups of a queue, each one group at a time, and call the user's handler in order."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from seriatim.box.box import MessageBox
+from seriatim.errors import Unavailable, UsageError
+from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.time import micros, seconds
+from seriatim.runtime.chores import Chores
+from seriatim.runtime.handlers import Handler, Handlers
+from seriatim.runtime.lane import Lane
+from seriatim.runtime.pace import Pace
+from seriatim.runtime.slate import Slate, Slot
+from seriatim.runtime.stop import Stop
+from seriatim.runtime.turn import Turns
+
+__all__ = ["SPARE_LANES", "Limits", "Worker"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_MOST_WORKERS, _MOST_RUN = 1_000, 100_000
+#: So many handlers may be stuck, and be replaced.
+SPARE_LANES = 32
+_LOOK_S = 0.1
+#: A turn that is to end when the worker stops has this long beyond its limit.
+_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a worker does at once; see `Worker`.
+
+    Raises:
+        UsageError: a value that can't be.
+    """
+
+    workers: int = 8
+    run_length: int = 50
+    rate: float | None = None
+    turn_limit: float | str = 60.0
+    batch: bool = False
+
+    def __post_init__(self) -> None:
+        _check_whole("workers", self.workers, _MOST_WORKERS)
+        _check_whole("run_length", self.run_length, _MOST_RUN)
+        rate = self.rate
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1e9):
+            raise UsageError(f"rate can't be {rate!r}", remedy="messages a second, more than 0, or None")
+        limit = seconds(micros(self.turn_limit))
+        if not 0.1 <= limit <= 86_400:
+            raise UsageError(f"turn_limit can't be {self.turn_limit!r}", remedy="from 0.1 s to a day")
+        if not isinstance(self.batch, bool):
+            raise UsageError(f"batch can't be {self.batch!r}", remedy="True or False")
+
+    @property
+    def turn_limit_s(self) -> float:
+        """How long a turn may take, seconds."""
+        return seconds(micros(self.turn_limit))
+
+
+class Worker:
+    """Works on a queue: takes a group that is ready, gives its messages to the handler in order, and commits.
+
+    What the handler writes through ``tx.connection``, what it publishes, and that the message is done is one transaction.
+
+    Args:
+        box: the message box; the worker opens connections of its own to it.
+        queue: the queue's name.
+        handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
+            such (``"*"``: all others); None: what the activations name that lead to the queue.
+        workers: so many threads, each of which has one group in hand at a time.
+        batch: give the handler a `Delivery` with all messages of a run, in place of one message; a `UnitOfWork` comes
+            so in any case.
+        run_length: at most so many messages of a group in one transaction.
+        rate: at most so many messages a second; None: no limit.
+        turn_limit: seconds (or ``"60s"``) that a transaction may take; then it is ended, and the group goes on elsewhere.
+        transient: errors for which the same again may work, besides `Transient`, `Unavailable`, those of connections and
+            time-outs.
+        name: who it is, for faults; default: the machine and the process.
+        folders: where modules are looked for besides Python's own path; default: the current directory.
+        slots: where threads write what they have in hand, if somebody else is to read it.
+
+    Raises:
+        UsageError: a handler that can't be called, a queue that isn't there, a value that can't be.
+    """
+
+    def __init__(
+        self,
+        box: MessageBox,
+        queue: str,
+        handler: Handler | str | Mapping[str, Handler | str] | None = None,
+        *,
+        workers: int = 8,
+        batch: bool = False,
+        run_length: int = 50,
+        rate: float | None = None,
+        turn_limit: float | str = 60.0,
+        transient: Sequence[type[BaseException]] = (),
+        name: str | None = None,
+        folders: Sequence[str] = (),
+        slots: Sequence[Slot] | None = None,
+    ) -> None:
+        self._limits = Limits(workers, run_length, rate, turn_limit, batch)
+        definitions = box.definitions()
+        declared = definitions.queue(queue).declared
+        if handler is None and queue not in definitions.activations:
+            raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
+        self._handlers = Handlers(handler, folders)
+        whole = isinstance(declared.policy, UnitOfWork)
+        if (whole or batch) and self._handlers.by_type:
+            raise UsageError(
+                "messages that come together go to one handler, whatever their types", where=f"queue {queue!r}",
+                remedy="give one handler",
+            )  # fmt: skip
+        for one in transient:
+            if not (isinstance(one, type) and issubclass(one, BaseException)):
+                raise UsageError(f"{one!r} is no class of errors", remedy="such as transient=[httpx.TransportError]")
+        self._box = box
+        self._queue = queue
+        self._whole = whole
+        self._transient = tuple(transient)
+        self._name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._slots = slots
+        self._ending = threading.Event()
+        self._stop = Stop()
+
+    def run(self) -> int:
+        """Work until `stop` is called, or SIGTERM or SIGINT comes (in the main thread): then turns are finished.
+
+        Returns:
+            how many messages were given to the handler.
+
+        Raises:
+            UsageError, DeploymentError: it can't go on: the queue is gone, or a name can't be imported.
+            Unavailable: handlers are stuck, as many as there may be.
+        """
+        limits = self._limits
+        connections = limits.workers + SPARE_LANES + 2
+        slate = None if self._slots else Slate.make(limits.workers + SPARE_LANES)
+        slots = self._slots if slate is None else slate.slots
+        try:
+            with (
+                MessageBox.open(
+                    self._box.dsn, schema=self._box.schema, connections=connections, turn_limit=limits.turn_limit
+                ) as box,
+                self._stop.listening(),
+            ):
+                return self._run(box, slots or ())
+        finally:
+            if slate is not None:
+                slate.close()
+
+    def stop(self) -> None:
+        """End `run` when the turns in hand are done; from any thread."""
+        if not self._stop.requested:
+            self._stop.request()
+
+    def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
+        pace = Pace(self._limits.rate, self._limits.run_length)
+        free, numbers = iter(slots), itertools.count(1)
+
+        def started() -> Lane | None:
+            slot = next(free, None)
+            if slot is None:
+                return None
+            lane = Lane(self._turns(box, next(numbers)), slot, pace, self._ending)
+            lane.start()
+            return lane
+
+        lanes = [lane for _ in range(self._limits.workers) if (lane := started()) is not None]
+        chores = Chores(box)
+        try:
+            while not self._ending.is_set() and not self._stop.requested:
+                self._stop.wait(_LOOK_S)
+                for lane in lanes:
+                    if _is_stuck(lane) and (another := started()) is not None:
+                        lanes.append(another)
+                        break
+                if all(lane.given_up for lane in lanes):
+                    raise Unavailable("all handlers are stuck", where=f"queue {self._queue!r}", remedy="start it again")
+                chores.look()
+        finally:
+            self._ending.set()
+            chores.end()
+            self._wait(lanes)
+        for lane in lanes:
+            if lane.error is not None:
+                raise lane.error
+        return sum(lane.handled for lane in lanes)
+
+    def _turns(self, box: MessageBox, number: int) -> Turns:
+        limits = self._limits
+        return Turns(
+            box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
+            self._transient, limits.turn_limit_s, self._is_ending,
+        )  # fmt: skip
+
+    def _is_ending(self) -> bool:
+        return self._stop.requested or self._ending.is_set()
+
+    def _wait(self, lanes: list[Lane]) -> None:
+        """Wait until all turns have ended: handlers that don't return are given up at their limit."""
+        until = time.monotonic() + self._limits.turn_limit_s + _GRACE_S
+        left = [lane for lane in lanes if not lane.given_up]
+        while left and time.monotonic() < until and not self._stop.insisted:
+            left[0].join(_LOOK_S)
+            for lane in left:
+                _is_stuck(lane)
+            left = [lane for lane in left if lane.is_alive() and not lane.given_up]
+
+
+def _is_stuck(lane: Lane) -> bool:
+    """Whether the lane has to be replaced; its turn is ended, unless the server isn't there, which ends it as well."""
+    try:
+        return lane.look()
+    except Unavailable as error:
+        _LOG.warning("%s: %s", lane.name, error)
+        return lane.given_up
+
+
+def _check_whole(what: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise UsageError(f"{what} can't be {value!r}", remedy=f"a whole number from 1 to {most:,}")

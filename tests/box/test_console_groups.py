@@ -1,0 +1,217 @@
+"""What an operator sees of groups: which stand still since when and why, and what helps; read in one statement."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.deliver import Turns
+from seriatim.box.groups import GroupFilter, containing, fitting
+from seriatim.box.statements import statement
+from seriatim.operations import bulk, groups
+from seriatim.operations.groups import Action
+from tests.box.console import BY, define, failing, logged, publish, received, rows
+
+
+def listed(box, **chosen):
+    return [(one.group, one.state) for one in groups.groups(box, "shop", **chosen)]
+
+
+@pytest.fixture
+def shop(box):
+    """Groups in several states."""
+    define(box, sq.Standard(hole_timeout=3600))
+    for group in ("ready", "gone_on", "faulted", "stopped"):
+        publish(box, 1, 2, 3, group=group)
+    publish(box, 2, 4, group="waiting")
+    assert received(box, "waiting") == []
+    assert received(box, "gone_on") == [1, 2, 3]
+    failing(box, group="faulted", done=1)
+    groups.suspend(box, "shop", "stopped", **BY)
+    return box
+
+
+def test_each_group_with_its_state_since_when_and_what_waits(shop):
+    found = {one.group: one for one in groups.groups(shop)}
+    assert [(one.group, one.state) for one in found.values()] == [
+        ("faulted", "faulted"), ("gone_on", "ready"), ("ready", "ready"), ("stopped", "suspended"),
+        ("waiting", "waiting"),
+    ]  # fmt: skip
+    assert (found["ready"].arrived, found["ready"].since, found["ready"].touched_at) == (3, None, None)
+    assert (found["waiting"].held, found["waiting"].next, found["waiting"].hole_through) == (2, 1, 1)
+    assert found["waiting"].since == found["waiting"].hole_since
+    assert (found["waiting"].due_at - found["waiting"].hole_since).total_seconds() == 3600
+    assert (found["faulted"].queued, found["faulted"].error) == (2, "ValueError: no such customer")
+    assert found["stopped"].suspended_because == "ticket 4711"
+    for name, query in (
+        ("faulted", "SELECT at FROM {schema}.faults"),
+        ("stopped", "SELECT at FROM {schema}.operator_log"),
+    ):
+        assert found[name].since == rows(shop, query)[0][0]
+    assert found["gone_on"].waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"state": "faulted"}, ["faulted"]),
+        ({"state": ["faulted", "waiting"]}, ["faulted", "waiting"]),
+        ({"key": "*ed"}, ["faulted", "stopped"]),
+        ({"key": "gone?on"}, ["gone_on"]),
+        ({"key": "%"}, []),
+        ({"error": "NO SUCH"}, ["faulted"]),
+        ({"error": "4711"}, ["stopped"]),
+        ({"error": "%"}, []),
+        ({"older_than": 0, "state": "waiting"}, ["waiting"]),
+        ({"older_than": "1h"}, []),
+        ({"limit": 2}, ["faulted", "gone_on"]),
+        ({"after": ("shop", "ready")}, ["stopped", "waiting"]),
+    ],
+)
+def test_filters(shop, chosen, expected):
+    assert [group for group, _ in listed(shop, **chosen)] == expected
+
+
+def test_a_locked_group_says_by_which_process(shop):
+    with shop.session() as tx:
+        delivery = tx.receive("shop", group="ready")
+        (pid,) = tx.connection.execute("SELECT pg_backend_pid()").fetchone()
+        (found,) = groups.groups(shop, state="locked")
+        assert (found.group, found.locked_by, found.locked) == ("ready", pid, True)
+        assert found.since is not None
+        standing = groups.standing(shop, "shop", "ready")
+        assert standing.why == f"process {pid} of the database works on it"
+        assert standing.allowed == (Action.SUSPEND, Action.REQUEUE)
+        assert standing.helps == ()
+        delivery.done()
+    assert groups.group_view(shop, "shop", "ready").locked_by is None
+
+
+def test_how_a_faulted_group_stands(shop):
+    publish(shop, 4, group="faulted")
+    found = groups.standing(shop, "shop", "faulted")
+    assert found.why == "the handler failed for good: ValueError: no such customer"
+    assert (found.blocks.sequence, found.blocks.ordinal, found.blocks.attempt) == (2, 2, 1)
+    assert (found.following.sequence, found.behind) == (3, 2)
+    assert found.helps == (Action.RETRY, Action.SKIP_MESSAGE)
+    assert Action.RETRY in found.allowed
+
+
+def test_a_queue_that_has_stopped_is_named(box):
+    define(box, errors="stop")
+    publish(box, 1)
+    failing(box)
+    why = groups.standing(box, "shop", "c1").why
+    assert why.endswith("no such customer; and the queue is off: seriatim queue on shop")
+    groups.retry(box, "shop", "c1", **BY)
+    box.turn_on("shop")
+    assert received(box) == [1]
+
+
+def test_how_a_waiting_and_a_suspended_group_stand(shop):
+    found = groups.standing(shop, "shop", "waiting")
+    assert (found.why, found.blocks, found.following.sequence, found.behind) == ("1 is missing", None, 2, 2)
+    assert found.helps == (Action.SKIP_HOLE,)
+    found = groups.standing(shop, "shop", "stopped")
+    assert found.why == "ann suspended it: ticket 4711"
+    assert (found.behind, found.helps) == (3, (Action.RESUME,))
+    assert [(one.action, one.actor) for one in found.operations] == [("suspend", "ann")]
+    assert groups.standing(shop, "shop", "gone_on").why == "nothing waits"
+    assert groups.standing(shop, "shop", "ready").why == "the next one who receives gets it"
+
+
+def test_how_a_group_stands_that_a_late_message_has_stopped(box):
+    define(box, sq.Standard(start="first", late="suspend"))
+    publish(box, 5, 6)
+    received(box)
+    (late,) = publish(box, 4)
+    publish(box, 7)
+    assert received(box) == []
+    found = groups.standing(box, "shop", "c1")
+    assert (found.blocks.message_id, found.following.sequence, found.behind) == (late, 7, 1)
+    assert found.helps == (Action.RESUME, Action.SKIP_MESSAGE)
+    groups.close(box, "shop", "c1", **BY)
+    assert groups.standing(box, "shop", "c1").helps == (Action.ABORT,)
+
+
+def test_what_waits_to_be_seen_says_so(box):
+    define(box)
+    with box.session() as tx:
+        tx.publish(sq.Message(type="order", body=b"{}", context={"customer": "c1", "version": 1}), delay="1h")
+    assert received(box) == []
+    found = groups.standing(box, "shop", "c1")
+    assert (found.why, found.helps) == ("its next message may not be seen yet", ())
+
+
+def test_no_entry_of_a_huge_queue_is_counted_twice(box):
+    """One statement, which looks at every entry once, whatever the number of groups."""
+    define(box)
+    for keys, numbers in ((range(400), (1, 2, 4)), (range(100, 300), (5, 6))):
+        with box.session() as tx:
+            tx.publish(
+                [
+                    sq.Message(type="order", body=b"{}", context={"customer": f"g{key:04}", "version": one})
+                    for key in keys
+                    for one in numbers
+                ]
+            )
+        if len(numbers) == 3:
+            with box.session() as tx:
+                queue, turns = box.definitions().queue("shop"), Turns(tx.connection, box.schema)
+                turns.judge(queue, turns.lock(queue, 500), 0)
+    with box.session() as tx:
+        tx.connection.execute(f"ANALYZE {box.schema}.entries")
+        (count,) = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.entries").fetchone()
+    parameters = {
+        "queue": "shop", "group_key": None, "pattern": None, "states": None, "older_than": None, "text": None,
+        "after_queue": None, "after_group": None, "limit": 1000,
+    }  # fmt: skip
+    with box.session() as tx:
+        explain = b"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement("groups", box.schema)
+        (((plan,),),) = tx.connection.execute(explain, parameters).fetchall()
+    assert read_of(plan["Plan"], "entries") == count == 1600
+    found = groups.groups(box, "shop")
+    assert len(found) == 400
+    assert sum(one.waiting for one in found) == count
+
+
+def read_of(plan, table):
+    """How many rows a plan takes from a table."""
+    here = plan["Actual Rows"] if plan.get("Relation Name") == table else 0
+    return here * plan["Actual Loops"] + sum(read_of(one, table) for one in plan.get("Plans", ()))
+
+
+def test_an_action_on_all_that_a_filter_names(shop):
+    where = groups.group_filter("shop", key="*ed")
+    assert [one.group for one in bulk.chosen(shop, Action.RESUME, where)] == ["stopped"]
+    assert [one.group for one in bulk.chosen(shop, Action.SUSPEND, where)] == ["faulted", "stopped"]
+    assert bulk.chosen(shop, Action.RETRY, groups.group_filter(state="waiting")) == []
+    found = bulk.chosen(shop, Action.SUSPEND, GroupFilter())
+    groups.close(shop, "shop", "gone_on", **BY)  # meanwhile
+    done = list(bulk.each(shop, Action.SUSPEND, found, **BY))
+    refused = [one for one in done if isinstance(one, bulk.Refused)]
+    assert [(one.group, one.why) for one in refused] == [
+        ("gone_on", "suspend doesn't fit a group that is closed (allowed now: abort, close)")
+    ]
+    assert len(listed(shop, state="suspended")) == 4
+    assert logged(shop).count("suspend") == 5
+    with pytest.raises(sq.UsageError, match="reset can't be done to many"):
+        bulk.chosen(shop, Action.RESET, where)
+    with pytest.raises(sq.UsageError, match="is not actor"):
+        list(bulk.each(shop, Action.RESUME, found, actor="", reason="x"))
+
+
+def test_the_queue_of_a_group_by_its_key(shop):
+    assert groups.only_group(shop, "ready") == "shop"
+    with pytest.raises(sq.UsageError, match="no queue has a group 'redy'"):
+        groups.only_group(shop, "redy")
+    shop.define(sq.Queue("other", group="customer"), sq.Subscription("o", where="type = 'order'", to="other"))
+    publish(shop, 4, group="ready")
+    with pytest.raises(sq.UsageError, match="several queues have a group 'ready'") as error:
+        groups.only_group(shop, "ready")
+    assert error.value.remedy == "name the queue: other, shop"
+
+
+def test_patterns():
+    assert fitting("a*b?c%d_e\\") == r"a%b_c\%d\_e" + "\\\\"
+    assert containing("5% of*") == r"%5\% of*%"

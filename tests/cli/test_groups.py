@@ -1,0 +1,206 @@
+"""The operator's commands: what they print, what they refuse, and what they ask before."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from tests.box.console import TRANSIENT, define, failing, publish, received, rows
+
+WHY = ("--reason", "ticket 4711", "--actor", "ann")
+
+
+@pytest.fixture
+def call(box):
+    """Calls a command about the box."""
+
+    def calling(*words, code=0):
+        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema])
+        assert result.exit_code == code, result.output
+        return result
+
+    return calling
+
+
+@pytest.fixture
+def shop(box):
+    """A faulted group, one that waits, and one with nothing."""
+    define(box)
+    publish(box, 1, 2, 3, group="it's c1")
+    publish(box, 2, group="c2")
+    publish(box, 1, group="c3")
+    assert received(box, "c3") == [1]
+    assert received(box, "c2") == []
+    failing(box, group="it's c1", done=1)
+    return box
+
+
+def told(result):
+    return json.loads(result.stdout)
+
+
+def test_groups(shop, call):
+    lines = call("groups").stdout.splitlines()
+    assert lines[0].split()[:4] == ["queue", "group", "state", "since"]
+    assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["c3", "ready"], ["it's", "c1"]]
+    found = told(call("groups", "--queue", "shop", "--state", "faulted", "--state", "waiting", "--json"))
+    assert [(one["group"], one["state"], one["waiting"]) for one in found] == [
+        ("c2", "waiting", 1), ("it's c1", "faulted", 2),
+    ]  # fmt: skip
+    assert [one["group"] for one in told(call("groups", "--key", "c?", "--limit", 1, "--json"))] == ["c2"]
+    assert [one["group"] for one in told(call("groups", "--error", "no such", "--json"))] == ["it's c1"]
+    assert call("groups", "--older-than", "1h").stdout == "there are none\n"
+    assert "did you mean 'shop'?" in call("groups", "--queue", "shp", code=2).stderr
+    with shop.session() as tx:
+        assert tx.receive("shop", group="it's c1") is None
+
+
+def test_group_show_names_what_blocks_and_the_command_that_helps(shop, call):
+    shown = call("group", "show", "it's c1").stdout
+    assert "shop, group it's c1: faulted since " in shown
+    assert "  the handler failed for good: ValueError: no such customer\n" in shown
+    assert "(order, sequence 2, ordinal 2, handed out 1 times)" in shown
+    assert "  messages that wait: 2 (0 arrived, 0 held, 2 queued, 0 in hand), 1 of them behind it\n" in shown
+    assert "  helps: seriatim group retry 'it'\"'\"'s c1' --queue shop --reason …\n" in shown
+    shown = call("group", "show", "c2", "--queue", "shop").stdout
+    assert "  hole: 1..1 since " in shown
+    assert "  helps: seriatim group skip-hole c2 --queue shop --reason …\n" in shown
+    found = told(call("group", "show", "c2", "--json"))
+    assert (found["view"]["state"], found["following"]["sequence"], found["helps"]) == ("waiting", 2, ["skip_hole"])
+    assert "no queue has a group 'x'" in call("group", "show", "x", code=2).stderr
+
+
+def test_actions_on_one_group(shop, call):
+    assert call("group", "suspend", "c2", *WHY).stdout == "shop, group c2: waiting → suspended\n"
+    assert call("group", "resume", "c2", *WHY).stdout == "shop, group c2: suspended → waiting\n"
+    assert (
+        call("group", "skip-hole", "c2", "--through", 1, *WHY).stdout == "shop, group c2: waiting → ready, 1 released\n"
+    )
+    assert call("group", "reset", "c2", "--next", 9, *WHY).stdout == "shop, group c2: ready → ready\n"
+    done = told(call("group", "skip-message", "it's c1", "--queue", "shop", *WHY, "--json"))
+    assert (done["before"], done["after"], done["set_aside"], done["obeyed"]) == ("faulted", "ready", 1, True)
+    assert call("group", "abort", "it's c1", *WHY).stdout == "shop, group it's c1: ready → ready, 1 set aside\n"
+    assert call("group", "close", "c3", *WHY).stdout == "shop, group c3: ready → closed\n"
+    refused = call("group", "suspend", "c3", *WHY, code=2).stderr
+    assert "suspend doesn't fit a group that is closed (allowed now: abort, close)" in refused
+    log = rows(shop, "SELECT DISTINCT actor, reason FROM {schema}.operator_log")
+    assert log == [("ann", "ticket 4711")]
+
+
+def test_a_locked_group_stops_at_the_end_of_its_turn(shop, call):
+    publish(shop, 2, group="c3")
+    with shop.session() as tx:
+        delivery = tx.receive("shop", group="c3")
+        line = call("group", "suspend", "c3", *WHY).stdout
+        assert line == "shop, group c3: locked → suspended, at the end of the turn\n"
+        delivery.done()
+
+
+def test_retry_with_another_body(shop, call, tmp_path):
+    (tmp_path / "body.json").write_text('{"mended": 1}')
+    line = call("group", "retry", "it's c1", "--edit", tmp_path / "body.json", *WHY).stdout
+    assert line == "shop, group it's c1: faulted → ready\n"
+    with shop.session() as tx:
+        assert [one.body for one in tx.receive("shop", group="it's c1", limit=2)] == [b'{"mended": 1}', b"{}"]
+    (tmp_path / "body.json").write_text("[]")
+    publish(shop, 4, group="it's c1")
+    failing(shop, group="it's c1")
+    bad = call("group", "retry", "it's c1", "--edit", tmp_path / "body.json", *WHY, code=2).stderr
+    assert "the body is not what type 'order' says" in bad
+
+
+def test_many_groups_a_dry_run_first(shop, call):
+    for group in ("d1", "d2"):
+        publish(shop, 1, group=group)
+        failing(shop, group=group)
+    chosen = ("group", "retry", "--all", "--queue", "shop", "--error", "such", "--key", "d*")
+    lines = call(*chosen, "--dry-run").stdout.splitlines()
+    assert [line.split()[:3] for line in lines[1:3]] == [["shop", "d1", "faulted"], ["shop", "d2", "faulted"]]
+    assert lines[3] == "retry would be done to 2 groups"
+    assert [one["group"] for one in told(call(*chosen, "--dry-run", "--json"))["groups"]] == ["d1", "d2"]
+    asked = call(*chosen, *WHY, code=2).stderr
+    assert "this asks first: retry 2 groups? (give --yes if that is meant, or --dry-run to look)" in asked
+    lines = call(*chosen, "--yes", *WHY).stdout.splitlines()
+    assert lines == ["shop, group d1: faulted → ready", "shop, group d2: faulted → ready", "2 of 2 groups: retry"]
+    assert call(*chosen, "--yes", *WHY).stdout == "0 of 0 groups: retry\n"
+    done = told(call("group", "suspend", "--all", "--key", "d?", "--yes", *WHY, "--json"))
+    assert [(one["group"], one["after"]) for one in done["groups"]] == [("d1", "suspended"), ("d2", "suspended")]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("retry",), "one group or about many"),
+        (("retry", "c2", "--all"), "one group or about many"),
+        (("retry", "c2", "--error", "x"), "filters and --dry-run are for --all"),
+        (("skip-hole", "--all", "--through", "3"), "--through and --edit are for one group"),
+        (("suspend", "c2"), "there is no reason"),
+        (("suspend", "c2", "--reason", " "), "is not reason"),
+        (("suspend", "--all", "--queue", "shp"), "there is no queue 'shp'"),
+        (("suspend", "--all", "--older-than", "soon"), "'soon'"),
+    ],
+)
+def test_what_cannot_be_asked(shop, call, words, why):
+    before = rows(shop, "SELECT count(*) FROM {schema}.operator_log")
+    assert why in call("group", *words, code=2).stderr
+    assert rows(shop, "SELECT count(*) FROM {schema}.operator_log") == before
+
+
+def test_faults(shop, call):
+    lines = call("faults").stdout.splitlines()
+    assert "ValueError: no such customer" in lines[1]
+    assert "w1" not in lines[1]
+    (one,) = told(call("faults", "--queue", "shop", "--kind", "business", "--group", "it's c1", "--json"))
+    assert (one["attempt"], one["traceback"]) == (1, "Traceback …")
+    shown = call("faults", one["fault_id"]).stdout
+    assert "worker: w1\n" in shown
+    assert shown.endswith("Traceback …\n")
+    assert told(call("faults", one["fault_id"], "--json")) == one
+    assert call("faults", "--error", "odd").stdout == "there are none\n"
+    assert "ID names one fault" in call("faults", 1, "--queue", "shop", code=2).stderr
+    assert "there is no fault 99" in call("faults", 99, code=2).stderr
+
+
+def test_dead_letters(shop, call):
+    assert call("dead-letters", "list").stdout == "there are none\n"
+    call("group", "skip-message", "it's c1", *WHY)
+    failing(shop, TRANSIENT, group="it's c1")
+    call("group", "abort", "it's c1", *WHY)
+    lines = call("dead-letters", "list").stdout.splitlines()
+    assert "an operator skipped the message; ValueError: no such customer" in lines[1]
+    first, second = told(call("dead-letters", "list", "--queue", "shop", "--json"))
+    assert (first["ordinal"], second["ordinal"]) == (2, 3)
+    (one,) = told(call("dead-letters", "list", "--error", "timeout", "--key", "it*", "--older-than", "0s", "--json"))
+    assert one == second
+    dry = call("dead-letters", "requeue", "--all", "--dry-run").stdout
+    assert dry.endswith("would requeue 2 dead letters\n")
+    assert "this asks first" in call("dead-letters", "requeue", "--all", *WHY, code=2).stderr
+    line = call("dead-letters", "requeue", second["entry_id"], *WHY).stdout
+    assert line == f"shop, group it's c1: {second['message_id']} is back in its place\n"
+    assert received(shop, "it's c1") == [3]
+    line = call("dead-letters", "requeue", first["entry_id"], *WHY).stdout
+    assert "is back at the end; something later of its group was delivered" in line
+    assert "there is no dead letter" in call("dead-letters", "requeue", first["entry_id"], *WHY, code=2).stderr
+    call("group", "abort", "it's c1", *WHY)
+    done = told(call("dead-letters", "delete", "--all", "--queue", "shop", "--yes", *WHY, "--json"))
+    assert done == {"dry_run": False, "deleted": 1}
+    assert "which dead letters?" in call("dead-letters", "delete", *WHY, code=2).stderr
+    assert "filters are for --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
+
+
+def test_trace(shop, call):
+    (one,) = publish(shop, 4, group="it's c1")
+    lines = call("trace", one).stdout.splitlines()
+    assert [line.split()[2] for line in lines[1:3]] == ["received", "routed"]
+    assert told(call("trace", one, "--json"))[0]["kind"] == "received"
+    lines = call("trace", "--group", "it's c1").stdout.splitlines()
+    assert lines[0].split() == ["at", "step", "message"]
+    assert "1 have left no trace here" in lines[1]
+    found = told(call("trace", "--group", "it's c1", "--queue", "shop", "--limit", 2, "--json"))
+    assert [step["kind"] for step in found].count("received") == 2
+    assert "which way?" in call("trace", code=2).stderr
+    assert "which way?" in call("trace", one, "--group", "x", code=2).stderr
+    assert "knows nothing of message 'x'" in call("trace", "x", code=2).stderr

@@ -1,0 +1,53 @@
+"""Handlers of worker processes that are killed and frozen; what they did is in tables beside the box."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import psycopg
+
+
+def _seen(tx):
+    return f"{tx.access.schema}_seen"
+
+
+def _began(message, tx):
+    """Tell at once, in another transaction, who has begun."""
+    with psycopg.connect(os.environ["TEST_DSN"], autocommit=True) as connection:
+        connection.execute(
+            f"INSERT INTO {tx.access.schema}_began (pid, customer, version) VALUES (%s, %s, %s)",
+            [os.getpid(), message.context["customer"], message.context["version"]],
+        )
+
+
+def note(message, tx):
+    """Write it down in the transaction."""
+    tx.connection.execute(
+        f"INSERT INTO {_seen(tx)} (customer, version) VALUES (%s, %s)",
+        [message.context["customer"], message.context["version"]],
+    )
+
+
+def slow_first(message, tx):
+    """The first attempt of a message of the customer `slow` takes a long time."""
+    note(message, tx)
+    _began(message, tx)
+    if message.context["customer"] == "slow" and _first(message, tx):
+        time.sleep(600)
+
+
+def _first(message, tx):
+    with psycopg.connect(os.environ["TEST_DSN"], autocommit=True) as connection:
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM {tx.access.schema}_began WHERE customer = %s", [message.context["customer"]]
+        ).fetchone()
+    return count == 1
+
+
+def poison(message, tx):
+    """The second message of the customer `bad` kills its process."""
+    note(message, tx)
+    _began(message, tx)
+    if message.context["customer"] == "bad" and message.context["version"] == 2:
+        os.kill(os.getpid(), 9)

@@ -1,0 +1,168 @@
+"""Worker processes are killed, frozen and poisoned, and PostgreSQL is restarted: nothing is lost, doubled or reordered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.embedded import EmbeddedServer
+from tests.box.shop import define, left, publish, rows, seen
+from tests.command import command, environment
+
+DEADLINE_S = 60.0
+
+
+def until(condition, deadline_s=DEADLINE_S):
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def crew(box, tmp_path):
+    """Starts worker processes; at the end there are none."""
+    started = []
+
+    def start(handler, *options):
+        words = command("work", "shop", "--handler", f"tests.faults.crew_handlers:{handler}", "--dsn", box.dsn)
+        words += ["--schema", box.schema, "--workers", "2", *options]
+        env = environment() | {"TEST_DSN": box.dsn}
+        cwd = Path(__file__).parents[2]
+        with (tmp_path / f"{len(started)}.err").open("wb") as log:
+            started.append(subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cwd, env=env))
+        return started[-1]
+
+    rows(
+        box,
+        "CREATE TABLE {schema}_began (pid int, customer text, version bigint, at timestamptz DEFAULT clock_timestamp())",
+    )
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    for file in tmp_path.glob("*.err"):
+        print(file.read_text())  # noqa: T201 -- for whoever reads a failure
+
+
+def began(box, customer="slow"):
+    return [row.pid for row in rows(box, "SELECT pid FROM {schema}_began WHERE customer = %s ORDER BY at", customer)]
+
+
+def in_order(box):
+    found = seen(box)
+    assert len(found) == len(set(found))
+    for customer in {who for who, _ in found}:
+        versions = [version for who, version in found if who == customer]
+        assert versions == list(range(1, len(versions) + 1))
+    return len(found)
+
+
+@pytest.mark.parametrize("whom", ["handler", "supervisor"])
+def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
+    define(box)
+    crews = [crew("slow_first", "--turn-limit", "300s") for _ in range(3)]
+    publish(box, 1, 2, customer="slow")
+    publish(box, *range(1, 21), customer="other")
+    until(lambda: began(box))
+    (pid,) = began(box)
+    killed = pid if whom == "handler" else parent_of(pid)
+    assert killed in {pid, *(process.pid for process in crews)}
+    os.kill(killed, signal.SIGKILL)
+    at = time.time()
+    until(lambda: len(began(box)) > 1)
+    (again,) = rows(
+        box,
+        "SELECT extract(epoch FROM at)::float8 AS at FROM {schema}_began WHERE customer = 'slow' ORDER BY at OFFSET 1 LIMIT 1",
+    )
+    assert again.at - at < 1.0
+    until(lambda: not left(box))
+    assert in_order(box) == 22
+    faults = rows(box, "SELECT kind, attempt FROM {schema}.faults WHERE group_key = 'slow'")
+    assert [tuple(row) for row in faults] == ([("poison", 1)] if whom == "handler" else [])
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
+    define(box)
+    for _ in range(3):
+        crew("slow_first", "--turn-limit", "3s")
+    publish(box, 1, 2, customer="slow")
+    until(lambda: began(box))
+    (pid,) = began(box)
+    os.kill(pid, signal.SIGSTOP)
+    at = time.monotonic()
+    try:
+        until(lambda: not left(box))
+        assert time.monotonic() - at < 3 + 1.5
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: len(rows(box, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'seriatim'")) > 1)
+    assert in_order(box) == 2
+
+
+def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew):
+    define(box, attempts=3)
+    crew("poison", "--processes", "2")
+    publish(box, 1, 2, 3, customer="bad")
+    for customer in ("good", "other"):
+        publish(box, *range(1, 11), customer=customer)
+    until(lambda: rows(box, "SELECT 1 FROM {schema}.group_states WHERE state = 'faulted'"))
+    until(lambda: left(box) == 2)
+    # What other threads of the process had in hand has lost an attempt as well, and is done long since.
+    query = "SELECT kind, sequence, attempt FROM {schema}.faults WHERE group_key = 'bad' ORDER BY fault_id"
+    assert [tuple(row) for row in rows(box, query)] == [("poison", 2, attempt) for attempt in (1, 2, 3)]
+    assert in_order(box) == 21
+    publish(box, 11, customer="good")
+    until(lambda: ("good", 11) in seen(box))
+    assert box.broken() == []
+
+
+def test_postgresql_is_restarted(tmp_path):
+    server = EmbeddedServer(tmp_path / "server")
+    try:
+        with sq.MessageBox.open(server.dsn) as box:
+            define(box)
+            publish(box, *range(1, 2001))
+            worker = sq.Worker(box, "shop", "tests.faults.crew_handlers:note", workers=2, run_length=5)
+            thread = threading.Thread(target=worker.run)
+            thread.start()
+            until(lambda: len(seen(box)) > 50)
+            (file,) = (tmp_path / "server").rglob("postmaster.pid")
+            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+            until(lambda: not _left(box))
+            worker.stop()
+            thread.join(DEADLINE_S)
+            assert not thread.is_alive()
+            assert in_order(box) == 2000
+    finally:
+        server.close()
+
+
+def _left(box):
+    try:
+        return left(box)
+    except sq.SeriatimError:
+        return 1
+
+
+def test_it_ends_when_it_is_told(box, crew):
+    define(box)
+    process = crew("note", "--processes", "2")
+    publish(box, *range(1, 101))
+    until(lambda: seen(box))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE_S) == 0
+    count = in_order(box)
+    assert left(box) == 100 - count

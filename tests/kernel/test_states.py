@@ -1,0 +1,100 @@
+"""What an action leads to is what the table says, on random scripts; one that doesn't fit names what does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seriatim import Policy, Sequencer
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel import actions
+from seriatim.kernel.fault import fault
+from seriatim.kernel.state import Flag
+from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
+from seriatim.kernel.transitions import Happening, leads
+from tests.kernel import strategies
+from tests.kernel.comparison import Call
+
+_ANY = st.one_of([one for kind, one in strategies.ALL_POLICIES.items() if kind != "by arrival"])
+# Of an engine, or of handlers: a group in memory knows nothing of them.
+_NOT_HERE = {Happening.TAKEN, Happening.LEFT, Happening.FAULT}
+
+
+def reachable(state: GroupState) -> set[GroupState]:
+    """Where a group may get by itself, in any number of steps."""
+    found = {state}
+    while (
+        more := {to for one in found for what in Happening if what not in _NOT_HERE for to in leads(one, what)} - found
+    ):
+        found |= more
+    return found
+
+
+@settings(max_examples=100, derandomize=True, database=None)
+@given(policy=_ANY, script=strategies.calls(most=14))
+def test_a_group_goes_where_the_table_leads(policy: Policy, script: list[Call]) -> None:
+    sequencer = Sequencer(policy)
+    for call in script:
+        before = {key: GroupState(sequencer.group(key).state) for key in sequencer.groups()}
+        counts = sum(sequencer.counts().values())
+        error: Exception | None = None
+        try:
+            getattr(sequencer, call.name)(*call.arguments, **call.keywords)
+        except UsageError as refused:
+            error = refused
+        after = {key: GroupState(sequencer.group(key).state) for key in sequencer.groups()}
+        if call.name in ("offer", "advance"):
+            assert all(after[key] in reachable(before.get(key, GroupState.READY)) for key in after)
+            continue
+        assert sum(sequencer.counts().values()) == counts, "an action makes no message and loses none"
+        key, action = call.arguments[0], Action(call.name)
+        if error is None:
+            assert after[key] in leads(before[key], action)
+        elif key in before:
+            assert after == before
+            assert_told(error, action, before[key])
+
+
+def assert_told(error: Exception, action: Action, state: GroupState) -> None:
+    """A refusal because of the state says which, and what is allowed; one because of a number is another matter."""
+    if state not in ALLOWED[action]:
+        assert isinstance(error, ActionRefused)
+        assert f"{action} doesn't fit a group that is {state}" in str(error)
+        assert error.remedy == f"allowed now: {', '.join(allowed_in(state))}"
+
+
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("state", GroupState)
+def test_what_is_allowed_leads_somewhere_and_nothing_else_does(action: Action, state: GroupState) -> None:
+    assert bool(leads(state, action)) is (state in ALLOWED[action])
+
+
+@settings(max_examples=60, derandomize=True, database=None)
+@given(
+    policy=_ANY,
+    script=strategies.calls(most=6),
+    data=st.data(),
+    action=st.sampled_from([actions.retry, actions.skip_message, actions.abort, actions.suspend]),
+)
+def test_what_mends_a_faulted_group_loses_nothing(policy: Policy, script: list[Call], data: Any, action: Any) -> None:
+    sequencer = Sequencer(policy)
+    for call in script:
+        if call.name == "offer":
+            sequencer.offer(*call.arguments, **call.keywords)
+    key = data.draw(st.sampled_from(sequencer.groups() or ["a"]))
+    state = sequencer._groups.get(key.encode())
+    if state is None:
+        return
+    state = fault(state, 10).state
+    before = actions.state_of(policy, state)
+    done = action(policy, state, 10, "a") if before in ALLOWED[Action(action.__name__)] else None
+    if done is None:
+        assert before is GroupState.CLOSED
+        return
+    assert actions.state_of(policy, done.state) in leads(before, Action(action.__name__))
+    assert len(done.state.held) + len(done.decided) == len(state.held)
+    gone_on = not done.state.groups.has(Flag.FAULTED)[0]
+    assert gone_on is (action is not actions.suspend)

@@ -1,0 +1,18 @@
+"""What an activation names."""
+
+from __future__ import annotations
+
+
+def step(message, tx):
+    tx.instance.state.setdefault("versions", []).append(message.context["version"])
+
+
+def one(message):
+    return None
+
+
+def write(message, tx):
+    tx.connection.execute(
+        f"INSERT INTO {tx.access.schema}_seen (customer, version) VALUES (%s, %s)",
+        [message.context["customer"], message.context["version"]],
+    )

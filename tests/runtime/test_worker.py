@@ -1,0 +1,410 @@
+"""Workers: each message to its handler, in order per group, in the transaction in which it is done."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+import seriatim as sq
+from tests.box.shop import define, left, publish, rows, see, seen
+
+DEADLINE_S = 15.0
+
+
+def until(condition):
+    """Wait for a condition."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def working(worker):
+    """Let a worker run."""
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(worker.run()))
+    thread.start()
+    try:
+        yield ended
+    finally:
+        worker.stop()
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+def work(box, handler, *, queue="shop", done=None, **options):
+    """Let a worker work until the queue is empty, or something else holds."""
+    worker = sq.Worker(box, queue, handler, **{"workers": 3} | options)
+    with working(worker) as ended:
+        until(done or (lambda: not left(box, queue)))
+    return ended[0]
+
+
+def test_each_group_in_order_and_exactly_once(box):
+    define(box)
+    for customer in ("a", "b", "c", "d"):
+        publish(box, 3, 1, 2, *range(20, 3, -1), customer=customer)
+    assert work(box, lambda message, tx: see(box, message, tx)) == 80
+    found = seen(box)
+    for customer in ("a", "b", "c", "d"):
+        assert [version for who, version in found if who == customer] == list(range(1, 21))
+    assert box.broken() == []
+
+
+def test_what_comes_while_it_waits_is_worked_on(box):
+    define(box)
+    worker = sq.Worker(box, "shop", lambda message, tx: see(box, message, tx), workers=2)
+    with working(worker):
+        until(lambda: rows(box, "SELECT count(*) AS n FROM {schema}.waiters")[0].n == 2)
+        publish(box, 1)
+        until(lambda: seen(box) == [("c1", 1)])
+
+
+def test_what_a_failed_message_wrote_is_rolled_back_and_no_more(box):
+    define(box)
+    publish(box, 1, 2, 3)
+
+    def handle(message, tx):
+        see(box, message, tx)
+        if message.sequence == 2:
+            raise sq.Business("no")
+        return sq.Message(type="told", context={"version": message.sequence})
+
+    work(box, handle, done=lambda: rows(box, "SELECT FROM {schema}.faults"))
+    assert seen(box) == [("c1", 1)]
+    assert len(box.messages(status="unrouted")) == 1  # what the first one returned
+    assert left(box) == 2
+    (fault,) = rows(box, "SELECT * FROM {schema}.faults")
+    assert (fault.kind, fault.error_class, fault.error, fault.sequence) == ("business", "Business", "no", 2)
+    assert "in handle" in fault.traceback
+    assert fault.worker.split("/")[0].endswith(f":{os.getpid()}")
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_transient_faults_are_tried_again(box, uses):
+    define(box, retry_delay=0.05)
+    publish(box, 1, 2, 3)
+    attempts = []
+
+    def handle(message, tx):
+        if uses:
+            see(box, message, tx)
+        attempts.append((message.sequence, message.attempt))
+        if message.sequence == 2 and message.attempt < 3:
+            raise TimeoutError("slow")
+
+    work(box, handle)
+    assert attempts == [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]
+    assert seen(box) == ([("c1", 1), ("c1", 2), ("c1", 3)] if uses else [])
+    assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["transient", "transient"]
+
+
+def test_a_failed_statement_is_the_message_s_fault(box):
+    define(box, errors="continue")
+    publish(box, 1, 2, 3)
+
+    def handle(message, tx):
+        see(box, message, tx)
+        if message.sequence == 2:
+            tx.connection.execute("SELECT 1 / 0")
+
+    work(box, handle)
+    assert seen(box) == [("c1", 1), ("c1", 3)]
+    assert [row.error_class for row in rows(box, "SELECT * FROM {schema}.faults")] == ["DivisionByZero"]
+
+
+def test_returned_messages_are_published(box):
+    define(box)
+    box.define(sq.Queue("told", policy=sq.Fifo(), group="to_whom"), sq.MessageType("note", {"to_whom": "string"}),
+               sq.Subscription("told", where="type = 'note'", to="told"))  # fmt: skip
+    publish(box, 1, 2, 3, 4)
+
+    def handle(message, tx):
+        one = sq.Message(type="note", body=str(message.sequence).encode(), context={"to_whom": "x"})
+        match message.sequence:
+            case 1:
+                return one
+            case 2:
+                return [one, sq.Message(type="note", body=b"2b", context={"to_whom": "x"})]
+            case 3:
+                return sq.Consumed()
+
+    work(box, handle)
+    with box.session() as tx:
+        assert [one.body for one in tx.receive("told", limit=9)] == [b"1", b"2", b"2b"]
+
+
+def test_a_batch_comes_with_all_that_is_there(box):
+    define(box)
+    publish(box, 1, 2, 3, 4, 5)
+    given = []
+
+    def handle(delivery, tx):
+        given.append([message.sequence for message in delivery])
+        return sq.Consumed(2) if len(delivery) > 3 else None
+
+    work(box, handle, batch=True)
+    assert given == [[1, 2, 3, 4, 5], [3, 4, 5]]
+
+
+def test_a_batch_that_fails_is_tried_one_by_one(box):
+    define(box)
+    publish(box, 1, 2, 3, 4)
+    given = []
+
+    def handle(delivery, tx):
+        given.append([message.sequence for message in delivery.messages])
+        for message in delivery:
+            see(box, message, tx)
+            if message.sequence == 3:
+                raise ValueError("three")
+
+    work(box, handle, batch=True, done=lambda: left(box) == 2)
+    assert given == [[1, 2, 3, 4], [1], [2], [3]]
+    assert seen(box) == [("c1", 1), ("c1", 2)]
+    faults = rows(box, "SELECT sequence, attempt, kind FROM {schema}.faults ORDER BY fault_id")
+    assert [tuple(row) for row in faults] == [(1, 1, "business"), (3, 2, "business")]
+
+
+def test_a_set_comes_whole(box):
+    define(box, policy=sq.UnitOfWork(size=3), retry_delay=0)
+    given = []
+
+    def handle(delivery, tx):
+        for message in delivery:
+            see(box, message, tx)
+        given.append([message.sequence for message in delivery.messages])
+        if len(given) == 1:
+            raise sq.Transient
+
+    publish(box, 3, 1)
+    publish(box, 2)
+    work(box, handle)
+    assert given == [[1, 2, 3], [1, 2, 3]]
+    assert [version for _, version in seen(box)] == [1, 2, 3]
+
+
+def test_without_groups(box):
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry_delay=0)
+    publish(box, *range(1, 31))
+
+    def handle(message, tx):
+        see(box, message, tx)
+        if message.context["version"] % 10 == 0 and message.attempt == 1:
+            raise sq.Transient(retry_after=0)
+
+    work(box, handle)
+    assert sorted(version for _, version in seen(box)) == list(range(1, 31))
+
+
+def test_a_handler_for_each_type(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.Queue("shop", policy=sq.Fifo(), group="customer", errors="continue"),
+        sq.Subscription("all", where="TRUE", to="shop"),
+    )
+    with box.session() as tx:
+        tx.publish([sq.Message(type=kind, context={"customer": "c"}) for kind in ("order", "paid", "sent")])
+    called = []
+    work(box, {"order": lambda m, tx: called.append("o" + m.type), "paid": lambda m, tx: called.append("p" + m.type)})
+    assert called == ["oorder", "ppaid"]
+    (fault,) = rows(box, "SELECT error FROM {schema}.faults")
+    assert fault.error == "there is no handler for messages of type 'sent'"
+    with box.session() as tx:
+        tx.publish(sq.Message(type="sent", context={"customer": "c"}))
+    work(box, {"*": lambda m, tx: called.append("*" + m.type)})
+    assert called[-1] == "*sent"
+
+
+def test_the_handler_of_an_activation(box):
+    define(box)
+    box.define(
+        sq.Queue("flow", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("start", where="type = 'order'", to="flow", starts="tests.runtime.started:step", correlate=["customer"]),
+    )  # fmt: skip
+    publish(box, 1, 2, 3)
+    work(box, None, queue="flow")
+    found = rows(box, "SELECT state FROM {schema}.instances")
+    assert [row.state for row in found] == [{"versions": [1, 2, 3]}]
+
+
+def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
+    define(box)
+    publish(box, 1, 2)
+    free, attempts = threading.Event(), []
+
+    def handle(message, tx):
+        see(box, message, tx)
+        attempts.append((message.sequence, message.attempt))
+        if attempts == [(1, 1)]:
+            free.wait(DEADLINE_S)
+
+    try:
+        work(box, handle, workers=1, turn_limit=0.5)
+    finally:
+        free.set()
+    assert attempts == [(1, 1), (1, 2), (2, 1)]
+    assert seen(box) == [("c1", 1), ("c1", 2)]
+    (fault,) = rows(box, "SELECT kind, attempt, error FROM {schema}.faults")
+    assert tuple(fault) == ("timeout", 1, "the turn took longer than 0.5 s")
+
+
+def test_what_always_takes_too_long_stops_its_group(box):
+    define(box, attempts=2)
+    publish(box, 1)
+    free = threading.Event()
+    try:
+        work(
+            box, lambda message, tx: free.wait(DEADLINE_S), workers=1, turn_limit=0.3,
+            done=lambda: rows(box, "SELECT FROM {schema}.group_states WHERE state = 'faulted'"),
+        )  # fmt: skip
+    finally:
+        free.set()
+    assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults")] == [1, 2]
+
+
+BLOCKS = []
+
+
+def left_open(tx):
+    BLOCKS.append(tx.connection.transaction())
+    BLOCKS[-1].__enter__()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda tx: tx.connection.commit(), "Explicit commit"),
+        (lambda tx: tx.connection.rollback(), "Explicit rollback"),
+        (lambda tx: tx.connection.execute("COMMIT"), "the handler ended the transaction"),
+        (lambda tx: tx.connection.execute("ROLLBACK"), "the handler ended the transaction"),
+        (lambda tx: tx.connection.execute("COMMIT; BEGIN; SELECT 1"), "the handler ended the transaction"),
+        (lambda tx: tx.connection.close(), "the handler closed the connection"),
+        (left_open, "the handler ended the transaction"),
+        (lambda tx: 5, "the handler returned int"),
+        (lambda tx: ["x"], "the handler returned list of str"),
+        (lambda tx: sq.Consumed(2), "consumed 2 messages, and was given 1"),
+        (lambda tx: exec("raise SystemExit(3)"), "3"),
+        (lambda tx: tx.publish("x"), "is not a message"),
+    ],
+)
+def test_bad_handlers_are_faults(box, spoil, told):
+    define(box)
+    publish(box, 1)
+    publish(box, 1, customer="good")
+
+    def handle(message, tx):
+        if message.context["customer"] == "good":
+            return see(box, message, tx)
+        answer = spoil(tx)
+        return answer if isinstance(answer, int | list | sq.Consumed) else None
+
+    # Another thread could take a message between the handler's COMMIT and the worker's noticing it.
+    work(box, handle, workers=1, done=lambda: left(box) <= 1 and rows(box, "SELECT FROM {schema}.faults"))
+    (fault,) = rows(box, "SELECT * FROM {schema}.faults")
+    assert fault.kind == "business"
+    assert told in fault.error
+    assert ("good", 1) in seen(box)
+    assert [row.state for row in rows(box, "SELECT state FROM {schema}.group_states WHERE group_key = 'c1'")] == [
+        "faulted"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("no.such.module:handle", "there is no module 'no'"),
+        ("tests.runtime.started:nothing", "has no 'nothing'"),
+        ("nonsense", "doesn't name a function"),
+        (lambda message: None, "can't be called with a message and a session"),
+        (5, "int is no handler"),
+        ({}, "there is no handler for any type"),
+        ({"order": "x"}, "doesn't name a function"),
+        (None, "there is no handler"),
+    ],
+)
+def test_what_is_no_handler_is_refused(box, handler, told):
+    define(box)
+    with pytest.raises(sq.UsageError) as error:
+        sq.Worker(box, "shop", handler)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"workers": 0}, "workers can't be 0"),
+        ({"run_length": 1.5}, "run_length can't be 1.5"),
+        ({"rate": 0}, "rate can't be 0"),
+        ({"turn_limit": "soon"}, "not a duration"),
+        ({"turn_limit": 0}, "turn_limit can't be 0"),
+        ({"batch": 1}, "batch can't be 1"),
+        ({"transient": [5]}, "5 is no class of errors"),
+    ],
+)
+def test_limits_that_can_not_be_are_refused(box, options, told):
+    define(box)
+    with pytest.raises(sq.UsageError) as error:
+        sq.Worker(box, "shop", print, **options)
+    assert told in str(error.value)
+
+
+def test_a_queue_that_is_not_there(box):
+    with pytest.raises(sq.UsageError, match="there is no queue 'nowhere'"):
+        sq.Worker(box, "nowhere", print)
+
+
+def test_a_queue_that_is_off_is_waited_for(box):
+    define(box, enabled=False)
+    publish(box, 1)
+    with working(sq.Worker(box, "shop", lambda message, tx: see(box, message, tx), workers=1)):
+        publish(box, 2)
+        assert seen(box) == []
+        box.turn_on("shop")
+        until(lambda: len(seen(box)) == 2)
+
+
+def test_other_errors_may_be_transient_too(box):
+    define(box, retry_delay=0)
+    publish(box, 1)
+
+    def handle(message, tx):
+        if message.attempt == 1:
+            raise KeyError("x")
+
+    work(box, handle, transient=[LookupError])
+    assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["transient"]
+
+
+def test_the_rate_is_kept(box):
+    define(box)
+    publish(box, *range(1, 41))
+    began = time.monotonic()
+    work(box, lambda message, tx: see(box, message, tx), rate=40, run_length=5)
+    assert time.monotonic() - began >= 0.8  # 40 messages, of which a second's worth at most was saved up
+    assert len(seen(box)) == 40
+
+
+def test_at_the_end_turns_are_finished(box):
+    define(box)
+    publish(box, 1, 2, 3)
+    begun, free = threading.Event(), threading.Event()
+
+    def handle(message, tx):
+        see(box, message, tx)
+        begun.set()
+        assert free.wait(DEADLINE_S)
+
+    worker = sq.Worker(box, "shop", handle, workers=1)
+    with working(worker) as ended:
+        assert begun.wait(DEADLINE_S)
+        worker.stop()
+        free.set()
+    assert ended == [1]
+    assert seen(box) == [("c1", 1)]
+    assert left(box) == 2
