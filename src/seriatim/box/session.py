@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -15,6 +16,8 @@ from seriatim.box.access import Access
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
+from seriatim.box.dialog_delivery import accept, first_of
+from seriatim.box.dialogs import Dialogs, Kept, handle_of
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, parameters_of, portions
 from seriatim.box.receive import Receiver
@@ -25,8 +28,9 @@ from seriatim.box.translate import translated
 from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.contract import DEFAULT
 from seriatim.pipeline.location import checked_location
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.message import Message, Received
 
 __all__ = ["Session", "checked_connection"]
 
@@ -55,6 +59,7 @@ class Session:
         self._own = own
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
+        self._dialogs = Dialogs(connection, access.schema)
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -177,7 +182,13 @@ class Session:
         return router.route(messages, moment, looking(self.connection, self._schema))
 
     def receive(
-        self, queue: str, *, limit: int = 1, group: str | None = None, wait: float | str | None = None
+        self,
+        queue: str,
+        *,
+        limit: int = 1,
+        group: str | UUID | None = None,
+        dialog: UUID | str | None = None,
+        wait: float | str | None = None,
     ) -> Delivery | None:
         """Take the next group of a queue that is ready, and lock it until the transaction ends.
 
@@ -189,6 +200,7 @@ class Session:
             queue: its name.
             limit: at most so many messages; a `UnitOfWork` comes whole.
             group: only this group.
+            dialog: only messages of the dialog of this handle, of a queue of a service.
             wait: seconds (or ``"5s"``) to wait for a message; None: not at all. Nothing may have been done in the
                 session before, since a transaction that waits holds back others.
 
@@ -196,7 +208,7 @@ class Session:
             The messages in order, all of one group; None if there are none.
 
         Raises:
-            UsageError: no such queue, or a wait in the midst of a transaction.
+            UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group.
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
@@ -209,8 +221,11 @@ class Session:
                 "receive can't wait in the midst of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
             )
+        group = str(group) if isinstance(group, UUID) else group
         with translated(self._place):
             self._put_back()
+            if dialog is not None:
+                return self._receive_of(queue, limit, group, dialog, wait_s)
             while True:
                 limit = 1 if queue in self._access.known.definitions.activations else limit
                 delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
@@ -223,8 +238,27 @@ class Session:
                     self._instance, stray = instances.find(delivery)
                     if stray:
                         continue
+                if delivery is not None and not accept(connection, self._schema, delivery, definitions):
+                    continue
                 self._delivery = delivery
                 return delivery
+
+    def _receive_of(
+        self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float
+    ) -> Delivery | None:
+        """Messages of one dialog: all that its group has is judged, and what is the dialog's goes first."""
+        place, own_group = self._dialogs.group_of(dialog)
+        if place != queue or group not in (None, own_group):
+            where = f"queue {place!r}, conversation group {own_group}"
+            raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
+        if wait_s:
+            self.connection.commit()  # only looked
+        whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait_s or None)
+        if whole is None:
+            return None
+        self._put_back()
+        found = first_of(self.connection, self._schema, handle_of(dialog))
+        return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
 
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
@@ -234,7 +268,180 @@ class Session:
             return
         if instance is not None and delivery.is_done:
             instance.save(self.connection, self._schema)
+        if delivery.is_done:
+            self._dialogs.done()
         delivery.put_back()
+        self._dialogs.put_back()
+
+    def begin_dialog(
+        self,
+        from_service: str,
+        to_service: str,
+        *,
+        contract: str = DEFAULT,
+        lifetime: float | str | None = None,
+        encryption: bool = False,
+        related_to: UUID | str | None = None,
+        group: UUID | str | None = None,
+        priority: int = 5,
+        handle: UUID | str | None = None,
+    ) -> UUID:
+        """Begin a dialog. The other side learns of it with the first message.
+
+        Args:
+            from_service: a service of this box.
+            to_service: the other one; what is sent waits while it isn't there, or doesn't accept the contract.
+            contract: which messages may be sent, and who sends each.
+            lifetime: seconds (or ``"5d"``) after which it fails, if it hasn't ended; None: never.
+            encryption: whether messages are to be encrypted that leave the box. None leaves it today.
+            related_to: the handle of a dialog whose conversation group it shares.
+            group: the conversation group, instead; one that isn't there is made.
+            priority: 1 to 10, of its messages among those of other groups; a level counts for ten seconds.
+            handle: the handle that it gets; None: the box gives one.
+
+        Returns:
+            the handle of this side.
+
+        Raises:
+            UsageError: there is no such service, contract or related dialog, or there is a dialog with that handle.
+            Unavailable: the transaction has to be repeated.
+        """
+        with translated(self._place):
+            return self._dialogs.begin(
+                from_service,
+                [to_service],
+                contract,
+                lifetime=lifetime,
+                encryption=encryption,
+                related_to=related_to,
+                group=group,
+                priority=priority,
+                handle=handle,
+                is_monolog=False,
+            )
+
+    def begin_monolog(
+        self,
+        from_service: str,
+        to_services: Sequence[str],
+        *,
+        contract: str = DEFAULT,
+        lifetime: float | str | None = None,
+        priority: int = 5,
+    ) -> UUID:
+        """Begin one ordered stream to several services, each of which receives it at its own pace and sends nothing.
+
+        Arguments and errors are those of `begin_dialog`.
+        """
+        with translated(self._place):
+            return self._dialogs.begin(
+                from_service,
+                to_services,
+                contract,
+                lifetime=lifetime,
+                encryption=False,
+                related_to=None,
+                group=None,
+                priority=priority,
+                handle=None,
+                is_monolog=True,
+            )
+
+    def send(self, handle: UUID | str, type: str, body: bytes = b"", *, content_type: str | None = None) -> None:  # noqa: A002 -- as the field of a message
+        """Send a message in a dialog; it is there when the transaction commits, after all that was sent before.
+
+        Args:
+            handle: of this side.
+            type: one that the contract lets this side send.
+            body: its content.
+            content_type: how the body is to be read, as a media type.
+
+        Raises:
+            UsageError: no such dialog, or a message that isn't in the contract. The transaction can go on.
+            ActionRefused: the dialog has ended, or failed. The transaction can go on.
+            Unavailable: the transaction has to be repeated.
+        """
+        self.send_many([(handle, type, body, content_type)])
+
+    def send_many(self, messages: Iterable[Sequence[Any]]) -> None:
+        """Send messages in dialogs, all or none, in their order: (handle, type, body), or with a content type behind.
+
+        Raises:
+            UsageError, ActionRefused, Unavailable: as from `send`, for the first message that is refused.
+        """
+        given = [(*one, None)[:4] for one in messages]
+        if any(len(one) != 4 for one in given):
+            raise UsageError(
+                "a message is given as (handle, type, body)", remedy="with the content type behind, if need be"
+            )
+        with translated(self._place):
+            self._dialogs.send(given)
+
+    def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
+        """Lock the next conversation group of a service's queue that has messages, and take none of them yet.
+
+        Arguments and errors as of `receive`, which then takes them, by ``group``.
+
+        Returns:
+            its id; None if no group has anything.
+        """
+        delivery = self.receive(queue, wait=wait)
+        if delivery is None:
+            return None
+        with translated(self._place):
+            self._put_back()
+        return handle_of(delivery.group, "a conversation group")
+
+    def move(self, handle: UUID | str, group: UUID | str) -> None:
+        """Move this side of a dialog into another conversation group of its queue, with what waits for it.
+
+        Raises:
+            UsageError: no such dialog.
+            ActionRefused: the dialog has ended.
+            Unavailable: the transaction has to be repeated.
+        """
+        with translated(self._place):
+            self._dialogs.move(handle, group, self._in_hand())
+
+    def end(self, handle: UUID | str, *, error: tuple[int, str] | None = None, cleanup: bool = False) -> None:
+        """End this side of a dialog. What waits for it goes; the other side may still receive what it has.
+
+        Args:
+            handle: of this side. One that has ended already stays as it is.
+            error: (code, text), the code above 0: the dialog has failed, and an ``Error`` message tells the other side.
+            cleanup: the other side is told nothing, and is left alone.
+
+        Raises:
+            UsageError: no such dialog, or no error that can be.
+            Unavailable: the transaction has to be repeated.
+        """
+        with translated(self._place):
+            self._dialogs.end(handle, error, cleanup=cleanup, in_hand=self._in_hand())
+
+    def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
+        """Have a ``Timer`` message come to this side of a dialog, ahead of what waits for it.
+
+        Args:
+            handle: of this side. A second timer takes the place of the first.
+            delay: seconds (or ``"5m"``); None takes the timer away.
+
+        Raises:
+            UsageError: no such dialog.
+            ActionRefused: the dialog has ended, or failed.
+            Unavailable: the transaction has to be repeated.
+        """
+        with translated(self._place):
+            self._dialogs.set_timer(handle, delay)
+
+    def history(self, handle: UUID | str) -> list[Kept]:
+        """What is kept of a dialog: where its service keeps them all messages of both directions, until this side ends;
+        and what was set aside unread, because its lifetime ended or a message wasn't valid.
+        """
+        with translated(self._place):
+            return self._dialogs.history(handle)
+
+    def _in_hand(self) -> Sequence[Received]:
+        return () if self._delivery is None or self._delivery.is_done else self._delivery.messages
 
     def _end(self) -> None:
         """The last that is done in the transaction, if nothing has failed."""
