@@ -34,3 +34,15 @@ def states(box):
     with box.session() as tx:
         rows = tx.connection.execute(f"SELECT handle, state FROM {box.schema}.dialog_states").fetchall()
     return dict(rows)
+
+
+def far_of(box, handle):
+    """The handle of the other side of a dialog."""
+    with box.session() as tx:
+        (found,) = tx.connection.execute(
+            f"SELECT far.handle FROM {box.schema}.endpoints AS own "
+            f"JOIN {box.schema}.endpoints AS far USING (conversation_id) "
+            f"WHERE own.handle = %s AND far.handle <> own.handle",
+            [handle],
+        ).fetchone()
+    return found
