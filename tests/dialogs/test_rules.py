@@ -97,9 +97,7 @@ def do(box, verb, own):
             case Verb.MOVE:
                 tx.move(own, own)
             case Verb.END_COMES | Verb.ERROR_COMES | Verb.TIMER_FIRES | Verb.INVALID_COMES:
-                tx.connection.execute(
-                    f"SELECT {box.schema}.happen(%s::uuid, %s, 9, 3, 'because')", [own, verb.value]
-                )
+                tx.connection.execute(f"SELECT {box.schema}.happen(%s::uuid, %s, 9, 3, 'because')", [own, verb.value])
     if verb is Verb.LIFETIME_ENDS:
         let_expire(box, own)
         fire(box._access)

@@ -143,6 +143,8 @@ class _Defining:
             case Service():
                 # What is sent to it meanwhile would be left in the transmission queue.
                 self._hold_publishers()
+                if isinstance(old, Service) and old.queue != one.queue:
+                    services.check_unused_service(self._connection, self._schema, one.name, "have another queue")
                 self._write("define_service", one, queue=one.queue)
         return Change("added" if old is None else "changed", kind_of(one), one.name, fields)
 
@@ -236,6 +238,7 @@ class _Defining:
                 self._execute("drop_subscription", name=name)
             case Kind.QUEUE:
                 queue = before.queues[name]
+                services.check_unused_queue(before, name, gone=self._gone)
                 drop.check_queue(connection, schema, queue)
                 self._execute("drop_groups", queue_id=queue.queue_id)
                 self._hold_publishers()
@@ -248,7 +251,7 @@ class _Defining:
                 self._execute("drop_contract", name=name)
             case Kind.SERVICE:
                 self._hold_publishers()
-                services.check_unused_service(connection, schema, name)
+                services.check_unused_service(connection, schema, name, "be dropped")
                 self._execute("drop_service", name=name)
             case Kind.LOCATION:
                 drop.drop_location(connection, schema, name)

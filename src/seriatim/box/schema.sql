@@ -578,8 +578,9 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     RETURN EXISTS (
-        SELECT FROM {schema}.entries
-        WHERE queue_id = of_queue AND group_key = of_group AND status = 'arrived'
+        -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
+        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
     ) OR EXISTS (
         SELECT FROM {schema}.groups
         WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)

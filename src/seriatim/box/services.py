@@ -17,7 +17,14 @@ from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.service import Service, queue_of
 
-__all__ = ["check_contract", "check_services", "check_unused_contract", "check_unused_service", "queues_for"]
+__all__ = [
+    "check_contract",
+    "check_services",
+    "check_unused_contract",
+    "check_unused_queue",
+    "check_unused_service",
+    "queues_for",
+]
 
 
 def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Queue]:
@@ -94,11 +101,24 @@ def check_unused_contract(
         )
 
 
-def check_unused_service(connection: psycopg.Connection, schema: str, name: str) -> None:
-    """Refuse to drop a service that has dialogs which aren't closed."""
+def check_unused_service(connection: psycopg.Connection, schema: str, name: str, doing: str) -> None:
+    """Refuse what can't be done to a service that has dialogs; those that are closed are forgotten."""
     if open_dialogs := _dialogs(connection, schema, contract=None, service=name):
         raise ActionRefused(
-            f"service {name!r} can't be dropped: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
+            f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
+        )
+    connection.execute(statement("forget_dialogs_of", schema), {"service": name})
+
+
+def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:
+    """Refuse to drop a queue where messages for a service come."""
+    users = sorted(
+        service for service, one in before.services.items() if one.queue == name and (Kind.SERVICE, service) not in gone
+    )
+    if users:
+        raise ActionRefused(
+            f"queue {name!r} can't be dropped: services use it: {', '.join(users)}",
+            remedy="drop them first, or together with it",
         )
 
 

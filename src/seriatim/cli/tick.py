@@ -15,11 +15,11 @@ __all__ = ["tick"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Route what was published through SQL, and fire the timers that are due; nothing is handed out."""
+    """Route what was published through SQL, and fire the timers that are due, of groups and dialogs; nothing is handed out."""
     with opened(dsn, schema) as box:
         done = box.tick()
     click.echo(
         as_json(asdict(done))
         if json_
-        else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups"
+        else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups and {done.dialogs:,} dialogs"
     )

@@ -1262,6 +1262,25 @@ BEGIN
 END
 $function$;
 
+-- Is there something for a turn to do in a group?
+CREATE OR REPLACE FUNCTION {schema}.has_work(of_queue integer, of_group text, now_us bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+AS $function$
+BEGIN
+    RETURN EXISTS (
+        -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
+        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
+    ) OR EXISTS (
+        SELECT FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)
+    ) OR EXISTS (
+        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
+    );
+END
+$function$;
+
 -- Seconds until the next timer of a queue, or of any dialog, is due; NULL: there is none.
 CREATE OR REPLACE FUNCTION {schema}.next_due(of_queue integer) RETURNS float8
 LANGUAGE plpgsql STABLE SECURITY DEFINER
