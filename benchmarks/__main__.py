@@ -19,6 +19,7 @@ from rich.table import Table
 
 from benchmarks.box import boxes
 from benchmarks.box_spark import between
+from benchmarks.dialogs import talking
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.measure import Claim, identity, measure
@@ -85,9 +86,11 @@ PARTS = {
     "whole": whole,
 }
 
+OFF_SPARK = {"box": boxes, "dialogs": talking}
+
 
 @click.command
-@click.argument("parts", nargs=-1, type=click.Choice(sorted({*PARTS, "box"})))
+@click.argument("parts", nargs=-1, type=click.Choice(sorted({*PARTS, *OFF_SPARK})))
 @click.option("--data", type=click.Path(path_type=Path), default=Path(".bench"), help="Where feeds are kept.")
 @click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the ratios there.")
 @click.option("--peers/--no-peers", default=True, help="With the peers, which take half an hour.")
@@ -96,8 +99,9 @@ def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool) -
     root = data.absolute()
     root.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 2
-    chosen = parts or sorted({*PARTS, "box"})
-    claims = list(boxes(root, peers)) if "box" in chosen else []  # first: an idle Spark takes memory and cores, too
+    chosen = parts or sorted({*PARTS, *OFF_SPARK})
+    # First: an idle Spark takes memory and cores, too.
+    claims = [claim for part in OFF_SPARK if part in chosen for claim in OFF_SPARK[part](root, peers)]
     if on_spark := [part for part in chosen if part in PARTS]:
         spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
         claims += [claim for part in on_spark for claim in PARTS[part](spark, root, peers)]

@@ -29,10 +29,12 @@ from seriatim.errors import (
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
+from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
-from seriatim.pipeline.message import Message, Part
+from seriatim.pipeline.message import Dialog, Message, Part
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.service import Service
 from seriatim.pipeline.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -50,9 +52,11 @@ __all__ = [
     "CheckpointMismatch",
     "ColumnError",
     "Consumed",
+    "Contract",
     "Counts",
     "DeclarationError",
     "DeploymentError",
+    "Dialog",
     "EnvironmentProblem",
     "Event",
     "Fifo",
@@ -75,6 +79,7 @@ __all__ = [
     "SchemaMismatch",
     "Sequencer",
     "SeriatimError",
+    "Service",
     "Session",
     "Standard",
     "Subscription",

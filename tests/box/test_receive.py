@@ -404,3 +404,20 @@ def test_commit_order_over_publishers_is_the_order_of_a_fifo(box):
         publish(box, sq.Message(type="t", body=b"first", context={"group": "g"}))
     with box.session() as tx:
         assert [message.body for message in tx.receive("fifo", limit=10)] == [b"first", b"second"]
+
+
+def test_what_the_transaction_itself_has_published_is_not_received_in_it(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string"}),
+        sq.Queue("own", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("own", where="TRUE", to="own"),
+    )
+    with box.session() as tx:
+        tx.publish(sq.Message(type="order", context={"customer": "c1"}))
+    with box.session() as tx:
+        tx.publish([sq.Message(type="order", context={"customer": one}) for one in ("c1", "c2")])
+        assert len(tx.receive("own", limit=10)) == 1
+        tx.receive("own").done()
+        assert tx.receive("own") is None
+    with box.session() as tx:
+        assert len(tx.receive("own", limit=10)) == 1

@@ -161,9 +161,16 @@ def test_reads_policies(queue, policy):
 
 # What stands in the file, what replaces it, and how the one fault begins.
 FAULTS = [
-    ("types:", "name: small\ntypes:", "1:1: unknown key 'name' (one of locations, queues, subscriptions, types)"),
+    ("types:", "name: small\ntypes:", "1:1: unknown key 'name' (one of contracts, locations, queues, services, subscriptions, types)"),
     ("queues:", "queus: {}\nqueues:", "3:1: unknown key 'queus' (did you mean 'queues'?)"),
-    ("types:", "contracts: {}\ntypes:", "1:1: unknown key 'contracts'"),
+    ("types:", "contract: {}\ntypes:", "1:1: unknown key 'contract' (did you mean 'contracts'?)"),
+    ("types:", "contracts: {C: }\ntypes:", "1:13: contracts.C has no value"),
+    ("types:", "contracts: {C: {A: nobody}}\ntypes:", "1:20: contracts.C.A can't be 'nobody'"),
+    ("types:", "contracts: {C: {A: target}}\ntypes:", "1:16: the initiator may send nothing"),
+    ("types:", "contracts: {C: {Error: any}}\ntypes:", "1:24: 'Error' is a message of the box itself"),
+    ("types:", "services: {S: {}}\ntypes:", "1:15: services.S.queue is missing"),
+    ("types:", "services: {S: {queue: q, contracts: [C, C]}}\ntypes:", "1:37: services.S.contracts must be a text or a list of texts, each once"),
+    ("types:", "services: {S: {queue: q, retention: 7}}\ntypes:", "1:37: services.S.retention"),
     ("types:", "locations: [crm]\ntypes:", "1:12: locations must be a mapping, not list"),
     ("types:", "locations: {crm: }\ntypes:", "1:13: locations.crm has no value"),
     ("types:", "locations: {crm: 7}\ntypes:", "1:18: locations.crm must be a mapping, not 7"),

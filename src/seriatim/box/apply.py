@@ -14,6 +14,7 @@ from seriatim.box.drop import locations
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.box_file import BoxFile, load
+from seriatim.pipeline.contract import DEFAULT
 
 __all__ = ["apply", "drops_of"]
 
@@ -38,9 +39,13 @@ def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prun
         tuple(before.types.values()),
         tuple(one.declared for one in before.queues.values()),
         tuple(one.declared for one in before.subscriptions.values()),
+        tuple(before.contracts.values()),
+        tuple(before.services.values()),
     )
     said = load(file, present=present)
-    every: tuple[Definition, ...] = (*said.locations, *said.types, *said.queues, *said.subscriptions)
+    every: tuple[Definition, ...] = (
+        *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services
+    )  # fmt: skip
     unused = [one.name for one, used in places if not used]
     return define(connection, schema, every, _missing(said, before, unused) if prune else ())
 
@@ -66,7 +71,9 @@ def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[
     """What a file doesn't have, of what is there."""
     pairs = (
         (Kind.SUBSCRIPTION, before.subscriptions, said.subscriptions),
-        (Kind.QUEUE, before.queues, said.queues),
+        (Kind.SERVICE, before.services, said.services),
+        (Kind.CONTRACT, before.contracts.keys() - {DEFAULT}, said.contracts),
+        (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services}, said.queues),
         (Kind.TYPE, before.types, said.types),
         (Kind.LOCATION, unused, said.locations),
     )

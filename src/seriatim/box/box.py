@@ -7,16 +7,18 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Self
+from uuid import UUID
 
 import psycopg
 
 from seriatim.box import invariants
-from seriatim.box import purge as clean_up
+from seriatim.box import purge as cleaning
 from seriatim.box.apply import apply, drops_of
 from seriatim.box.change import Change, Definition
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.define import define
 from seriatim.box.definitions import Definitions
+from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate
@@ -153,7 +155,7 @@ class MessageBox(Closing):
             return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
     def define(self, *definitions: Definition) -> list[Change]:
-        """Define locations, message types, queues and subscriptions, all or none. Doing it again changes nothing.
+        """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
 
         The next publish goes by it. What an operator has started, stopped, or turned on or off stays so, unless the
         declaration of that changes.
@@ -173,7 +175,7 @@ class MessageBox(Closing):
         """Drop what nothing uses, all or none: ``box.drop(subscription="big-orders", queue=["fulfilment", "archive"])``.
 
         Args:
-            named: names, by ``subscription``, ``queue``, ``type`` or ``location``.
+            named: names, by ``subscription``, ``queue``, ``type``, ``location``, ``contract`` or ``service``.
 
         Returns:
             what has been dropped.
@@ -301,8 +303,60 @@ class MessageBox(Closing):
             found = message_of(connection, self._schema, message_id)
             return found, places_of(connection, self._schema, message_id=message_id)
 
+    def dialogs(
+        self,
+        *,
+        handle: UUID | str | None = None,
+        service: str | None = None,
+        state: str | None = None,
+        older_than: float | str | None = None,
+        limit: int | None = None,
+    ) -> list[DialogView]:
+        """The sides of dialogs, oldest first, read without locks.
+
+        Args:
+            handle: only this one.
+            service: only those of this service.
+            state: only in this state: its two letters, or its name.
+            older_than: only those that began so many seconds (or ``"7d"``) ago, or earlier.
+            limit: at most so many.
+
+        Raises:
+            UsageError: not a state.
+        """
+        with self._transaction() as connection, translated(self._place):
+            return dialogs_of(
+                connection,
+                self._schema,
+                handle=handle,
+                service=service,
+                state=state,
+                older_than=older_than,
+                limit=limit,
+            )
+
+    def clean_up_dialogs(
+        self, *, state: str = "ER", older_than: float | str = "7d", dry_run: bool = False
+    ) -> list[DialogView]:
+        """Clean up the sides in a state that began so long ago. The other sides are told nothing.
+
+        Args:
+            state: its two letters, or its name.
+            older_than: seconds, or ``"7d"``.
+            dry_run: change nothing, and only say which.
+
+        Returns:
+            those that it was done to, as they were.
+
+        Raises:
+            UsageError: not a state.
+            Unavailable: the rest of them has to be done again.
+        """
+        with translated(self._place):
+            return clean_up(self._transaction, self._schema, state=state, older_than=older_than, dry_run=dry_run)
+
     def definitions(self) -> Definitions:
-        """What is defined now: types, queues and subscriptions by name, with their states."""
+        """What is defined now: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as connection, translated(self._place):
             return self._access.known.current(connection)
 
@@ -322,8 +376,8 @@ class MessageBox(Closing):
         older_than: float | str | None = None,
         forget_expired: bool = False,
         seconds: float | None = None,
-        progress: Callable[[clean_up.Purged], None] | None = None,
-    ) -> clean_up.Purged:
+        progress: Callable[[cleaning.Purged], None] | None = None,
+    ) -> cleaning.Purged:
         """Clean up: what nobody refers to any more, and what is older than it has to be kept. See `purge.run`.
 
         Args:
@@ -334,18 +388,18 @@ class MessageBox(Closing):
             seconds: end after so many; the next clean-up goes on. None: when all is done.
             progress: is called after each batch with what is done so far.
         """
-        return clean_up.run(
+        return cleaning.run(
             self._access, queue=queue, older_than=older_than, forget_expired=forget_expired, seconds=seconds,
             progress=progress,
         )  # fmt: skip
 
-    def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> clean_up.Purgeable:
+    def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> cleaning.Purgeable:
         """What `purge` would free; nothing is changed."""
-        return clean_up.purgeable(self._access, queue=queue, older_than=older_than)
+        return cleaning.purgeable(self._access, queue=queue, older_than=older_than)
 
     def keep_message_ids(self, period: float | str) -> None:
         """Recognise messages that are published again for so many seconds (or ``"7d"``, the default) at least."""
-        clean_up.keep_message_ids(self._access, period)
+        cleaning.keep_message_ids(self._access, period)
 
     def forget(self, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
         """Begin a group anew that has no messages: its next one finds it as if it were new, in its next incarnation.

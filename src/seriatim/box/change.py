@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.service import Service
 from seriatim.pipeline.stored import to_json
 from seriatim.pipeline.subscription import Subscription
 
 __all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
 
 #: What can be defined.
-Definition = Location | MessageType | Queue | Subscription
+Definition = Location | MessageType | Queue | Subscription | Contract | Service
 
 
 class Kind(StrEnum):
@@ -24,6 +26,8 @@ class Kind(StrEnum):
     TYPE = "type"
     QUEUE = "queue"
     SUBSCRIPTION = "subscription"
+    CONTRACT = "contract"
+    SERVICE = "service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,14 @@ class Change:
         return f"{named}: {', '.join(self.fields)}" if self.fields else named
 
 
-_KINDS = {Location: Kind.LOCATION, MessageType: Kind.TYPE, Queue: Kind.QUEUE, Subscription: Kind.SUBSCRIPTION}
+_KINDS = {
+    Location: Kind.LOCATION,
+    MessageType: Kind.TYPE,
+    Queue: Kind.QUEUE,
+    Subscription: Kind.SUBSCRIPTION,
+    Contract: Kind.CONTRACT,
+    Service: Kind.SERVICE,
+}
 
 
 def kind_of(definition: Definition) -> Kind:

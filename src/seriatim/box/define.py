@@ -13,24 +13,26 @@ from collections.abc import Collection, Iterable, Sequence
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box import drop
+from seriatim.box import drop, services
 from seriatim.box.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.fit import check_fit, check_lost
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
+from seriatim.pipeline.service import Service
 from seriatim.pipeline.stored import to_json
 from seriatim.pipeline.subscription import Subscription
 
 __all__ = ["Definition", "define", "record"]
 
-#: Subscriptions name queues, and these name properties of types.
-_ORDER = (Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION)
+#: Subscriptions name queues, and these name properties of types; services name queues and contracts.
+_ORDER = (Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE)
 #: While publishers are waited for, others can't begin: briefly, then, and again after they had their turn.
 _BRIEFLY_MS, _PAUSE_S, _PATIENCE_S = 200, 0.05, 10.0
 _LONGEST_NOTE = 10_000
@@ -81,23 +83,30 @@ class _Defining:
         self._schema = schema
         self._before = read_definitions(connection, schema)
         self._held_publishers = False
+        self._gone: set[tuple[Kind, str]] = set()
 
     def change(self, given: Sequence[Definition], gone: Sequence[tuple[Kind, str]]) -> list[Change]:
         connection, schema = self._connection, self._schema
+        self._gone = set(gone)
         for kind, name in gone:
             drop.check_there(connection, schema, self._before, kind, name)
+        given = [*given, *services.queues_for(given, self._before)]
+        given.sort(key=lambda one: _ORDER.index(kind_of(one)))
         self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
         kept = [one for one in given if (kind_of(one), one.name) not in set(gone)]
-        # Subscriptions first and last: others can't go while they are there, or come before what they name.
-        changes = [self._drop(Kind.SUBSCRIPTION, name) for kind, name in gone if kind is Kind.SUBSCRIPTION]
+        # Subscriptions and services first and last: others can't go while they are there, or come before what they name.
+        changes = [self._drop(kind, name) for kind, name in gone if kind in (Kind.SUBSCRIPTION, Kind.SERVICE)]
         changes += [change for one in kept if (change := self._put(one)) is not None]
-        for kind in (Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
+        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
         if any(one.kind is not Kind.LOCATION for one in changes):
             record(connection, schema, changes)
             after = read_definitions(connection, schema)
             check_lost(self._before, after)
             check_fit(after)
+            services.check_services(after)
+            if any(one.kind is Kind.SERVICE and one.what != "dropped" for one in changes):
+                connection.execute(statement("transmit", schema))
         return changes
 
     def _check_destinations(self, given: Sequence[Definition], gone: Collection[str]) -> None:
@@ -128,6 +137,15 @@ class _Defining:
                 self._put_queue(one)
             case Subscription():
                 self._put_subscription(one)
+            case Contract():
+                services.check_contract(old, one)
+                self._write("define_contract", one)
+            case Service():
+                # What is sent to it meanwhile would be left in the transmission queue.
+                self._hold_publishers()
+                if isinstance(old, Service) and old.queue != one.queue:
+                    services.check_unused_service(self._connection, self._schema, one.name, "have another queue")
+                self._write("define_service", one, queue=one.queue)
         return Change("added" if old is None else "changed", kind_of(one), one.name, fields)
 
     def _put_location(self, location: Location) -> Change | None:
@@ -221,6 +239,7 @@ class _Defining:
                 self._execute("drop_subscription", name=name)
             case Kind.QUEUE:
                 queue = before.queues[name]
+                services.check_unused_queue(before, name, gone=self._gone)
                 drop.check_queue(connection, schema, queue)
                 self._execute("drop_groups", queue_id=queue.queue_id)
                 self._hold_publishers()
@@ -228,6 +247,13 @@ class _Defining:
                 self._execute("drop_queue", queue_id=queue.queue_id)
             case Kind.TYPE:
                 self._execute("drop_type", name=name)
+            case Kind.CONTRACT:
+                services.check_unused_contract(connection, schema, before, name, gone=self._gone)
+                self._execute("drop_contract", name=name)
+            case Kind.SERVICE:
+                self._hold_publishers()
+                services.check_unused_service(connection, schema, name, "be dropped")
+                self._execute("drop_service", name=name)
             case Kind.LOCATION:
                 drop.drop_location(connection, schema, name)
         return Change("dropped", kind, name)
@@ -264,4 +290,8 @@ def _declared(before: Definitions, one: Definition) -> Definition | None:
         case Subscription():
             subscription = before.subscriptions.get(one.name)
             return None if subscription is None else subscription.declared
+        case Contract():
+            return before.contracts.get(one.name)
+        case Service():
+            return before.services.get(one.name)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,11 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
+from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
+from seriatim.pipeline.service import Service
 from seriatim.pipeline.stored import from_json
 from seriatim.pipeline.subscription import Subscription
 
@@ -30,6 +32,7 @@ class BoxQueue:
     """A queue as it is in a box: its id, whether it hands out, and the pipeline that it belongs to, if it does.
 
     `incarnation` is that of a group which isn't known.
+    `serves`: messages of dialogs come there, for a service.
     """
 
     queue_id: int
@@ -37,6 +40,7 @@ class BoxQueue:
     enabled: bool
     owner: str | None
     incarnation: int = 0
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Definitions:
     types: Mapping[str, MessageType] = field(default_factory=dict)
     queues: Mapping[str, BoxQueue] = field(default_factory=dict)
     subscriptions: Mapping[str, BoxSubscription] = field(default_factory=dict)
+    contracts: Mapping[str, Contract] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
 
     def queue(self, name: str) -> BoxQueue:
         """The queue of that name.
@@ -132,6 +138,8 @@ def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions
     types: dict[str, MessageType] = {}
     queues: dict[str, BoxQueue] = {}
     subscriptions: dict[str, BoxSubscription] = {}
+    contracts: dict[str, Contract] = {}
+    services: dict[str, Service] = {}
     version = -1
     for kind, number, name, definition, state, owner, incarnation in rows:
         match kind:
@@ -141,6 +149,12 @@ def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions
                 types[name] = from_json(MessageType, definition)
             case "queue":
                 queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner, incarnation)
+            case "contract":
+                contracts[name] = from_json(Contract, definition)
+            case "service":
+                services[name] = from_json(Service, definition)
             case _:
                 subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
-    return Definitions(version, types, queues, subscriptions)
+    for queue in {one.queue for one in services.values()}:
+        queues[queue] = replace(queues[queue], serves=True)
+    return Definitions(version, types, queues, subscriptions, contracts, services)

@@ -11,11 +11,12 @@ from psycopg.rows import tuple_row
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.edited import with_edits
+from seriatim.box.fresh_row import fresh_row
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.policy import Fifo, UnitOfWork
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.message import Received
@@ -24,6 +25,8 @@ __all__ = ["Delivery", "Locked", "Turns"]
 
 #: More than any set has.
 _ALL = 2**31 - 2
+#: The state of a group of a service's queue that is new.
+_FRESH = fresh_row(Fifo())
 
 
 class Delivery:
@@ -240,9 +243,10 @@ class Turns:
 
         What was committed after something that waits to be routed is left out; True where something waits.
         """
-        parameters = {"queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued}
+        parameters = {"queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            (row,) = cursor.execute(statement("turn", self._schema), written(parameters)).fetchall()
+            name = "turn_dialogs" if queue.serves else "turn"
+            (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
         columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
         groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
         requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
@@ -263,7 +267,8 @@ class Turns:
             "queue_id": queue.queue_id, "group_key": group, "at_most": _at_most(queue, limit), "now_us": self._now_us,
         }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            rows = cursor.execute(statement("hand_out", self._schema), parameters).fetchall()
+            name = "hand_out_dialogs" if queue.serves else "hand_out"
+            rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         if not rows:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]

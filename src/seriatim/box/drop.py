@@ -30,6 +30,10 @@ def check_there(connection: psycopg.Connection, schema: str, before: Definitions
             known = before.queues
         case Kind.SUBSCRIPTION:
             known = before.subscriptions
+        case Kind.CONTRACT:
+            known = before.contracts
+        case Kind.SERVICE:
+            known = before.services
         case Kind.LOCATION:
             known = {one.name for one, _ in locations(connection, schema)}
     if name not in known:

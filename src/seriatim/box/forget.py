@@ -13,9 +13,9 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Turns
+from seriatim.box.fresh_row import fresh_row
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
-from seriatim.kernel.resequence import new_state
 
 __all__ = ["forget"]
 
@@ -39,14 +39,7 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
     named = {"queue_id": queue.queue_id, "group_key": group}
-    groups = new_state(queue.declared.policy, 1).groups
-    fresh = [
-        int(column[0])
-        for column in (
-            groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
-            groups.reports, groups.clock,
-        )
-    ]  # fmt: skip
+    fresh = fresh_row(queue.declared.policy)
     with connection.cursor(row_factory=tuple_row) as cursor:
         (left,) = cursor.execute(statement("group_left", schema), named).fetchall()[0]
         if left:

@@ -9,6 +9,7 @@ import psycopg
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.dialog_clock import fire_due
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
@@ -80,6 +81,8 @@ class Receiver:
             queue = self._see(version)
             if delivery is not None:
                 return delivery
+            if queue.serves:
+                fire_due(self._access, self._connection)
             locked = self._turns.lock(queue, 1, self._group)
             queue = self._see(locked.version)
             if locked.keys:

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.dialog import dialog_of
 from seriatim.box.statements import statement
 from seriatim.pipeline.message import Part, Property, Received, Ticket
 
@@ -76,11 +77,13 @@ def received_of(
         ids,
         _,
     ) = row
+    properties = context_of(context, types)
     return Received(
         message_id=message_id,
         type=kind,
         content_type=content_type,
-        context=context_of(context, types),
+        dialog=dialog_of(properties, kind) if "dialog" in properties else None,
+        context=properties,
         body=body,
         parts=parts,
         received_at=received_at,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -16,6 +17,9 @@ from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
+from seriatim.box.dialog_delivery import accept, first_of
+from seriatim.box.dialog_verbs import DialogVerbs
+from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, parameters_of, portions
 from seriatim.box.receive import Receiver
@@ -27,7 +31,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.message import Message, Received
 
 __all__ = ["PATIENCE_S", "Session", "checked_connection"]
 
@@ -39,7 +43,7 @@ _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
-class Session:
+class Session(DialogVerbs):
     """One transaction with a box; made by `MessageBox.session` and for one thread at a time.
 
     Args:
@@ -57,6 +61,7 @@ class Session:
         self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
+        self._dialogs = Dialogs(connection, access.schema)
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -186,7 +191,13 @@ class Session:
         return router.route(messages, moment, looking(self.connection, self._schema))
 
     def receive(
-        self, queue: str, *, limit: int = 1, group: str | None = None, wait: float | str | None = None
+        self,
+        queue: str,
+        *,
+        limit: int = 1,
+        group: str | UUID | None = None,
+        dialog: UUID | str | None = None,
+        wait: float | str | None = None,
     ) -> Delivery | None:
         """Take the next group of a queue that is ready, and lock it until the transaction ends.
 
@@ -198,6 +209,7 @@ class Session:
             queue: its name.
             limit: at most so many messages; a `UnitOfWork` comes whole.
             group: only this group.
+            dialog: only messages of the dialog of this handle, of a queue of a service.
             wait: seconds (or ``"5s"``) to wait for a message; None: not at all. Nothing may have been done in the
                 session before, since a transaction that waits holds back others.
 
@@ -205,7 +217,7 @@ class Session:
             The messages in order, all of one group; None if there are none.
 
         Raises:
-            UsageError: no such queue, or a wait in the midst of a transaction.
+            UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group.
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
@@ -218,8 +230,11 @@ class Session:
                 "receive can't wait in the midst of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
             )
+        group = str(group) if isinstance(group, UUID) else group
         with translated(self._place):
             self._put_back()
+            if dialog is not None:
+                return self._receive_of(queue, limit, group, dialog, wait_s)
             while True:
                 limit = 1 if queue in self._access.known.definitions.activations else limit
                 delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
@@ -232,8 +247,27 @@ class Session:
                     self._instance, stray = instances.find(delivery)
                     if stray:
                         continue
+                if delivery is not None and not accept(connection, self._schema, delivery, definitions):
+                    continue
                 self._delivery = delivery
                 return delivery
+
+    def _receive_of(
+        self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float
+    ) -> Delivery | None:
+        """Messages of one dialog: all that its group has is judged, and what is the dialog's goes first."""
+        place, own_group = self._dialogs.group_of(dialog)
+        if place != queue or group not in (None, own_group):
+            where = f"queue {place!r}, conversation group {own_group}"
+            raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
+        if wait_s:
+            self.connection.commit()  # only looked
+        whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait_s or None)
+        if whole is None:
+            return None
+        self._put_back()
+        found = first_of(self.connection, self._schema, handle_of(dialog))
+        return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
 
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
@@ -243,7 +277,13 @@ class Session:
             return
         if instance is not None and delivery.is_done:
             instance.save(self.connection, self._schema)
+        if delivery.is_done:
+            self._dialogs.done()
         delivery.put_back()
+        self._dialogs.put_back()
+
+    def _in_hand(self) -> Sequence[Received]:
+        return () if self._delivery is None or self._delivery.is_done else self._delivery.messages
 
     def _end(self) -> None:
         """The last that is done in the transaction, if nothing has failed."""

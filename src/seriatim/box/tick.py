@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from seriatim.box.access import Access
 from seriatim.box.deliver import Turns
+from seriatim.box.dialog_clock import fire, forget_closed
 from seriatim.box.pending import route_pending
 from seriatim.box.recover import recover
 from seriatim.kernel.policy import Unordered
@@ -18,15 +19,20 @@ _GROUPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a tick did: `routed` messages, `groups` whose timers were due, and faulted groups that were `recovered`."""
+    """What a tick did: `routed` messages, `groups` whose timers were due, faulted groups that were `recovered`, and `dialogs`
+    whose timer or lifetime was over.
+    """
 
     routed: int
     groups: int
     recovered: int = 0
+    dialogs: int = 0
 
 
 def tick(access: Access) -> Tick:
     """Route what waits, judge each group that has a timer which is due, and retry what recovers; nothing is handed out.
+
+    Of dialogs: timers and lifetimes, and those that have been closed for long are forgotten.
 
     A group that somebody works on is passed over: that turn fires its timers.
 
@@ -34,9 +40,10 @@ def tick(access: Access) -> Tick:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
         Unavailable: the transaction has to be repeated.
     """
-    routed, groups = route_pending(access), 0
+    routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as connection:
         definitions = access.known.current(connection)
+        forget_closed(connection, access.schema)
     for queue in definitions.queues.values():
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
@@ -47,4 +54,4 @@ def tick(access: Access) -> Tick:
                     turns.judge(queue, locked, 0)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
-    return Tick(routed, groups, recover(access))
+    return Tick(routed, groups, recover(access), dialogs)

@@ -18,8 +18,21 @@ EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable
 # Each is a function of that name (with an underscore) in the module of that name. They are imported when they
 # are needed; none imports Spark before it runs.
 _COMMANDS = (
-    *("box", "check", "dead-letters", "demo", "doctor", "faults", "group", "groups", "instances", "messages", "queue"),
-    *("queues", "run", "set-aside", "subscription", "subscriptions", "trace", "types", "unrouted", "work"),
+    *(
+        "box",
+        "check",
+        "contracts",
+        "dead-letters",
+        "demo",
+        "dialogs",
+        "doctor",
+        "faults",
+        "group",
+        "groups",
+        "instances",
+    ),
+    *("messages", "queue", "queues", "run", "services", "set-aside", "subscription", "subscriptions", "trace", "types"),
+    *("unrouted", "work"),
 )
 
 

@@ -15,11 +15,12 @@ __all__ = ["tick"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Route what was published through SQL, fire the timers that are due, and retry faulted groups that recover by themselves."""
+    """Route what was published through SQL, fire the timers of groups and dialogs that are due, and retry faulted groups."""
     with opened(dsn, schema) as box:
         done = box.tick()
     click.echo(
         as_json(asdict(done))
         if json_
-        else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups, recovered {done.recovered:,}"
+        else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups and {done.dialogs:,} dialogs, "
+        f"recovered {done.recovered:,}"
     )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.box_types import OWN, UNFIT, clashes, declared, misfits
+from seriatim.pipeline.contract import DEFAULT, Contract
 from seriatim.pipeline.document import Language, Problems, read
 from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.location import Location
@@ -23,6 +24,8 @@ from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.queue_entry import queue_entry
 from seriatim.pipeline.section import Section, likely
+from seriatim.pipeline.service import Service
+from seriatim.pipeline.service_entry import contract_entry, service_entry
 from seriatim.pipeline.subscription import STATES, Subscription
 from seriatim.pipeline.type_entry import type_entry
 from seriatim.pipeline.where import where
@@ -36,6 +39,8 @@ _PARTS: Mapping[str, str] = {
     "types": "a message type's name",
     "queues": "a queue's name",
     "subscriptions": "a subscription's name",
+    "contracts": "a contract's name",
+    "services": "a service's name",
 }
 _Declared = TypeVar("_Declared")
 
@@ -48,6 +53,8 @@ class BoxFile:
     types: tuple[MessageType, ...] = ()
     queues: tuple[Queue, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
+    contracts: tuple[Contract, ...] = ()
+    services: tuple[Service, ...] = ()
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
@@ -105,7 +112,10 @@ class _Reading:
         read_subscription = partial(_subscription, types=known, whole=whole)
         subscriptions = self._entries("subscriptions", read_subscription)
         self._check_destinations(queues, subscriptions)
-        return BoxFile(self._entries("locations", _location), types, queues, subscriptions)
+        contracts, services = self._entries("contracts", contract_entry), self._entries("services", service_entry)
+        self._check_contracts(contracts, services)
+        locations = self._entries("locations", _location)
+        return BoxFile(locations, types, queues, subscriptions, contracts, services)
 
     def _entries(self, part: str, reader: Callable[[Section, str], _Declared | None]) -> tuple[_Declared, ...]:
         """What `reader` makes of the entries of a part; the part is faulty if that is nothing for one of them."""
@@ -150,6 +160,17 @@ class _Reading:
             if one.to not in known and entry is not None:
                 what = f"{entry.full('to')}: there is no queue {one.to!r}, neither here nor in the box"
                 entry.fault("to", what, likely(one.to, known))
+
+    def _check_contracts(self, contracts: tuple[Contract, ...], services: tuple[Service, ...]) -> None:
+        if self._present is None or "contracts" in self._faulty:
+            return
+        known = {DEFAULT, *(one.name for one in (*contracts, *self._present.contracts))}
+        for one in services:
+            entry = self._entry("services", one.name)
+            for name in one.contracts:
+                if name not in known and entry is not None:
+                    what = f"{entry.full('contracts')}: there is no contract {name!r}, neither here nor in the box"
+                    entry.fault("contracts", what, likely(name, known))
 
     def _entry(self, part: str, name: str) -> Section | None:
         section = self._sections[part]

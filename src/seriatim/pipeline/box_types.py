@@ -14,7 +14,7 @@ from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.filters import named, parsed
 from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.section import likely
 
 __all__ = ["OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
@@ -101,7 +101,7 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     if isinstance(policy, Unordered):
         needed: list[tuple[str, str | None, str]] = []
     else:
-        needed = [("group", queue.group, "")]
+        needed = [] if queue.group == CONVERSATION_GROUP else [("group", queue.group, "")]
         if not isinstance(policy, Fifo):
             by_time = isinstance(policy, BestEffort) and policy.by == "time"
             needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))

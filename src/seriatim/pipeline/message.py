@@ -14,7 +14,7 @@ from uuid import UUID
 
 from seriatim.errors import UsageError
 
-__all__ = ["Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
+__all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
 
 _LONGEST_NAME = 256
 #: Half of a character, which UTF-8 can't say.
@@ -129,6 +129,33 @@ class Message:
         return tuple(self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """Of a message of a dialog: which dialog it is, seen from the side that receives it.
+
+    Args:
+        handle: by which the receiver sends and ends; the other side has another one.
+        conversation_id: what both sides have in common.
+        service: the receiver's.
+        far_service: the sender's.
+        contract: under which the dialog was begun.
+        type: the type of the message.
+        sequence: its number in its direction, from 0; None of an ``Error`` and a ``Timer``, which go ahead.
+        is_initiator: whether the receiver began the dialog.
+        is_monolog: whether it goes one way only, to several.
+    """
+
+    handle: UUID
+    conversation_id: UUID
+    service: str
+    far_service: str
+    contract: str
+    type: str
+    sequence: int | None
+    is_initiator: bool
+    is_monolog: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received(Message):
     """A message as a queue of a box hands it out.
@@ -142,6 +169,7 @@ class Received(Message):
         attempt: how often it has been handed out, this time included, as far as the box was told.
         priority: 1 to 10.
         subscriptions: the names of those that brought it here.
+        dialog: of a message of a dialog which that is; None otherwise.
     """
 
     ticket: Ticket
@@ -152,3 +180,4 @@ class Received(Message):
     attempt: int = 1
     priority: int = 5
     subscriptions: tuple[str, ...] = ()
+    dialog: Dialog | None = None

@@ -13,8 +13,19 @@ from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.name import checked_name
 
-__all__ = ["ERRORS", "KEEP", "LONGEST_DAYS", "MOST_ATTEMPTS", "MOST_MESSAGES", "WHEN_FULL", "Queue"]
+__all__ = [
+    "CONVERSATION_GROUP",
+    "ERRORS",
+    "KEEP",
+    "LONGEST_DAYS",
+    "MOST_ATTEMPTS",
+    "MOST_MESSAGES",
+    "WHEN_FULL",
+    "Queue",
+]
 
+#: As the group of a queue: its groups are conversation groups, because it is for the messages of dialogs alone.
+CONVERSATION_GROUP = "conversation_group"
 ERRORS = ("suspend", "continue", "stop")
 KEEP = ("nothing", "faults", "everything")
 WHEN_FULL = ("wait", "refuse")

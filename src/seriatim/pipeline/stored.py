@@ -13,10 +13,12 @@ from seriatim.errors import SchemaMismatch, SeriatimError, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.time import micros
+from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.queue import LONGEST_DAYS, Queue
+from seriatim.pipeline.service import Service
 from seriatim.pipeline.subscription import Subscription
 
 __all__ = ["VERSION", "from_json", "storable", "to_json"]
@@ -35,11 +37,15 @@ _QUEUE = (
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
+_CONTRACT = ("name", "types")
+_SERVICE = ("name", "queue", "contracts", "retention")
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,
     Queue: _QUEUE,
     Subscription: _SUBSCRIPTION,
+    Contract: _CONTRACT,
+    Service: _SERVICE,
 }
 _PERIODS = ("hole_timeout", "window", "timeout")
 _INSTEAD = {
@@ -47,8 +53,8 @@ _INSTEAD = {
     "last": "write a filter, such as \"kind = 'end'\"",
 }
 
-Declaration = Location | MessageType | Queue | Subscription
-_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription)
+Declaration = Location | MessageType | Queue | Subscription | Contract | Service
+_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service)
 
 
 def to_json(definition: Declaration) -> dict[str, Any]:
@@ -70,6 +76,11 @@ def to_json(definition: Declaration) -> dict[str, Any]:
         case Subscription():
             found = _fields(definition, _SUBSCRIPTION)
             found["correlate"] = list(definition.correlate)
+        case Contract():
+            found = {"name": definition.name, "types": dict(definition.types)}
+        case Service():
+            found = _fields(definition, _SERVICE)
+            found["contracts"] = list(definition.contracts)
         case _:
             raise UsageError(f"{type(definition).__name__} can't be kept in a message box")
     for key, value in found.items():

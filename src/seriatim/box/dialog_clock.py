@@ -1,0 +1,51 @@
+"""What time does to dialogs: timers fire, lifetimes end, and what has long been closed is forgotten.
+
+It is done by whoever comes first: who receives from a queue of a service, and `tick`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.access import Access
+from seriatim.box.statements import statement
+from seriatim.kernel.dialog import CLOSED_KEPT_S
+
+__all__ = ["fire", "fire_due", "forget_closed"]
+
+#: Dialogs of one transaction.
+_DIALOGS = 256
+
+
+def fire_due(access: Access, connection: psycopg.Connection) -> bool:
+    """Do what is due, if anything is; whether anything was done.
+
+    Args:
+        access: the box.
+        connection: of the session, whose transaction looks. What is done is done in transactions apart, so that it is
+            numbered, and can be received.
+    """
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (due,) = cursor.execute(statement("is_due", access.schema)).fetchall()[0]
+    return due and fire(access) > 0
+
+
+def fire(access: Access) -> int:
+    """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over."""
+    total, done = 0, _DIALOGS
+    while done == _DIALOGS:
+        with access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            (done,) = cursor.execute(statement("fire_dialogs", access.schema), {"at_most": _DIALOGS}).fetchall()[0]
+        total += done
+    return total
+
+
+def forget_closed(connection: psycopg.Connection, schema: str, older_than_s: float = CLOSED_KEPT_S) -> int:
+    """Forget the sides that have been closed for so many seconds; how many."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        parameters = {"older_than": timedelta(seconds=older_than_s)}
+        (gone,) = cursor.execute(statement("forget_closed", schema), parameters).fetchall()[0]
+    return int(gone)

@@ -1,0 +1,63 @@
+"""What is looked at where messages of dialogs come: whether they are what their types say, and whether they are the first."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.definitions import Definitions
+from seriatim.box.deliver import Delivery
+from seriatim.box.statements import statement
+from seriatim.pipeline.body_check import body_reader
+from seriatim.pipeline.message import Received
+from seriatim.pipeline.values import Unreadable
+
+__all__ = ["accept", "first_of"]
+
+
+def accept(connection: psycopg.Connection, schema: str, delivery: Delivery, definitions: Definitions) -> bool:
+    """Look at a delivery before anybody gets it.
+
+    Returns:
+        False where a message wasn't what its type says: then the delivery is put back, the message set aside, and its
+        dialog has failed.
+    """
+    for message in delivery.messages:
+        if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
+            delivery.put_back()
+            parameters = {
+                "handle": message.dialog.handle,
+                "message_id": message.message_id,
+                "sequence": message.dialog.sequence,
+                "why": f"the message {message.dialog.sequence} isn't a {message.type!r}: {violation}",
+            }
+            connection.execute(statement("fail_dialog", schema), parameters)
+            return False
+    begun = [
+        one.dialog.handle
+        for one in delivery.messages
+        if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
+    ]
+    if begun:
+        connection.execute(statement("converse", schema), {"handles": begun})
+    return True
+
+
+def first_of(connection: psycopg.Connection, schema: str, handle: UUID) -> int:
+    """Bring what is queued for a dialog before what is queued for others of its group; how much that is."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        (found,) = cursor.execute(statement("put_first", schema), {"handle": handle}).fetchall()[0]
+    return int(found)
+
+
+def _violation(message: Received, definitions: Definitions) -> str | None:
+    kind = definitions.types.get(message.type)
+    if kind is None or (kind.validation == "none" and kind.format() is None):
+        return None
+    try:
+        body_reader(kind.validation, kind.schema, kind.format())(message.body)
+    except Unreadable as error:
+        return str(error)
+    return None

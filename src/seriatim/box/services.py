@@ -1,0 +1,129 @@
+"""Contracts and services as `define` and `drop` see them: what goes together, and what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.change import Definition, Kind
+from seriatim.box.definitions import Definitions
+from seriatim.box.statements import statement
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import Fifo
+from seriatim.pipeline.contract import DEFAULT, Contract
+from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.section import likely
+from seriatim.pipeline.service import Service, queue_of
+
+__all__ = [
+    "check_contract",
+    "check_services",
+    "check_unused_contract",
+    "check_unused_queue",
+    "check_unused_service",
+    "queues_for",
+]
+
+
+def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Queue]:
+    """The queues that services need which are neither there nor given."""
+    there = {*before.queues, *(one.name for one in given if isinstance(one, Queue))}
+    for one in given:
+        if isinstance(one, Service) and one.queue not in there:
+            there.add(one.queue)
+            yield queue_of(one)
+
+
+def check_contract(old: Definition | None, new: Contract) -> None:
+    """Refuse to change a contract: dialogs under it go on by what it said.
+
+    Raises:
+        ActionRefused: there is another one of that name.
+    """
+    if new.name == DEFAULT or old is not None:
+        raise ActionRefused(
+            f"contract {new.name!r} can't change",
+            remedy="a new version is a new name; one that nothing uses can be dropped",
+        )
+
+
+def check_services(after: Definitions) -> None:
+    """Refuse services that don't go with the queues and contracts.
+
+    Raises:
+        UsageError: a contract that isn't there, a queue that isn't `Fifo`, a subscription that leads to a queue which is
+            for dialogs alone.
+    """
+    for name, service in after.services.items():
+        where = f"service {name!r}"
+        for one in service.contracts:
+            if one not in after.contracts:
+                remedy = likely(one, after.contracts) or "define it"
+                raise UsageError(f"there is no contract {one!r}", where=where, remedy=remedy)
+        policy = after.queue(service.queue).declared.policy
+        if not isinstance(policy, Fifo):
+            raise UsageError(
+                f"queue {service.queue!r} is {policy.name}, and dialogs are Fifo",
+                where=where,
+                remedy=f"Queue({service.queue!r}, policy=Fifo(), group={CONVERSATION_GROUP!r}), or leave it to the service",
+            )
+    for name, subscription in after.subscriptions.items():
+        queue = after.queues.get(subscription.declared.to)
+        if queue is not None and queue.declared.group == CONVERSATION_GROUP:
+            raise UsageError(
+                f"queue {queue.declared.name!r} is for the messages of dialogs alone",
+                where=f"subscription {name!r}",
+                remedy="let it lead to another queue",
+            )
+
+
+def check_unused_contract(
+    connection: psycopg.Connection, schema: str, before: Definitions, name: str, *, gone: set[tuple[Kind, str]]
+) -> None:
+    """Refuse to drop a contract that a service accepts, or a dialog goes by."""
+    if name == DEFAULT:
+        raise ActionRefused(f"contract {name!r} can't be dropped: every box has it")
+    users = sorted(
+        service
+        for service, one in before.services.items()
+        if name in one.contracts and (Kind.SERVICE, service) not in gone
+    )
+    if users:
+        raise ActionRefused(
+            f"contract {name!r} can't be dropped: services accept it: {', '.join(users)}", remedy="change them first"
+        )
+    if open_dialogs := _dialogs(connection, schema, contract=name, service=None):
+        raise ActionRefused(
+            f"contract {name!r} can't be dropped: {open_dialogs:,} dialogs go by it",
+            remedy="end them: seriatim dialogs",
+        )
+
+
+def check_unused_service(connection: psycopg.Connection, schema: str, name: str, doing: str) -> None:
+    """Refuse what can't be done to a service that has dialogs; those that are closed are forgotten."""
+    if open_dialogs := _dialogs(connection, schema, contract=None, service=name):
+        raise ActionRefused(
+            f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
+        )
+    connection.execute(statement("forget_dialogs_of", schema), {"service": name})
+
+
+def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:
+    """Refuse to drop a queue where messages for a service come."""
+    users = sorted(
+        service for service, one in before.services.items() if one.queue == name and (Kind.SERVICE, service) not in gone
+    )
+    if users:
+        raise ActionRefused(
+            f"queue {name!r} can't be dropped: services use it: {', '.join(users)}",
+            remedy="drop them first, or together with it",
+        )
+
+
+def _dialogs(connection: psycopg.Connection, schema: str, *, contract: str | None, service: str | None) -> int:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        parameters = {"contract": contract, "service": service}
+        (found,) = cursor.execute(statement("open_dialogs", schema), parameters).fetchall()[0]
+    return int(found)

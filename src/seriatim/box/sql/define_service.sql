@@ -1,0 +1,7 @@
+-- Purpose: make a service, or change one.
+-- Caller: define.py, which has seen that it differs.
+-- Locks: the service's row.
+-- Index: services_pkey, queues_queue_key.
+INSERT INTO {schema}.services AS known (service, queue_id, definition)
+SELECT %(name)s, queue_id, %(definition)s::jsonb FROM {schema}.queues WHERE queue = %(queue)s
+ON CONFLICT (service) DO UPDATE SET queue_id = excluded.queue_id, definition = excluded.definition

@@ -1,0 +1,17 @@
+-- Purpose: as turn.sql, for a queue of a service: what goes ahead is put in its place before.
+-- Caller: deliver.py, after it has locked the groups, so that what it reads is younger than the lock.
+-- Locks: entries and groups, which only a turn locks.
+-- Index: entries_of_group, tickets_arrival_id_key, groups_pkey; requests_of_queue (next to empty).
+SELECT entries.*, known.*, asked.*
+FROM {schema}.place_ahead(%(queue_id)s, %(group_keys)s::text[], %(fresh)s::bigint[]) AS placed (queue_id)
+CROSS JOIN LATERAL {schema}.turn_entries(placed.queue_id, %(group_keys)s::text[], %(at_most)s) AS entries
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS arrivals, array_agg(decided) AS decided
+    FROM {schema}.turn_groups(placed.queue_id, %(group_keys)s::text[])
+) AS known
+CROSS JOIN LATERAL (
+    SELECT array_agg(place) AS places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests(placed.queue_id, %(group_keys)s::text[])
+) AS asked

@@ -1,0 +1,128 @@
+"""``seriatim dialogs``: the sides of dialogs, and what an operator does to them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.kernel.dialog import LABELS, DialogState
+
+if TYPE_CHECKING:
+    from seriatim.box.dialog_views import DialogView
+
+__all__ = ["dialogs"]
+
+_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+_STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
+
+
+@click.group("dialogs")
+def dialogs() -> None:
+    """Look at the dialogs of a message box; end them, and clean up what is left of some."""
+
+
+@dialogs.command("list")
+@click.option("--service", default=None, help="Only those of this service.")
+@click.option("--state", type=_STATES, default=None, help="Only those in this state.")
+@click.option("--older-than", default=None, metavar="PERIOD", help="Only those that began so long ago, such as 7d.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@which_box
+@_json
+def _list(
+    *,
+    service: str | None,
+    state: str | None,
+    older_than: str | None,
+    limit: int,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+) -> None:
+    """List the sides of dialogs, oldest first."""
+    with opened(dsn, schema) as box:
+        found = box.dialogs(service=service, state=state, older_than=older_than, limit=limit)
+    _tell(found, json_=json_)
+
+
+@dialogs.command("show")
+@click.argument("handle")
+@which_box
+@_json
+def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """Show the side of the dialog HANDLE."""
+    with opened(dsn, schema) as box:
+        found = box.dialogs(handle=handle)
+    if not found:
+        raise click.UsageError(f"there is no dialog with the handle {handle}")
+    if json_:
+        click.echo(as_json(_plain(found[0])))
+        return
+    for name, value in _plain(found[0]).items():
+        if value is not None:
+            click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+
+
+@dialogs.command("end")
+@click.argument("handle")
+@click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error of this code.")
+@click.option("--error-text", default="ended by an operator", show_default=True, help="What the other side is told.")
+@click.option("--cleanup", is_flag=True, help="Tell the other side nothing, and leave it alone.")
+@which_box
+@_json
+def _end(
+    handle: str,
+    *,
+    error_code: int | None,
+    error_text: str,
+    cleanup: bool,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+) -> None:
+    """End the side of the dialog HANDLE."""
+    error = None if error_code is None else (error_code, error_text)
+    with opened(dsn, schema) as box:
+        with box.session() as tx:
+            tx.end(handle, error=error, cleanup=cleanup)
+        (found,) = box.dialogs(handle=handle)
+    click.echo(as_json(_plain(found)) if json_ else f"the dialog {handle} is {found.state_name}")
+
+
+@dialogs.command("cleanup")
+@click.option("--state", type=_STATES, default="error", show_default=True, help="Those in this state.")
+@click.option("--older-than", default="7d", show_default=True, metavar="PERIOD", help="Those that began so long ago.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and only list them.")
+@which_box
+@_json
+def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, schema: str, json_: bool) -> None:
+    """Clean up what is left of dialogs: their sides are closed, what waits there goes, and nobody is told."""
+    with opened(dsn, schema) as box:
+        found = box.clean_up_dialogs(state=state, older_than=older_than, dry_run=dry_run)
+    _tell(found, json_=json_)
+    if not json_:
+        click.echo(f"{len(found):,} dialogs " + ("would be cleaned up" if dry_run else "cleaned up"))
+
+
+def _tell(found: list[DialogView], *, json_: bool) -> None:
+    if json_:
+        click.echo(as_json([_plain(one) for one in found]))
+        return
+    rows = [
+        (
+            str(one.handle), one.state_name, one.service, one.to_services, one.contract, one.unread, one.waiting,
+            one.began_at,
+        )
+        for one in found
+    ]  # fmt: skip
+    in_columns(("handle", "state", "service", "to", "contract", "unread", "waiting", "began"), rows)
+
+
+def _plain(one: DialogView) -> dict[str, Any]:
+    written = {
+        name: str(value) if name in {"handle", "conversation_id", "group_id"} else value
+        for name, value in asdict(one).items()
+    }
+    return {"handle": written.pop("handle"), "state": written.pop("state"), "state_name": one.state_name, **written}

@@ -1,0 +1,158 @@
+"""The states of a dialog's side, and what every verb does in every state: the table that code, schema and docs share.
+
+A dialog has two sides, each with a state of its own. What a person or a program does to a side is a verb; what the other
+side, a timer or the clock does to it is told by a verb, too, so that one table has all of it. The schema of a message
+box has the same rows, by which its functions decide within one round trip; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "AHEAD",
+    "CLOSED_KEPT_S",
+    "END_DIALOG",
+    "ERROR",
+    "INVALID_CODE",
+    "LABELS",
+    "LIFETIME_CODE",
+    "OURS",
+    "RULES",
+    "TIMER",
+    "DialogState",
+    "Rule",
+    "Verb",
+    "as_table",
+    "rows",
+]
+
+#: The messages that no application sends: that the other side has ended, that the dialog has failed, that time is up.
+END_DIALOG, ERROR, TIMER = "EndDialog", "Error", "Timer"
+OURS = frozenset({END_DIALOG, ERROR, TIMER})
+#: Those that go ahead of what is queued. `EndDialog` keeps its place: it is the last of its direction.
+AHEAD = frozenset({ERROR, TIMER})
+#: The codes of errors that the box itself makes; those of applications are above 0.
+LIFETIME_CODE, INVALID_CODE = -1, -2
+#: So long a closed side is still known by its handle, seconds.
+CLOSED_KEPT_S = 1800
+
+
+class DialogState(StrEnum):
+    """Where one side of a dialog is."""
+
+    STARTED_OUTBOUND = "SO"
+    STARTED_INBOUND = "SI"
+    CONVERSING = "CO"
+    DISCONNECTED_INBOUND = "DI"
+    DISCONNECTED_OUTBOUND = "DO"
+    ERROR = "ER"
+    CLOSED = "CD"
+
+
+#: What the states are called, and what they mean.
+LABELS: Mapping[DialogState, tuple[str, str]] = {
+    DialogState.STARTED_OUTBOUND: ("started outbound", "begun here, and nothing sent yet"),
+    DialogState.STARTED_INBOUND: ("started inbound", "begun by the other side; nothing of it has been received yet"),
+    DialogState.CONVERSING: ("conversing", "both sides may send"),
+    DialogState.DISCONNECTED_INBOUND: (
+        "disconnected inbound",
+        "the other side has ended; what it sent can be received",
+    ),
+    DialogState.DISCONNECTED_OUTBOUND: ("disconnected outbound", "this side has ended, the other one hasn't"),
+    DialogState.ERROR: ("error", "the dialog has failed; an Error message says why"),
+    DialogState.CLOSED: ("closed", "over for this side; the handle is known for half an hour"),
+}
+
+
+class Verb(StrEnum):
+    """What happens to a side: first what it does itself, then what it doesn't."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    END = "end"
+    END_WITH_ERROR = "end with error"
+    CLEAN_UP = "clean up"
+    SET_TIMER = "set timer"
+    MOVE = "move"
+    END_COMES = "end comes"
+    ERROR_COMES = "error comes"
+    TIMER_FIRES = "timer fires"
+    LIFETIME_ENDS = "lifetime ends"
+    INVALID_COMES = "invalid comes"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a verb does in a state.
+
+    Args:
+        becomes: the state afterwards.
+        tells: the message that comes of it: to the other side where the verb is this side's own, else to this side.
+        refusal: why it is refused, in words; then nothing changes.
+    """
+
+    becomes: DialogState
+    tells: str | None = None
+    refusal: str | None = None
+
+
+_SO, _SI, _CO, _DI, _DO, _ER, _CD = DialogState
+_OVER = {_DO: "this side has ended the dialog", _CD: "the dialog is closed"}
+_GONE = {_DI: "the other side has ended the dialog", _ER: "the dialog has failed"}
+
+
+def _row(
+    to: Mapping[DialogState, DialogState],
+    tells: Mapping[DialogState, str] | None = None,
+    refused: Mapping[DialogState, str] | None = None,
+) -> dict[DialogState, Rule]:
+    """A rule for every state: one that isn't in `to` stays as it is."""
+    says, refusals = tells or {}, refused or {}
+    return {state: Rule(to.get(state, state), says.get(state), refusals.get(state)) for state in DialogState}
+
+
+_OPEN = (_SO, _SI, _CO, _DI)
+_ENDS = {_SO: _CD, _SI: _DO, _CO: _DO, _DI: _CD, _ER: _CD}
+
+_ROWS: Mapping[Verb, dict[DialogState, Rule]] = {
+    Verb.SEND: _row({_SO: _CO, _SI: _CO}, refused={**_GONE, **_OVER}),
+    Verb.RECEIVE: _row({_SI: _CO}),
+    Verb.END: _row(_ENDS, dict.fromkeys((_SI, _CO), END_DIALOG)),
+    Verb.END_WITH_ERROR: _row(_ENDS, dict.fromkeys((_SI, _CO), ERROR)),
+    Verb.CLEAN_UP: _row(dict.fromkeys(DialogState, _CD)),
+    Verb.SET_TIMER: _row({}, refused={_ER: _GONE[_ER], **_OVER}),
+    Verb.MOVE: _row({}, refused=_OVER),
+    Verb.END_COMES: _row({_SI: _DI, _CO: _DI, _DO: _CD}, dict.fromkeys((_SI, _CO), END_DIALOG)),
+    Verb.ERROR_COMES: _row({_SI: _ER, _CO: _ER, _DO: _CD}, dict.fromkeys((_SI, _CO), ERROR)),
+    Verb.TIMER_FIRES: _row({}, dict.fromkeys(_OPEN, TIMER)),
+    Verb.LIFETIME_ENDS: _row({**dict.fromkeys(_OPEN, _ER), _DO: _CD}, dict.fromkeys(_OPEN, ERROR)),
+    Verb.INVALID_COMES: _row(dict.fromkeys((_SI, _CO, _DI), _ER), dict.fromkeys((_SI, _CO, _DI), ERROR)),
+}
+
+#: What every verb does in every state.
+RULES: Mapping[tuple[Verb, DialogState], Rule] = {
+    (verb, state): rule for verb, row in _ROWS.items() for state, rule in row.items()
+}
+
+
+def rows() -> Iterator[tuple[str, str, str, str | None, str | None]]:
+    """The rules as rows of text: verb, state, the state afterwards, the message that comes of it, the refusal."""
+    for (verb, state), rule in RULES.items():
+        yield verb.value, state.value, rule.becomes.value, rule.tells, rule.refusal
+
+
+def as_table() -> str:
+    """The rules as a table of Markdown: a row a verb, a column a state."""
+    lines = ["| | " + " | ".join(f"`{state}`" for state in DialogState) + " |"]
+    lines.append("|---" * (len(DialogState) + 1) + "|")
+    lines += [f"| {verb} | " + " | ".join(_cell(RULES[verb, state]) for state in DialogState) + " |" for verb in Verb]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(rule: Rule) -> str:
+    if rule.refusal is not None:
+        return "refused"
+    return f"`{rule.becomes}`, `{rule.tells}`" if rule.tells else f"`{rule.becomes}`"
