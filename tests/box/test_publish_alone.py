@@ -1,0 +1,71 @@
+"""Publishing in a transaction of its own: as in a session that does nothing else, and all or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from seriatim.box import publish
+
+
+def stored(box):
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT message_id, number FROM {box.schema}.messages ORDER BY number").fetchall()
+
+
+def messages(*names):
+    return [sq.Message(type="order", message_id=name, body=name.encode()) for name in names]
+
+
+def test_they_are_there_when_it_returns(box):
+    (one,) = messages("1")
+    assert box.publish(one) == ["1"]
+    assert box.publish(messages("1", "2", "3", "2")) == ["1", "2", "3", "2"]
+    assert box.publish([]) == []
+    assert stored(box) == [("1", 1), ("2", 2), ("3", 3)]
+
+
+def test_what_takes_several_statements_is_one_transaction_too(box, monkeypatch):
+    monkeypatch.setattr(publish, "_PORTION_BYTES", 1)
+    box.publish(messages("1", "2", "3"))
+    assert stored(box) == [("1", 1), ("2", 2), ("3", 3)]
+    broken = sq.Message(type="order", message_id="5", context={"a": "\0"})
+    with pytest.raises(sq.UsageError, match="message 5: the property 'a'"):
+        box.publish([*messages("4"), broken])
+    assert len(stored(box)) == 3
+
+
+def test_by_definitions_that_have_changed_meanwhile(box):
+    define = [sq.MessageType("order", properties={"a": "string"}), sq.Queue("q", group="a")]
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as other:
+        other.publish(messages("1"))  # it knows them as they were
+        box.define(*define, sq.Subscription("all", where="type = 'order'", to="q"))
+        other.publish(sq.Message(type="order", context={"a": "g"}))
+    with box.session() as tx:
+        assert [message.type for message in tx.receive("q")] == ["order"]
+
+
+def test_what_is_refused_leaves_the_connection_as_it_was(box):
+    box.define(
+        sq.MessageType("order", properties={"a": "string"}),
+        sq.Queue("q", group="a", max_messages=1, when_full="refuse"),
+        sq.Subscription("all", where="type = 'order'", to="q"),
+    )
+    with sq.MessageBox.open(box.dsn, schema=box.schema, connections=1) as narrow:
+        narrow.publish(sq.Message(type="order", context={"a": "g"}))
+        with pytest.raises(sq.QueueFull):
+            narrow.publish(sq.Message(type="order", context={"a": "g"}))
+        with pytest.raises(sq.UsageError, match="str is not a message"):
+            narrow.publish("order")
+        with pytest.raises(ZeroDivisionError), narrow.session() as tx:  # the same connection, and a transaction again
+            tx.publish(sq.Message(type="other"))
+            raise ZeroDivisionError
+        assert [row[0] for row in stored(narrow)] == [row[0] for row in stored(box)]
+        assert len(stored(narrow)) == 1
+
+
+def test_in_a_closed_box(box):
+    other = sq.MessageBox.open(box.dsn, schema=box.schema)
+    other.close()
+    with pytest.raises(sq.UsageError, match="the message box is closed"):
+        other.publish(messages("1"))
