@@ -12,7 +12,7 @@ import pytest
 import seriatim as sq
 from tests.box.shop import define, left, publish, rows, see, seen
 
-DEADLINE_S = 15.0
+DEADLINE_S = 120.0
 
 
 def until(condition):
