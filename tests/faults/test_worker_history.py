@@ -23,7 +23,7 @@ from tests.faults.receivers import Log
 SEED = 20240501
 GROUPS, EACH, BATCH = 40, 30, 50
 KILLS = 6
-DEADLINE_S = 240.0
+DEADLINE_S = 600.0
 
 
 def published(box, chance, *, numbered):
