@@ -214,6 +214,18 @@ def test_a_dead_letter_of_a_life_before_goes_to_the_end(box):
     assert [row[:3] for row in deliveries(box)] == [(3, 3, True)]
 
 
+def test_a_dead_letter_of_a_group_that_is_not_remembered_any_more_is_judged_as_new(box):
+    define(box)
+    publish(box, 1, 2)
+    failing(box)
+    groups.skip_message(box, "shop", "c1", **BY)
+    assert received(box) == [2]
+    rows(box, "DELETE FROM {schema}.groups RETURNING 1")
+    assert dead_letters.requeue(box, letter_of(box, 1), **BY).place == "arrival"
+    assert [row[:3] for row in deliveries(box)] == [(1, 1, False)]
+    assert box.broken() == []
+
+
 def test_what_is_requeued_into_a_faulted_group_does_not_hide_what_failed(box):
     define(box)
     publish(box, 1, 2, 3)

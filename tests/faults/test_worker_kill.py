@@ -16,7 +16,9 @@ from seriatim.box.embedded import EmbeddedServer
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
+#: Less than a second on a machine that has nothing else to do.
+AT_ONCE_S = 5.0
 
 
 def until(condition, deadline_s=DEADLINE_S):
@@ -83,7 +85,7 @@ def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
         box,
         "SELECT extract(epoch FROM at)::float8 AS at FROM {schema}_began WHERE customer = 'slow' ORDER BY at OFFSET 1 LIMIT 1",
     )
-    assert again.at - at < 1.0
+    assert again.at - at < AT_ONCE_S
     until(lambda: not left(box))
     assert in_order(box) == 22
     faults = rows(box, "SELECT kind, attempt FROM {schema}.faults WHERE group_key = 'slow'")
@@ -105,7 +107,7 @@ def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
     at = time.monotonic()
     try:
         until(lambda: not left(box))
-        assert time.monotonic() - at < 3 + 1.5
+        assert time.monotonic() - at < 3 + AT_ONCE_S
     finally:
         os.kill(pid, signal.SIGCONT)
     until(lambda: len(rows(box, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'seriatim'")) > 1)

@@ -12,7 +12,7 @@ import pytest
 import seriatim as sq
 from tests.box.shop import define, left, publish, rows, see, seen
 
-DEADLINE_S = 15.0
+DEADLINE_S = 120.0
 
 
 def until(condition):
@@ -233,6 +233,63 @@ def test_the_handler_of_an_activation(box):
     assert [row.state for row in found] == [{"versions": [1, 2, 3]}]
 
 
+def test_an_instance_that_can_not_be_kept_is_a_fault(box):
+    define(box)
+    box.define(
+        sq.Queue("flow", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("start", where="type = 'order'", to="flow", starts="a:b", correlate=["customer"]),
+    )
+    publish(box, 1)
+
+    def handle(message, tx):
+        tx.instance.state["x"] = object()
+
+    work(box, handle, queue="flow", done=lambda: rows(box, "SELECT 1 FROM {schema}.faults"))
+    (fault,) = rows(box, "SELECT kind, error FROM {schema}.faults")
+    assert fault.kind == "business"
+    assert "can't be kept as JSON" in fault.error
+    assert rows(box, "SELECT 1 FROM {schema}.instances") == []
+
+
+@pytest.mark.parametrize("after", ["soon", -5, float("nan"), 1e300])
+def test_a_time_to_retry_that_can_not_be(box, after):
+    define(box)
+    publish(box, 1)
+
+    def handle(message, tx):
+        raise sq.Transient(retry_after=after)
+
+    work(box, handle, done=lambda: rows(box, "SELECT 1 FROM {schema}.faults"))
+    assert {row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")} == {"transient"}
+
+
+def test_a_role_that_may_only_receive(box):
+    """It writes faults down, stops queues and counts attempts, through functions that look whether it may."""
+    define(box, errors="stop", attempts=2, retry_delay=0)
+    name = f"{box.schema}_worker"
+    rows(box, f"CREATE ROLE {name} LOGIN")
+    rows(box, f"GRANT ALL ON {{schema}}_seen TO {name}")
+    box.grant(name, receive=["shop"])
+    publish(box, 1, 2)
+    free = threading.Event()
+
+    def handle(message, tx):
+        see(own, message, tx)
+        if message.sequence == 2 and message.attempt == 1:
+            free.wait(DEADLINE_S)
+        if message.sequence == 2:
+            raise sq.Transient
+
+    with sq.MessageBox.open(box.dsn.replace("seriatim@", f"{name}@"), schema=box.schema) as own:
+        try:
+            work(own, handle, workers=1, turn_limit=0.5, done=lambda: not box.definitions().queue("shop").enabled)
+        finally:
+            free.set()
+    faults = rows(box, "SELECT kind, sequence, attempt FROM {schema}.faults ORDER BY fault_id")
+    assert [tuple(row) for row in faults] == [("timeout", 2, 1), ("transient", 2, 2)]
+    rows(box, f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
 def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
     define(box)
     publish(box, 1, 2)
@@ -290,6 +347,8 @@ def left_open(tx):
         (lambda tx: ["x"], "the handler returned list of str"),
         (lambda tx: sq.Consumed(2), "consumed 2 messages, and was given 1"),
         (lambda tx: exec("raise SystemExit(3)"), "3"),
+        (lambda tx: exec("raise KeyboardInterrupt('x')"), "x"),
+        (lambda tx: exec("class Mute(Exception):\n    def __str__(self): 1 / 0\nraise Mute"), "Mute"),
         (lambda tx: tx.publish("x"), "is not a message"),
     ],
 )

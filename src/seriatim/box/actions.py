@@ -177,10 +177,10 @@ def _done(
     connection: psycopg.Connection, schema: str, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked
 ) -> Operation:
     mended = _mended(connection, schema, queue, asked)
-    if mended.alone:
+    if mended.early is not None:
         turns.judge(queue, locked, 0)
         after = group_of(connection, schema, asked.queue, asked.group)
-        acted = Acted(Judged({}, [], no_events(), 0), mended.state, _unlocked(after), 0, 0)
+        acted = Acted(Judged({}, [], no_events(), 0), mended.early, _unlocked(after), 0, 0)
     else:
         effect = _effect(asked, queue.declared.policy, locked.now_us)
         try:
@@ -213,12 +213,12 @@ def _done(
 class _Mended:
     """What was done to the message of a faulted group before the kernel is asked.
 
-    `alone`: that was all: it waited for its next attempt, and its group isn't faulted. `state`: what the group shows.
+    `early`: what a group shows that isn't faulted: its message waited for its next attempt, and that it is tried now
+    is all.
     """
 
-    state: GroupState
     set_aside: int = 0
-    alone: bool = False
+    early: GroupState | None = None
     details: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -228,25 +228,25 @@ def _mended(connection: psycopg.Connection, schema: str, queue: BoxQueue, asked:
     Raises:
         UsageError: a body that can't be put in its place.
     """
-    state = _unlocked(group_of(connection, schema, asked.queue, asked.group))
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
-        return _Mended(state)
+        return _Mended()
     found = failed(connection, schema, queue, asked.group)
     if found is None:
-        return _Mended(state)
+        return _Mended()
+    state = _unlocked(group_of(connection, schema, asked.queue, asked.group))
     retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
-        return _Mended(state)
+        return _Mended()
     details: dict[str, object] = {"message_id": found.message.message_id}
     if not retries:
         set_dead(connection, schema, queue, asked.group, found)
-        return _Mended(state, len(found.entry_ids), details=details)
+        return _Mended(len(found.entry_ids), details=details)
     see_now(connection, schema, found)
     if asked.body is not None:
         edit(connection, schema, Known(schema).read(connection), found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
-    return _Mended(state, alone=waits, details=details)
+    return _Mended(early=state if waits else None, details=details)
 
 
 def _unlocked(view: GroupView) -> GroupState:

@@ -160,14 +160,15 @@ def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, lett
     where = f"queue {letter.queue!r}, group {letter.group!r}"
     if not locked.keys:
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
-    require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(statement("requeue_facts", schema), {"entry_id": letter.entry_id}).fetchall()
     if not rows:
         raise _none(letter.entry_id)
-    sequence, ordinal, following, last_ordinal, undelivered, forgotten = rows[0]
+    sequence, ordinal, following, last_ordinal, undelivered, forgotten, is_known = rows[0]
+    if is_known:
+        require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
     intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
-    goes = place(queue.declared.policy, following, sequence, ordinal, intact=intact)
+    goes = place(queue.declared.policy, following, sequence, ordinal, intact=intact) if is_known else Place.ARRIVAL
     _put_back(connection, schema, letter.entry_id, goes, ordinal if goes is Place.ORDINAL else last_ordinal + 1)
     turns.judge(queue, locked, 0)
     return goes

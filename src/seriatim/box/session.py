@@ -269,6 +269,19 @@ class Session(DialogVerbs):
         found = first_of(self.connection, self._schema, handle_of(dialog))
         return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
 
+    def save_instance(self) -> None:
+        """Save now what became of the instance, and not once more when its message is done.
+
+        Raises:
+            UsageError: a state that JSON doesn't have.
+            ActionRefused: a value leads to another instance.
+            Unavailable: the transaction has to be repeated.
+        """
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            with translated(self._place):
+                instance.save(self.connection, self._schema)
+
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
         delivery, self._delivery = self._delivery, None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
@@ -17,7 +18,7 @@ from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.session import Session
 from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient
 from seriatim.box.translate import translated
-from seriatim.errors import Transient, Unavailable
+from seriatim.errors import Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
 from seriatim.runtime.handlers import Handlers, answered
@@ -31,6 +32,7 @@ _LONG_S = 1.0
 _TRANSIENT = (ConnectionError, TimeoutError, Unavailable)
 #: Waits so long for a group whose turn was ended by its handler.
 _PATIENCE_S = 10.0
+_LONGEST_US = 10_000 * 86_400 * 10**6
 #: Where the connection of a turn is lost after so much of its time, that was why.
 _NEARLY = 0.9
 
@@ -152,7 +154,7 @@ class _Turn:
                 consumed = self._call(size, together=together)
             except TurnEnded:
                 raise
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 if self.steps.is_lost:
                     raise
                 self._fail(size, error)
@@ -181,6 +183,7 @@ class _Turn:
             published, consumed = answered(answer, size)
             if published:
                 self._session.publish(published)
+            self._session.save_instance()
         self._slot.returned()
         return consumed
 
@@ -203,6 +206,10 @@ def fault_of(error: BaseException, worker: str, transient: tuple[type[BaseExcept
     if isinstance(error, (Transient, *_TRANSIENT, *transient)) or is_transient(error):
         kind = FaultKind.TRANSIENT
     if isinstance(error, Transient) and error.retry_after is not None:
-        retry_after = max(0, micros(error.retry_after))
+        with suppress(UsageError):  # what is no time doesn't count
+            retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
     told = "".join(traceback.format_exception(error))
-    return Fault(kind, type(error).__qualname__, str(error), worker, told, retry_after)
+    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
+    with suppress(Exception):
+        said = str(error)
+    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after)

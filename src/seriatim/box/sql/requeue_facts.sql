@@ -1,5 +1,6 @@
 -- Purpose: what decides where a dead letter goes: its own numbers, and how many of those that were released after it are
--- still there and were not delivered. A group that was forgotten since has given its ordinals anew.
+-- still there and were not delivered. A group that was forgotten since, alone or with others of its queue, has given its
+-- ordinals anew; one that is not there is as if it were new.
 -- Caller: dead_letters.py, under the lock of its group.
 -- Locks: none.
 -- Index: aside_pkey, groups_pkey, entries_of_group, aside_of_group, operator_log_of_group.
@@ -19,9 +20,10 @@ SELECT
     ) AS undelivered,
     EXISTS (
         SELECT FROM {schema}.operator_log AS log
-        WHERE log.queue = place.queue AND log.group_key = letter.group_key AND log.action = 'forget'
-            AND log.at >= letter.aside_at
-    ) AS forgotten
+        WHERE log.queue = place.queue AND (log.group_key = letter.group_key OR log.group_key IS NULL)
+            AND log.action = 'forget' AND log.at >= letter.aside_at
+    ) AS forgotten,
+    known.group_key IS NOT NULL AS is_known
 FROM {schema}.aside AS letter
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN {schema}.groups AS known ON known.queue_id = letter.queue_id AND known.group_key = letter.group_key
