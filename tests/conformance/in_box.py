@@ -74,12 +74,15 @@ class InBox:
         self.name = f"in a message box, by {limit}"
         self.box = box
         self.limit = limit
+        #: The names of the cases that have run.
+        self.done: set[str] = set()
         box.define(_TYPE, *map(queue_of, cases))
         with box.session() as tx:
             self._definitions = Known(box.schema).read(tx.connection)
 
     def run(self, case: Case) -> Result:
         """Runs the case in its queue."""
+        self.done.add(case.name)
         return _Run(self.box, case, self._definitions, _MANY if case.per_call else self.limit).result()
 
 
