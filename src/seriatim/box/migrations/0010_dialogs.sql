@@ -1309,7 +1309,11 @@ BEGIN
                 SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
                 WHERE queue_id = of_queue AND due_at IS NOT NULL
             ),
-            (SELECT extract(epoch FROM min(due_at) - clock_timestamp())::float8 FROM {schema}.endpoints)
+            -- What is due and still there is in somebody's hands: it is looked at again, but not without a pause.
+            (
+                SELECT greatest(extract(epoch FROM due_at - clock_timestamp())::float8, 0.05) FROM {schema}.endpoints
+                WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
+            )
         )
     );
 END
