@@ -37,8 +37,8 @@ def main(box: sq.MessageBox, orders: int = 5) -> dict[str, int]:
         for _ in range(orders):
             with box.session() as tx:
                 for message in tx.receive(name.lower()) or ():
-                    tx.send(message.dialog.handle, "Answer", b"yes to " + message.body)  # type: ignore[union-attr]
-                    tx.end(message.dialog.handle)  # type: ignore[union-attr]
+                    tx.send(message.dialog.handle, "Answer", b"yes to " + message.body)
+                    tx.end(message.dialog.handle)
     done = 0
     while done < orders:
         with box.session() as tx:
@@ -61,7 +61,7 @@ def collect(tx: sq.Session, delivery: Delivery) -> bool:
             ).fetchall()[0]
             complete |= answers == len(DEPARTMENTS)
         else:  # EndDialog, or Error
-            tx.end(message.dialog.handle)  # type: ignore[union-attr]
+            tx.end(message.dialog.handle)
     return complete
 
 

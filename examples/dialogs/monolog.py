@@ -40,7 +40,7 @@ def take(box: sq.MessageBox, name: str, found: dict[str, list[bytes]], limit: in
         delivery = tx.receive(name.lower(), limit=limit)
         for message in delivery or ():
             if message.type == "EndDialog":
-                tx.end(message.dialog.handle)  # type: ignore[union-attr]
+                tx.end(message.dialog.handle)
             else:
                 found[name].append(message.body)
         return delivery is not None

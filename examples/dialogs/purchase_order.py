@@ -17,7 +17,7 @@ def main(box: sq.MessageBox) -> list[tuple[str, str]]:
     """Send the orders, work on them, and end all dialogs; what was worked on, as (order, piece)."""
     pieces = {"Header": "initiator", "Line": "initiator", "Footer": "initiator", "Accepted": "target"}
     box.define(
-        sq.Contract("Purchase", pieces),  # type: ignore[arg-type]
+        sq.Contract("Purchase", pieces),
         sq.Service("Shop", queue="shop"),
         sq.Service("Supplier", queue="supplier", contracts=["Purchase"]),
     )
@@ -41,7 +41,7 @@ def main(box: sq.MessageBox) -> list[tuple[str, str]]:
             with box.session() as tx:
                 for message in tx.receive("shop", limit=10, wait=5.0) or ():
                     if message.type == "EndDialog":
-                        tx.end(message.dialog.handle)  # type: ignore[union-attr]
+                        tx.end(message.dialog.handle)
                         answered += 1
         for reader in readers:
             reader.result()
@@ -62,8 +62,8 @@ def read(box: sq.MessageBox) -> None:
                     "INSERT INTO order_pieces (order_no, piece) VALUES (%s, %s)", [order_no, message.type]
                 )
                 if message.type == "Footer":
-                    tx.send(message.dialog.handle, "Accepted", message.body)  # type: ignore[union-attr]
-                    tx.end(message.dialog.handle)  # type: ignore[union-attr]
+                    tx.send(message.dialog.handle, "Accepted", message.body)
+                    tx.end(message.dialog.handle)
 
 
 if __name__ == "__main__":

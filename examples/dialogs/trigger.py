@@ -50,7 +50,7 @@ def main(box: sq.MessageBox) -> list[tuple[str, bytes]]:
             for message in delivery:
                 found.append((message.type, message.body))
                 if message.type == "EndDialog":
-                    tx.end(message.dialog.handle)  # type: ignore[union-attr]
+                    tx.end(message.dialog.handle)
     return found
 
 

@@ -336,3 +336,23 @@ def test_the_ends_in_one_queue(talk):
         tx.send(message.dialog.handle, "DEFAULT", b"hello back")
         tx.end(message.dialog.handle)
     assert taken(talk, "self") == [("DEFAULT", b"hello back"), ("EndDialog", b"")]
+
+
+def test_what_is_closed_is_forgotten_with_its_conversation_group(talk):
+    first = begun(talk, b"1")
+    second = begun(talk, b"2", related_to=first)
+    for _ in range(2):
+        with talk.session() as tx:
+            (message,) = tx.receive("inventory")
+            tx.send(message.dialog.handle, "ItemAdded")
+            tx.end(message.dialog.handle)
+    assert len(taken(talk, "orders")) == 4
+    with talk.session() as tx:
+        tx.end(first)
+        assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)
+        groups = f"SELECT count(*) FROM {talk.schema}.groups"
+        assert tx.connection.execute(groups).fetchone() == (2,)  # the initiators', and that of the second target
+        tx.end(second)
+        assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)
+        assert tx.connection.execute(groups).fetchone() == (0,)
+    assert talk.dialogs() == []

@@ -131,3 +131,20 @@ def test_priority_goes_first_and_nobody_starves(talk):
         tx.connection.execute(f"UPDATE {talk.schema}.entries SET rank = rank - 91000000")  # it has waited 91 s
     begun(talk, b"new", priority=10)
     assert [taken(talk, "inventory") for _ in range(2)] == [[("AddItem", b"old")], [("AddItem", b"new")]]
+
+
+def test_who_waits_looks_again_when_a_dialog_is_due_and_not_before(talk):
+    queue_id = talk.definitions().queues["orders"].queue_id
+
+    def due():
+        with talk.session() as tx:
+            return tx.connection.execute(f"SELECT {talk.schema}.next_due(%s)", [queue_id]).fetchone()[0]
+
+    handle = begun(talk)
+    assert due() is None
+    with talk.session() as tx:
+        tx.set_timer(handle, 100)
+    assert 90 < due() <= 100
+    with talk.session() as tx:
+        tx.set_timer(handle, 0)
+    assert due() == 0.05  # as long as somebody has it

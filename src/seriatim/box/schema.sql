@@ -2311,7 +2311,11 @@ BEGIN
                 SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
                 WHERE queue_id = of_queue AND due_at IS NOT NULL
             ),
-            (SELECT extract(epoch FROM min(due_at) - clock_timestamp())::float8 FROM {schema}.endpoints)
+            -- What is due and still there is in somebody's hands: it is looked at again, but not without a pause.
+            (
+                SELECT greatest(extract(epoch FROM due_at - clock_timestamp())::float8, 0.05) FROM {schema}.endpoints
+                WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
+            )
         )
     );
 END
@@ -4275,12 +4279,27 @@ BEGIN
 END
 $function$;
 
--- Forget sides that have been closed for so long. Answers with how many.
+-- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any more.
+-- Answers with how many sides.
 CREATE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
 LANGUAGE sql
 AS $function$
     WITH gone AS (
-        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than RETURNING handle
+        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
+        RETURNING handle, queue_id, group_id
+    ), emptied AS (
+        DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
+        WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
+            AND NOT EXISTS (
+                SELECT FROM {schema}.endpoints AS other
+                WHERE other.queue_id = one.queue_id AND other.group_id = one.group_id
+                    AND other.handle NOT IN (SELECT handle FROM gone)
+            )
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = one.queue_id AND entry.group_key = one.group_id::text
+            )
+            AND pg_try_advisory_xact_lock({schema}.group_lock(one.queue_id, one.group_id::text))
     )
     SELECT count(*) FROM gone
 $function$;
