@@ -1181,8 +1181,14 @@ $function$;
 -- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any more.
 -- Answers with how many sides.
 CREATE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
-LANGUAGE sql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $function$
+DECLARE
+    forgotten bigint;
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     WITH gone AS (
         DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
         RETURNING handle, queue_id, group_id
@@ -1200,7 +1206,9 @@ AS $function$
             )
             AND pg_try_advisory_xact_lock({schema}.group_lock(one.queue_id, one.group_id::text))
     )
-    SELECT count(*) FROM gone
+    SELECT count(*) INTO forgotten FROM gone;
+    RETURN forgotten;
+END
 $function$;
 
 -- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`: what

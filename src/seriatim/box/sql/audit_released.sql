@@ -34,11 +34,17 @@ CROSS JOIN LATERAL (
         AND done.incarnation = known.incarnation AND done.ordinal >= waiting.first
 ) AS done
 WHERE place.definition #>> '{{policy,name}}' <> 'unordered' AND (
-    known.incarnation = 0 AND known.ordinal <> known.decided[1]
-    OR waiting.messages > waiting.ordinals
+    waiting.messages > waiting.ordinals
     OR waiting.first < 1
     OR waiting.last > known.ordinal
-    OR waiting.ordinals + dead.messages <> known.ordinal - waiting.first + 1
     OR done.messages > 0
+    -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has.
+    OR (
+        known.incarnation = 0 AND known.ordinal <> known.decided[1]
+        OR waiting.ordinals + dead.messages <> known.ordinal - waiting.first + 1
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.operator_log AS done
+        WHERE done.queue = place.queue AND done.group_key = known.group_key AND done.action IN ('requeue', 'delete')
+    )
 )
 LIMIT %(most)s

@@ -4,7 +4,7 @@
 -- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
 -- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
 WITH place AS MATERIALIZED (
-    SELECT known.queue_id, known.queue, policy.*
+    SELECT known.queue_id, known.queue, known.incarnation, policy.*
     FROM {schema}.queues AS known
     CROSS JOIN LATERAL jsonb_to_record(known.definition -> 'policy') AS policy (
         name text, start text, increment bigint, hole_timeout float8, hole_retries integer
@@ -23,7 +23,7 @@ WITH place AS MATERIALIZED (
 ), known AS (
     SELECT
         queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.next, nullif(judged.last, -9223372036854775808) AS last,
-        coalesce(judged.ordinal, 0) AS ordinal, coalesce(judged.incarnation, 0) AS incarnation,
+        coalesce(judged.ordinal, 0) AS ordinal, judged.incarnation,
         nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
         coalesce(fresh.arrived, 0) AS arrived
     FROM (
@@ -40,7 +40,8 @@ WITH place AS MATERIALIZED (
     ) AS fresh USING (queue_id, group_key)
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, known.group_key, fact.*, place.increment, known.ordinal, known.incarnation,
+        place.queue_id, place.queue, known.group_key, fact.*, place.increment, known.ordinal,
+        coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.arrived, known.touched_at, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
