@@ -149,11 +149,11 @@ class Supervisor:
                     one.process.kill()
             return
         code = hand.process.returncode
-        self._note(hand)
+        at_work = self._note(hand)
         if self._stop.requested:
             return
         for kind, refused in REFUSED.items():
-            if code == refused:
+            if code == refused and not at_work:
                 what = "a worker process couldn't begin: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
         _LOG.error("process %d %s, and is replaced", hand.process.pid, _ending(code))
@@ -169,8 +169,12 @@ class Supervisor:
 
     # ---- what a process died of
 
-    def _note(self, hand: _Hand) -> None:
-        """Write down the attempts that a process didn't survive; each may have to wait for its group."""
+    def _note(self, hand: _Hand) -> bool:
+        """Write down the attempts that a process didn't survive; each may have to wait for its group.
+
+        Returns:
+            whether there were any.
+        """
         error = f"process {hand.process.pid} {_ending(hand.process.returncode)} while the handler was at work"
         what = Fault(FaultKind.POISON, "WorkerDied", error, f"{socket.gethostname()}:{os.getpid()}.{hand.number}")
         works = [work for work in _works(hand) if work.entry_id is not None]
@@ -182,6 +186,7 @@ class Supervisor:
             thread = threading.Thread(target=self._note_one, args=[work, said], daemon=True)
             thread.start()
             self._noting.append(thread)
+        return bool(works)
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = Lost(work.queue, work.group, work.entry_id or 0)
