@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.errors import UsageError
-from seriatim.kernel.columns import Ints, first_per_group
+from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
 from seriatim.kernel.filter_eval import Values, evaluate
 from seriatim.kernel.match import Matcher
@@ -79,14 +80,14 @@ class Router:
         self._types = MessageTypes(definitions.types.values())
         self._correlation = Correlation(definitions, self._types.properties)
         enlisted = [one for one in definitions.subscriptions.values() if one.state != "unenlisted"]
-        self._matcher = Matcher([self._filter(s.declared.where, f"subscription {s.declared.name!r}") for s in enlisted])
+        wheres = [(one.declared.where, f"subscription {one.declared.name!r}") for one in enlisted]
+        self._filters = [(where, self._filter(where, whose)) for where, whose in wheres]
+        self._matcher = Matcher([expression for _, expression in self._filters])
         by_name = {name: number for number, name in enumerate(definitions.queues)}
         self._destinations = list(definitions.queues.values())
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._stopped = np.array([one.state != "started" for one in enlisted], np.bool_)
-        # Failures are for those who ask for them: a queue of everything would get what failed in it once more.
-        self._asks = np.array([asks_for_failures(one.declared.where) for one in enlisted], np.bool_)
         self._lasts = {
             name: self._filter(queue.declared.policy.last, f"queue {name!r}: last")
             for name, queue in definitions.queues.items()
@@ -98,6 +99,11 @@ class Router:
     def properties(self) -> Mapping[str, Type]:
         """The properties of the box, and their types."""
         return self._types.properties
+
+    @cached_property
+    def _asks(self) -> Bools:
+        """Whose filters ask for failures: a queue of everything would get what failed in it once more."""
+        return np.array([asks_for_failures(where, expression) for where, expression in self._filters], np.bool_)
 
     @property
     def needs_time(self) -> bool:

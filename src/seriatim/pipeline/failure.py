@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from seriatim.pipeline.filters import named
+from seriatim.kernel.filter import Expression
+from seriatim.kernel.route import properties
 from seriatim.pipeline.message import Message, Property, Received
 
 __all__ = ["FAILURE", "FAILURE_PROPERTIES", "asks_for_failures", "failure_of"]
@@ -26,9 +27,14 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
 
 
-def asks_for_failures(where: str) -> bool:
-    """Whether a filter asks for failures: it says their type, or names a property that only they have."""
-    return f"'{FAILURE}'" in where or not named(where).isdisjoint(FAILURE_PROPERTIES)
+def asks_for_failures(where: str, expression: Expression) -> bool:
+    """Whether a filter asks for failures: it says their type, or names a property that only they have.
+
+    Args:
+        where: its text.
+        expression: what that stands for.
+    """
+    return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
 
 
 def failure_of(
