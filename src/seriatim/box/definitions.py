@@ -13,6 +13,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
+from seriatim.kernel.policy import UnitOfWork
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
@@ -24,7 +25,10 @@ from seriatim.pipeline.subscription import Subscription
 if TYPE_CHECKING:
     from seriatim.box.route import Router
 
-__all__ = ["BoxQueue", "BoxSubscription", "Definitions", "Known", "read_definitions"]
+__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Definitions", "Known", "read_definitions"]
+
+#: More messages than any set has.
+ALL = 2**31 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,10 @@ class BoxQueue:
     owner: str | None
     incarnation: int = 0
     serves: bool = False
+
+    def at_most(self, limit: int) -> int:
+        """How many messages may be handed out together where so many are asked for: a set comes whole."""
+        return ALL if limit and isinstance(self.declared.policy, UnitOfWork) else limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,20 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.arrays import written
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definitions import ALL, BoxQueue, Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Fifo, UnitOfWork
+from seriatim.kernel.policy import Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.message import Received
 
 __all__ = ["Delivery", "Locked", "Turns"]
 
-#: More than any set has.
-_ALL = 2**31 - 2
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 
@@ -184,7 +182,7 @@ class Turns:
 
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
         """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
-        at_most = _at_most(queue, limit)
+        at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most, at_most + 1)
         judged = turn.judge()
         self._decide(queue, judged, [])
@@ -202,7 +200,7 @@ class Turns:
             definitions: what is defined.
             wary: judge nothing, and answer None, where something that was published through SQL waits to be routed.
         """
-        at_most = _at_most(queue, limit)
+        at_most = queue.at_most(limit)
         turn, unrouted = self._turn(queue, locked, at_most, at_most + 1)
         if unrouted and wary:
             return None, None
@@ -233,7 +231,7 @@ class Turns:
         Raises:
             ActionRefused: what the action raises; then nothing is written.
         """
-        turn, _ = self._turn(queue, locked, 0, _ALL if empties else 1)
+        turn, _ = self._turn(queue, locked, 0, ALL if empties else 1)
         acted = turn.act(action, empties=empties)
         self._decide(queue, acted.judged, [])
         return acted
@@ -264,7 +262,7 @@ class Turns:
             None where a group has to be judged first; the version of the definitions, if there is anything.
         """
         parameters = {
-            "queue_id": queue.queue_id, "group_key": group, "at_most": _at_most(queue, limit), "now_us": self._now_us,
+            "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
         }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             name = "hand_out_dialogs" if queue.serves else "hand_out"
@@ -343,11 +341,6 @@ class Turns:
 
 def _nothing() -> None:
     """Of a part of a delivery: the whole is completed by who has it."""
-
-
-def _at_most(queue: BoxQueue, limit: int) -> int:
-    """How many messages may be handed out: a set comes whole."""
-    return _ALL if limit and isinstance(queue.declared.policy, UnitOfWork) else limit
 
 
 def _check_isolation(isolation: str) -> None:

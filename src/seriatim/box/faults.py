@@ -21,7 +21,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import SeriatimError
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import UnitOfWork, Unordered
+from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.failure import FAILURE, failure_of
 from seriatim.pipeline.message import Message
 
@@ -34,8 +34,6 @@ __all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
 _LOG = logging.getLogger("seriatim.worker")
 #: Longer texts are cut: they are for people.
 _LONGEST = 20_000
-#: More than any set has.
-_ALL = 2**31 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +219,10 @@ class _Noting:
 
         What came before it in a turn that was lost is queued before it again: then it isn't its time yet.
         """
-        policy = self.queue.declared.policy
-        if isinstance(policy, Unordered):
+        if isinstance(self.queue.declared.policy, Unordered):
             return [entry_id]
         self._turns.judge(self.queue, self._locked, 0)
-        at_most = _ALL if isinstance(policy, UnitOfWork) else 1
-        entry_ids, codes = self._row("queued", self._named | {"at_most": at_most})
+        entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
         queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
         return queued if queued[:1] == [entry_id] else []
 

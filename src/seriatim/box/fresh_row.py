@@ -1,18 +1,27 @@
-"""The row of a group that nothing is remembered of."""
+"""The state of a group as the table of groups has it."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from seriatim.kernel.columns import Ints
 from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import new_state
+from seriatim.kernel.state import Groups
 
-__all__ = ["fresh_row"]
+__all__ = ["fresh_row", "state_rows"]
 
 
-def fresh_row(policy: Policy) -> list[int]:
-    """The columns of the kernel's state, in the order of the table: flags, first, next, mark, last, ordinal, since, reports, clock."""
-    groups = new_state(policy, 1).groups
+def state_rows(groups: Groups) -> Ints:
+    """For each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 9)."""
     columns = (
         groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
         groups.reports, groups.clock,
     )  # fmt: skip
-    return [int(column[0]) for column in columns]
+    return np.stack(columns, axis=1)
+
+
+def fresh_row(policy: Policy) -> list[int]:
+    """The row of a group that nothing is remembered of."""
+    row: list[int] = state_rows(new_state(policy, 1).groups)[0].tolist()
+    return row

@@ -16,14 +16,10 @@ from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import UnitOfWork
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.typed import MessageTypes
 
 __all__ = ["Failed", "edit", "failed", "see_now", "set_dead"]
-
-#: More than any set has.
-_ALL = 2**31 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +36,7 @@ class Failed:
 
 def failed(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str) -> Failed | None:
     """What stops a faulted group, or what it tries next; None where it has released nothing."""
-    at_most = _ALL if isinstance(queue.declared.policy, UnitOfWork) else 1
-    parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": at_most}
+    parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(statement("failed", schema), parameters).fetchall()
     if not rows:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.box.arrays import numbers
+from seriatim.box.fresh_row import state_rows
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
@@ -338,10 +339,6 @@ class Turn:
         """The columns of the groups."""
         rows = [self._known.get(key) for key in self._keys]
         groups, kinds = after.groups, len(Disposition)
-        states = (
-            groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
-            groups.reports, groups.clock,
-        )  # fmt: skip
         counts = np.bincount(decided.group * kinds + decided.disposition, minlength=len(rows) * kinds)
         counts = counts.reshape(-1, kinds) + np.array([row.decided if row else [0] * kinds for row in rows])
         pairs: list[list[int]] = [[] for _ in rows]
@@ -352,7 +349,7 @@ class Turn:
         new = np.bincount(self._entries.place[self._rows[self._held :]], minlength=len(rows))
         return {
             "group_keys": list(self._keys),
-            "states": np.stack(states, axis=1).ravel().tolist(),
+            "states": state_rows(groups).ravel().tolist(),
             "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new).tolist(),
             "decided": [numbers(each) for each in counts.tolist()],
