@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _FILES = 8
+#: When the first of them was written, as far as Spark is told; the others follow by a second.
+_WRITTEN = 1_700_000_000
 
 _PIPELINE = """\
 # Written by `seriatim demo`. Time is the feed's own (`clock: event`), so a day's history takes seconds.
@@ -102,7 +105,10 @@ def _write(folder: Path, feed: Feed) -> None:
     size = -(-len(feed.lines) // _FILES)
     for number in range(_FILES):
         lines = feed.lines[number * size : (number + 1) * size]
-        (folder / "in" / f"updates-{number}.json").write_bytes(b"".join(line + b"\n" for line in lines))
+        path = folder / "in" / f"updates-{number}.json"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        # Spark reads files by the time of their last change: written at once, two may have the same.
+        os.utime(path, (_WRITTEN + number, _WRITTEN + number))
     text = _PIPELINE.format(folder=json.dumps(str(folder))[1:-1], timeout=HOLE_TIMEOUT_S)
     (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
 
