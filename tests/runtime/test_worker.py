@@ -285,8 +285,12 @@ def test_a_role_that_may_only_receive(box):
             work(own, handle, workers=1, turn_limit=0.5, done=lambda: not box.definitions().queue("shop").enabled)
         finally:
             free.set()
-    faults = rows(box, "SELECT kind, sequence, attempt FROM {schema}.faults ORDER BY fault_id")
-    assert [tuple(row) for row in faults] == [("timeout", 2, 1), ("transient", 2, 2)]
+    faults = rows(box, "SELECT kind, sequence, attempt, error FROM {schema}.faults ORDER BY fault_id")
+    late = "the turn took longer than 0.5 s"
+    assert [tuple(row) for row in faults] == [
+        ("timeout", 2, 1, late),
+        ("transient", 2, 2, "the handler asked for another attempt"),
+    ]
     rows(box, f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
