@@ -21,7 +21,7 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.message import Received
 
-__all__ = ["Delivery", "Locked", "Turns"]
+__all__ = ["Begun", "Delivery", "Locked", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
@@ -122,6 +122,13 @@ class Locked(NamedTuple):
     many: bool = False
 
 
+class Begun(NamedTuple):
+    """A turn of a locked group; whether something that was published through SQL waits to be routed."""
+
+    turn: Turn
+    unrouted: bool
+
+
 class Turns:
     """What turns do in one transaction.
 
@@ -136,21 +143,19 @@ class Turns:
         self._schema = schema
         self._now_us = now_us
 
-    def lock(
-        self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int | None = None
-    ) -> Locked:
+    def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> Locked:
         """Lock the next groups that have something to do, or the named one.
 
         Args:
             queue: whose groups.
             how_many: at most so many.
-            group: this one, if it has something to do and nobody has it.
-            patience_ms: this one, whether it has something to do or not, and wait for it, milliseconds.
+            group: this one, whether it has something to do or not.
+            patience_ms: how long to wait for that, milliseconds.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        name = "lock_next" if group is None else "lock_named" if patience_ms is None else "lock_patiently"
+        name = "lock_next" if group is None else "lock_patiently"
         parameters = {
             "queue_id": queue.queue_id, "how_many": how_many, "group_key": group, "now_us": self._now_us,
             "patience_ms": patience_ms,
@@ -188,8 +193,45 @@ class Turns:
         self._decide(queue, judged, [])
         return judged
 
+    def begin(self, queue: BoxQueue, limit: int, group: str | None, version: int) -> tuple[Locked, Begun | None]:
+        """Lock the next group that has something to do, or the named one, and read what its turn has to know.
+
+        Args:
+            queue: whose group.
+            limit: at most so many messages are to be handed out, or a whole set.
+            group: this one, if it has something to do and nobody has it.
+            version: that of the definitions which the queue is from.
+
+        Returns:
+            None where there is no such group, or the definitions are others now: then the queue's have to be read first.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        at_most = queue.at_most(limit)
+        parameters = {
+            "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": at_most + 1,
+            "fresh": _FRESH,
+        }  # fmt: skip
+        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+            name = "begin_turn_dialogs" if queue.serves else "begin_turn"
+            (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
+        keys, now, isolation, *more = row[:6]
+        _check_isolation(isolation)
+        locked = Locked(keys, now, *more)
+        if not keys or locked.version != version:
+            return locked, None
+        return locked, _turn_of(queue, locked, row[6:], at_most)
+
     def deliver(
-        self, queue: BoxQueue, locked: Locked, limit: int, definitions: Definitions, *, wary: bool
+        self,
+        queue: BoxQueue,
+        locked: Locked,
+        limit: int,
+        definitions: Definitions,
+        *,
+        wary: bool,
+        begun: Begun | None = None,
     ) -> tuple[Judged | None, Delivery | None]:
         """As `judge` for one group, with the delivery of what it hands out, if it does.
 
@@ -199,9 +241,10 @@ class Turns:
             limit: at most so many messages, or a whole set.
             definitions: what is defined.
             wary: judge nothing, and answer None, where something that was published through SQL waits to be routed.
+            begun: what `begin` has read for it, of the same queue and limit; None: it is read here.
         """
         at_most = queue.at_most(limit)
-        turn, unrouted = self._turn(queue, locked, at_most, at_most + 1)
+        turn, unrouted = begun or self._turn(queue, locked, at_most, at_most + 1)
         if unrouted and wary:
             return None, None
         judged = turn.judge()
@@ -236,7 +279,7 @@ class Turns:
         self._decide(queue, acted.judged, [])
         return acted
 
-    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, queued: int) -> tuple[Turn, bool]:
+    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, queued: int) -> Begun:
         """A turn of locked groups, with the first `queued` messages that are queued in each.
 
         What was committed after something that waits to be routed is left out; True where something waits.
@@ -245,13 +288,7 @@ class Turns:
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             name = "turn_dialogs" if queue.serves else "turn"
             (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
-        columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
-        groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
-        requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
-        entries = Entries.of(columns)
-        return Turn(
-            queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests, queue.incarnation
-        ), unrouted
+        return _turn_of(queue, locked, row, at_most)
 
     def hand_out(
         self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions
@@ -337,6 +374,18 @@ class Turns:
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))
+
+
+def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) -> Begun:
+    """The turn of locked groups, by the row that says all about them."""
+    columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
+    groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
+    requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
+    entries = Entries.of(columns)
+    turn = Turn(
+        queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests, queue.incarnation
+    )
+    return Begun(turn, unrouted)
 
 
 def _nothing() -> None:

@@ -69,7 +69,10 @@ class Receiver:
                 if found is not None or left <= 0:
                     return found
                 self._connection.commit()
-                waiter.wait(left)
+                # Whoever is called finds something, as a rule, and needn't ask to be called again before.
+                if waiter.wait(left) and (found := self._next()) is not None:
+                    return found
+                self._connection.commit()
 
     def _next(self) -> Delivery | None:
         queue = self._queue()
@@ -83,10 +86,12 @@ class Receiver:
                 return delivery
             if queue.serves:
                 fire_due(self._access, self._connection)
-            locked = self._turns.lock(queue, 1, self._group)
+            locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
             if locked.keys:
-                judged, delivery = self._turns.deliver(queue, locked, self._limit, self._definitions, wary=wary)
+                judged, delivery = self._turns.deliver(
+                    queue, locked, self._limit, self._definitions, wary=wary, begun=begun
+                )
                 if judged is not None and delivery is not None:
                     if locked.many and judged.arrived < _FEW:
                         self._judge_next(queue)

@@ -52,14 +52,19 @@ class Waiter:
                 (self._waiter,) = cursor.execute(statement("register", self._schema), parameters).fetchall()[0]
             self._connection.commit()
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait until somebody calls, a timer of the queue is due, or so many seconds are over."""
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until somebody calls, a timer of the queue is due, or so many seconds are over.
+
+        Returns:
+            whether somebody called.
+        """
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             (due_s,) = cursor.execute(statement("next_due", self._schema), {"queue_id": self._queue_id}).fetchall()[0]
         self._connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
         for _ in self._connection.notifies(timeout=soon, stop_after=1):
             self._waiter = None
+        return self._waiter is None
 
     def _leave(self) -> None:
         self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))

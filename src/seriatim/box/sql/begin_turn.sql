@@ -1,0 +1,19 @@
+-- Purpose: lock the next group that has something to do, or the named one, and read what a turn has to know of it, in one
+-- row. Each function takes a snapshot of its own: what is read is younger than the lock.
+-- Caller: deliver.py.
+-- Locks: an advisory lock for the group, until the transaction ends.
+-- Index: those of lock_next.sql and turn.sql.
+SELECT locked.group_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted, locked.many,
+    entries.*, known.*, asked.*
+FROM {schema}.lock_groups(%(queue_id)s, %(group_key)s, 1, %(now_us)s) AS locked
+CROSS JOIN LATERAL {schema}.turn_entries(%(queue_id)s, locked.group_keys, %(at_most)s) AS entries
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS arrivals, array_agg(decided) AS decided
+    FROM {schema}.turn_groups(%(queue_id)s, locked.group_keys)
+) AS known
+CROSS JOIN LATERAL (
+    SELECT array_agg(place) AS places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests(%(queue_id)s, locked.group_keys)
+) AS asked

@@ -1,0 +1,19 @@
+-- Purpose: as begin_turn.sql, for a queue of a service: what goes ahead is put in its place before it is read.
+-- Caller: deliver.py.
+-- Locks: an advisory lock for the group, until the transaction ends; entries and groups, which only a turn locks.
+-- Index: those of lock_next.sql and turn_dialogs.sql.
+SELECT locked.group_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted, locked.many,
+    entries.*, known.*, asked.*
+FROM {schema}.lock_groups(%(queue_id)s, %(group_key)s, 1, %(now_us)s) AS locked
+CROSS JOIN LATERAL {schema}.place_ahead(%(queue_id)s, locked.group_keys, %(fresh)s::bigint[]) AS placed (queue_id)
+CROSS JOIN LATERAL {schema}.turn_entries(placed.queue_id, locked.group_keys, %(at_most)s) AS entries
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS arrivals, array_agg(decided) AS decided
+    FROM {schema}.turn_groups(placed.queue_id, locked.group_keys)
+) AS known
+CROSS JOIN LATERAL (
+    SELECT array_agg(place) AS places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests(placed.queue_id, locked.group_keys)
+) AS asked
