@@ -143,12 +143,14 @@ class Session(DialogVerbs):
         given = [messages] if isinstance(messages, Message) else list(messages)
         fresh = distinct(given)
         moment = _seen_from(delay, visible_at)
+        # Whether the statement is the whole transaction.
+        by_itself = {"by_itself": self.connection.autocommit and self._own}
         until = time.monotonic() + seconds(micros(wait))
         with translated(self._place), self.connection.cursor(row_factory=tuple_row) as cursor:
             routed, begun = self._admitted(fresh, until, read=False), 0
             for begin, end in portions(fresh):
                 while True:
-                    parameters = written(parameters_of(routed, begin - begun, end - begun)) | moment
+                    parameters = written(parameters_of(routed, begin - begun, end - begun)) | moment | by_itself
                     (taken,) = cursor.execute(statement("publish", self._schema), parameters).fetchall()[0]
                     if taken:
                         break
