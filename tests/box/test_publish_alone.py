@@ -45,6 +45,35 @@ def test_by_definitions_that_have_changed_meanwhile(box):
         assert [message.type for message in tx.receive("q")] == ["order"]
 
 
+def test_each_goes_by_its_own_values_whatever_went_before(box):
+    box.define(
+        sq.MessageType("order", properties={"amount": "decimal(9,2)", "rush": "boolean"}),
+        *(sq.Queue(name, policy=sq.Unordered()) for name in ("big", "rush")),
+        sq.Subscription("big", where="amount > 10", to="big"),
+        sq.Subscription("rush", where="rush OR amount = 11", to="rush"),
+    )
+    given = [
+        (11, None),
+        (5, None),
+        (11, True),
+        (None, True),
+        (5, None),
+        (None, None),
+        (11, None),
+        (12, False),
+        (5, True),
+    ]
+    for amount, rush in given:
+        box.publish(sq.Message(type="order", context={"amount": amount, "rush": rush}))
+    found = {}
+    for name in ("big", "rush"):
+        with box.session() as tx:
+            messages = tx.receive(name, limit=20).messages
+            found[name] = [(message.context["amount"], message.context["rush"]) for message in messages]
+    assert found["big"] == [one for one in given if (one[0] or 0) > 10]
+    assert found["rush"] == [one for one in given if one[1] or one[0] == 11]
+
+
 def test_what_is_refused_leaves_the_connection_as_it_was(box):
     box.define(
         sq.MessageType("order", properties={"a": "string"}),

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def _value(name: str, value: Property, message: Message) -> str:
 
 def _text(name: object, text: object, message: Message) -> str:
     if isinstance(text, str) and "\0" not in text:
-        encoded = json.dumps(text, ensure_ascii=False)
+        encoded = encode_basestring(text)  # as `json.dumps` does, which makes an encoder for it each time
         try:
             encoded.encode()
         except UnicodeEncodeError:

@@ -38,6 +38,7 @@ __all__ = ["Entries", "Routed", "Router"]
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
+_MOST_MATCHED = 10_000
 
 
 @dataclass(slots=True)
@@ -94,6 +95,8 @@ class Router:
             if isinstance(queue.declared.policy, UnitOfWork) and isinstance(queue.declared.policy.last, str)
         }
         self._needed = self._needed_properties()
+        # What one message matched, by its values of the properties that filters look at.
+        self._matched: dict[tuple[Any, ...], tuple[Ints, Ints]] = {}
 
     @property
     def properties(self) -> Mapping[str, Type]:
@@ -126,7 +129,7 @@ class Router:
         typed = self._types.typed(messages)
         found = columns(typed, self._needed, received_at=received_at)
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
-        rows, filters = self._matcher.matches(found, len(messages))
+        rows, filters = self._matches(found, len(messages))
         chosen = fine[rows]
         if len(messages) == 1 and messages[0].type == FAILURE:
             chosen &= self._asks[filters]
@@ -151,6 +154,19 @@ class Router:
         order = np.lexsort((ids, queues, rows))
         self._enter(entries, found, rows[order], queues[order], ids[order], stopped[order], led)
         return Routed(self._version, typed, entries)
+
+    def _matches(self, found: dict[str, Values], n: int) -> tuple[Ints, Ints]:
+        """The rows and filters that match. For one message it is remembered: many have the same few values."""
+        if n != 1:
+            return self._matcher.matches(found, n)
+        columns = [found[name] for name in self._matcher.properties]
+        values = tuple(one.values.item(0) if one.known[0] else None for one in columns)
+        if (match := self._matched.get(values)) is None:
+            match = self._matcher.matches(found, 1)
+            if len(self._matched) >= _MOST_MATCHED:
+                self._matched.clear()
+            self._matched[values] = match
+        return match
 
     def _filter(self, text: str, where: str) -> Expression:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
@@ -214,7 +230,11 @@ class Router:
     ) -> None:  # fmt: skip
         """An entry for each message and queue, however many subscriptions led there."""
         first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
-        by = np.split(ids, first[1:])
+        by = (
+            [[one] for one in ids.tolist()]
+            if len(first) == len(ids)
+            else [e.tolist() for e in np.split(ids, first[1:])]
+        )
         waits = np.logical_and.reduceat(stopped, first)
         rows, queues = rows[first], queues[first]
         size = len(rows)
@@ -236,7 +256,13 @@ class Router:
         entries.sizes += sizes
         entries.priorities += priorities
         entries.problems += problems
-        entries.subscriptions += ["{" + ",".join(str(one) for one in each.tolist() if one >= 0) + "}" for each in by]
+        # The same few again and again.
+        written: dict[tuple[int, ...], str] = {}
+        for each in by:
+            ids_of = tuple(each)
+            if (text := written.get(ids_of)) is None:
+                text = written[ids_of] = "{" + ",".join(str(one) for one in each if one >= 0) + "}"
+            entries.subscriptions.append(text)
         entries.waits += waits.tolist()
 
     def _columns_of(
