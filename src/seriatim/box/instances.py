@@ -220,7 +220,7 @@ class Instances:
         number, subscription_id, state, version, pairs = row
         definitions = self._definitions
         if version is None:
-            starting = definitions.activations[self._queue.declared.name]
+            starting = definitions.starting[self._queue.declared.name]
             name = next((one for one in message.subscriptions if one in starting), None)
             if name is None or self._own_group(message) != group:
                 return None

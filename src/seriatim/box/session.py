@@ -236,10 +236,10 @@ class Session(DialogVerbs):
             if dialog is not None:
                 return self._receive_of(queue, limit, group, dialog, wait_s)
             while True:
-                limit = 1 if queue in self._access.known.definitions.activations else limit
+                limit = 1 if queue in self._access.known.definitions.starting else limit
                 delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
                 definitions = self._access.known.definitions
-                if delivery is not None and queue in definitions.activations:
+                if delivery is not None and queue in definitions.starting:
                     if len(delivery) > 1:  # the process didn't know yet
                         delivery.put_back()
                         continue

@@ -23,6 +23,7 @@ __all__ = ["work"]
 @click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
 @click.option("--rate", type=float, help="At most so many messages a second, from each queue.")
 @click.option("--turn-limit", default="60s", show_default=True, help="How long a transaction may take.")
+@click.option("--run-as", metavar="ROLE", help="The role of the database that the handler has.")
 @click.option("--batch", is_flag=True, help="Give the handler all messages of a run at once.")
 @which_box
 def work(
@@ -34,6 +35,7 @@ def work(
     run_length: int,
     rate: float | None,
     turn_limit: str,
+    run_as: str | None,
     batch: bool,
     dsn: str | None,
     schema: str,
@@ -49,7 +51,7 @@ def work(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     limits = Limits(workers, run_length, rate, turn_limit, batch)
     with opened(dsn, schema) as box:
-        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits).run()
+        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as).run()
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

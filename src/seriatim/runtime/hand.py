@@ -39,6 +39,7 @@ class Orders:
         name: who it is, for faults.
         folders: where modules are looked for.
         slate: the file of its slate.
+        run_as: the role of the database that the handler has; None: its own.
     """
 
     dsn: str
@@ -49,6 +50,7 @@ class Orders:
     name: str
     folders: list[str] = field(default_factory=list)
     slate: int = -1
+    run_as: str | None = None
 
     def as_json(self) -> str:
         """In one line."""
@@ -72,7 +74,7 @@ def work(orders: Orders) -> None:
     with MessageBox.open(orders.dsn, schema=orders.schema, connections=2) as box:
         workers = [
             Worker(
-                box, queue, orders.handler, name=orders.name, folders=orders.folders,
+                box, queue, orders.handler, name=orders.name, folders=orders.folders, run_as=orders.run_as,
                 slots=slots.slots[at * share : (at + 1) * share], **orders.limits,
             )
             for at, queue in enumerate(orders.queues)
