@@ -202,7 +202,7 @@ class Session(DialogVerbs):
         """Take the next group of a queue that is ready, and lock it until the transaction ends.
 
         The group is that whose first message has waited longest, where a level of priority counts for ten seconds.
-        A delivery that this session has received and not completed is put back before. A queue that activations lead
+        A delivery that this session has received and not completed is put back before. A queue that starting subscriptions lead
         to hands out one message at a time, and `instance` is what it is for.
 
         Args:

@@ -16,7 +16,7 @@ __all__ = ["work"]
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
 @click.option(
     "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
-    help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what activations name.",
+    help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what starting subscriptions name.",
 )  # fmt: skip
 @click.option("--workers", default=8, show_default=True, help="Threads for each queue in each process.")
 @click.option("--processes", default=1, show_default=True, help="Worker processes.")

@@ -34,7 +34,7 @@ class Orders:
         dsn: the PostgreSQL.
         schema: of the box.
         queues: by name.
-        handler: its name; names by message types; None: what activations name.
+        handler: its name; names by message types; None: what starting subscriptions name.
         limits: as `Limits` has them; the rate is that of this process.
         name: who it is, for faults.
         folders: where modules are looked for.

@@ -59,7 +59,7 @@ class Supervisor:
     Args:
         box: the message box.
         queues: their names.
-        handler: the name of a function, ``module:function``; names by message types; None: what activations name.
+        handler: the name of a function, ``module:function``; names by message types; None: what starting subscriptions name.
         processes: how many.
         limits: those of each process; the rate is that of all of them together.
         folders: where modules are looked for besides Python's own path; default: the current directory.

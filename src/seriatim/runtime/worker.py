@@ -76,7 +76,7 @@ class Worker:
         box: the message box; the worker opens connections of its own to it.
         queue: the queue's name.
         handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
-            such (``"*"``: all others); None: what the activations name that lead to the queue.
+            such (``"*"``: all others); None: what the starting subscriptions name that lead to the queue.
         workers: so many threads, each of which has one group in hand at a time.
         batch: give the handler a `Delivery` with all messages of a run, in place of one message; a `UnitOfWork` comes
             so in any case.
