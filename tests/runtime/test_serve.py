@@ -165,3 +165,17 @@ def test_the_command_ends_after_the_turns_in_hand(box, activated):
     assert "queue 'shop': 1 reader here" in said
     assert seen(box)[0] == ("c1", 1)
     assert is_running(box) == 0
+
+
+def test_another_takes_over_when_one_that_serves_is_killed(box, activated):
+    activated("note", minimum=1)
+    words = command("serve", "--dsn", box.dsn, "--schema", box.schema)
+    with subprocess.Popen(words, cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL) as process:
+        until(lambda: is_running(box) == 1)
+        with serving(box):
+            process.kill()
+            process.wait()
+            publish(box, 1, 2)
+            until(lambda: not left(box))
+            until(lambda: is_running(box) == 1)
+    assert seen(box) == [("c1", 1), ("c1", 2)]

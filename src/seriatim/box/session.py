@@ -86,6 +86,11 @@ class Session(DialogVerbs):
         """The instance that the message received last is for, or has started; None where there is none."""
         return self._instance
 
+    @property
+    def delivery(self) -> Delivery | None:
+        """What was received last, in this session; None where nothing was, or the transaction has gone on without."""
+        return self._delivery
+
     def dispense(self, location: str, count: int = 1) -> Tickets:
         """Take the next numbers of a location, now.
 

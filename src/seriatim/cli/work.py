@@ -18,6 +18,7 @@ __all__ = ["work"]
     "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
     help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what starting subscriptions name.",
 )  # fmt: skip
+@click.option("--port", metavar="PORT", help="What messages are handed to instead, such as 'http: {url: https://…}'.")
 @click.option("--workers", default=8, show_default=True, help="Threads for each queue in each process.")
 @click.option("--processes", default=1, show_default=True, help="Worker processes.")
 @click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
@@ -30,6 +31,7 @@ def work(
     *,
     queues: tuple[str, ...],
     handlers: tuple[str, ...],
+    port: str | None,
     workers: int,
     processes: int,
     run_length: int,
@@ -49,9 +51,11 @@ def work(
     from seriatim.runtime.worker import Limits  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    if port is not None and handlers:
+        raise UsageError("--port and --handler exclude each other", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch)
     with opened(dsn, schema) as box:
-        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as).run()
+        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port).run()
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

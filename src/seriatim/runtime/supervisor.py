@@ -64,6 +64,7 @@ class Supervisor:
         limits: those of each process; the rate is that of all of them together.
         folders: where modules are looked for besides Python's own path; default: the current directory.
         run_as: the role of the database that the handler has; None: that of the processes.
+        port: as text (see `port_of`), what is called instead of a handler.
 
     Raises:
         UsageError: a queue that isn't there, a number that can't be.
@@ -79,6 +80,7 @@ class Supervisor:
         limits: Limits | None = None,
         folders: Sequence[str] = (),
         run_as: str | None = None,
+        port: str | None = None,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(f"processes can't be {processes!r}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}")
@@ -94,7 +96,7 @@ class Supervisor:
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
-            asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as,  # noqa: PTH109 -- as text
+            asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
