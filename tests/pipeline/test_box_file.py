@@ -11,6 +11,7 @@ import pytest
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline import box_file, file
+from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.box_file import BoxFile
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
@@ -330,6 +331,15 @@ def test_all_faults_are_told_at_once_in_the_order_of_lines():
 )
 def test_what_is_no_box_file_at_all(content, told):
     assert fault(content).lstrip().startswith(told)
+
+
+def test_a_port_keeps_its_variables():
+    text = """queues: {q: {policy: unordered, activation: {port: 'http: {url: "https://$${HOST}/x"}', maximum: 2}}}"""
+    (found,) = box_file.examine(written(text), {})[0].queues
+    assert found.activation == Activation(maximum=2, port='http: {url: "https://${HOST}/x"}')
+    (told,) = faults(text.replace("$$", "$"), environment={"HOST": "hush"})
+    assert "what ${NAME} stands for would be kept in the box (write $${NAME}: it is replaced by who works)" in told
+    assert "hush" not in told
 
 
 def test_an_activation():

@@ -63,7 +63,8 @@ def activations(draw: st.DrawFn) -> Activation:
     maximum = draw(st.integers(1, MOST_READERS))
     handler, role = draw(st.none() | st.sampled_from(["a:b", "a.b:c"])), draw(st.none() | NAMES)
     flags = draw(st.booleans()), draw(st.booleans())
-    return Activation(handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1])
+    port = draw(st.none() | NAMES) if handler is None else None
+    return Activation(handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port)
 
 
 @st.composite
@@ -190,7 +191,8 @@ def test_the_format_does_not_change_unnoticed():
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]
     assert to_json(Queue("q", group="key", activation=Activation("a:b")))["activation"] == {
-        "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True
+        "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True,
+        "port": None,
     }  # fmt: skip
     kept = [to_json(Queue("q", policy, "key", "n"))["policy"] for policy in policies]
     assert kept == [{"name": "unordered"}, {"name": "fifo"}, best, unit]

@@ -179,3 +179,11 @@ def test_another_takes_over_when_one_that_serves_is_killed(box, activated):
             until(lambda: not left(box))
             until(lambda: is_running(box) == 1)
     assert seen(box) == [("c1", 1), ("c1", 2)]
+
+
+def test_a_port_is_served(box, activated, tmp_path):
+    define(box, activation=sq.Activation(port=f"files: {{path: '{tmp_path}'}}"))
+    publish(box, 1, 2)
+    with serving(box):
+        until(lambda: not left(box))
+    assert [path.name for path in sorted((tmp_path / "c1").iterdir())] == [f"000000-{n:019d}" for n in (1, 2)]

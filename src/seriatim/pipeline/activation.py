@@ -13,6 +13,7 @@ __all__ = ["MOST_READERS", "Activation"]
 
 #: A queue has at most so many readers.
 MOST_READERS = 256
+_LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Activation:
         batch: give the handler all messages of a run at once, as a `Worker` does.
         run_as: the role of the database that the handler has; None: that of the reader.
         enabled: whether readers are started.
+        port: what messages are handed to instead of a handler, as text (``docs/reference/ports.md``): kept as it is, and
+            ``${NAME}`` in it is replaced where a reader works.
 
     Raises:
         UsageError: a value that can't be.
@@ -41,10 +44,12 @@ class Activation:
     batch: bool = False
     run_as: str | None = None
     enabled: bool = True
+    port: str | None = None
 
     def __post_init__(self) -> None:
         if self.handler is not None:
             checked_function(self.handler)
+        self._check_port()
         for what, least in (("minimum", 0), ("maximum", 1)):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_READERS:
@@ -56,6 +61,14 @@ class Activation:
         for what in ("batch", "enabled"):
             if not isinstance(value := getattr(self, what), bool):
                 raise UsageError(f"{what} can't be {value!r}", remedy="True or False")
+
+    def _check_port(self) -> None:
+        if self.port is None:
+            return
+        if not isinstance(self.port, str) or not 0 < len(self.port) <= _LONGEST or "\0" in self.port:
+            raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'")
+        if self.handler is not None:
+            raise UsageError("port and handler exclude each other", remedy="give one of them")
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""

@@ -13,6 +13,8 @@ from seriatim.pipeline.section import Section
 
 __all__ = ["queue_entry"]
 
+_REPLACED = re.compile(r"(?<!\$)\$\{")
+
 
 def queue_entry(entry: Section, name: str) -> Queue | None:
     """The queue that an entry of the file declares; None if it is wrong, which is reported."""
@@ -64,6 +66,7 @@ def _activation(queue: Section) -> Activation | None:
         "batch": entry.flag("batch"),
         "run_as": entry.text("run_as"),
         "enabled": entry.flag("enabled"),
+        "port": _port(entry),
     }
     entry.finish()
     if any(entry.has(key) and value is None for key, value in given.items()):
@@ -74,3 +77,14 @@ def _activation(queue: Section) -> Activation | None:
         blamed = next((key for key in given if key in error.what and entry.has(key)), "handler")
         entry.fault(blamed, error.what, error.remedy)
         return None
+
+
+def _port(entry: Section) -> str | None:
+    """A port as text, whose ``${NAME}`` are not for here: what they stand for may be a password."""
+    found = entry.text("port")
+    if found is None or not _REPLACED.search(entry.written("port")):
+        return found
+    entry.fault(
+        "port", "what ${NAME} stands for would be kept in the box", "write $${NAME}: it is replaced by who works"
+    )
+    return None

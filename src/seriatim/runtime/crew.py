@@ -104,7 +104,7 @@ class Crew:
         try:
             supervisor = Supervisor(
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
-                limits=replace(self._limits, batch=orders.batch),
+                limits=replace(self._limits, batch=orders.batch), port=orders.port,
             )  # fmt: skip
         except SeriatimError as error:
             self._rest(error, now)
