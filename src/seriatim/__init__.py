@@ -29,6 +29,7 @@ from seriatim.errors import (
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
+from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message import Dialog, Message, Part
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionRefused",
+    "Activation",
     "BestEffort",
     "Business",
     "CheckpointMismatch",

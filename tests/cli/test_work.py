@@ -62,3 +62,34 @@ def test_several_queues_and_types_and_processes(box):
         assert process.wait(60) == 0
     assert len(seen(box)) == 120
     assert rows(box, "SELECT 1 FROM {schema}.faults") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--port", "http: {url: ftp://host}"], "isn't one of http or https"),
+        (["--port", "http: {adress: x}"], "unknown key 'adress'"),
+        (["--port", "queue: {name: x}", "--handler", "tests.runtime.started:step"], "--port and --handler exclude"),
+    ],
+)
+def test_a_port_that_is_wrong_is_said(box, words, told):
+    define(box)
+    found = ended(box, "shop", *words)
+    assert found.returncode == 2
+    assert told in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_port(box, tmp_path):
+    define(box)
+    publish(box, 1, 2, 3)
+    words = ["shop", "--port", f"files: {{path: '{tmp_path}', suffix: .txt}}", "--dsn", box.dsn, "--schema", box.schema]
+    with subprocess.Popen(command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while left(box):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 0
+    assert [path.name for path in sorted(tmp_path.rglob("*.txt"))] == [f"000000-{n:019d}.txt" for n in (1, 2, 3)]

@@ -11,6 +11,7 @@ import pytest
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline import box_file, file
+from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.box_file import BoxFile
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
@@ -211,6 +212,10 @@ FAULTS = [
     ("sequence: number", "sequence: number, hole_timeout: soon", "4:71: Standard: hole_timeout: 'soon' is not a duration"),
     ("policy: standard", "policy: unit_of_work, size: key", "4:37: queues.all.size: 'key' is string, but has to be long"),
     ("policy: standard", "policy: unit_of_work, last: numbr = 1", "4:37: queues.all.last: 1:1 of the filter: there is no"),
+    ("sequence: number", "sequence: number, activation: {handler: nonsense}", "4:79: 'nonsense' doesn't name a function"),
+    ("sequence: number", "sequence: number, activation: {minimum: 5}", "4:79: minimum is 5, and maximum 1 (raise maximum)"),
+    ("sequence: number", "sequence: number, activation: {maximum: 0}", "4:79: queues.all.activation.maximum must be a whole"),
+    ("sequence: number", "sequence: number, activation: {maximun: 2}", "4:70: unknown key 'maximun' in queues.all.activation"),
     ("sequence: number", "sequence: number, errors: ignore", "4:65: queues.all.errors can't be 'ignore' (one of cont"),
     ("sequence: number", "sequence: number, priority: key", "4:67: queues.all.priority: 'key' is string, but has to be long"),
     ("sequence: number", "sequence: number, keep: all", "4:63: queues.all.keep can't be 'all'"),
@@ -326,6 +331,15 @@ def test_all_faults_are_told_at_once_in_the_order_of_lines():
 )
 def test_what_is_no_box_file_at_all(content, told):
     assert fault(content).lstrip().startswith(told)
+
+
+def test_a_port_keeps_its_variables():
+    text = """queues: {q: {policy: unordered, activation: {port: 'http: {url: "https://$${HOST}/x"}', maximum: 2}}}"""
+    (found,) = box_file.examine(written(text), {})[0].queues
+    assert found.activation == Activation(maximum=2, port='http: {url: "https://${HOST}/x"}')
+    (told,) = faults(text.replace("$$", "$"), environment={"HOST": "hush"})
+    assert "what ${NAME} stands for would be kept in the box (write $${NAME}: it is replaced by who works)" in told
+    assert "hush" not in told
 
 
 def test_an_activation():

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from seriatim.errors import SchemaMismatch, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.activation import MOST_READERS, Activation
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import ERRORS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
@@ -58,6 +59,15 @@ def filters() -> st.SearchStrategy[str]:
 
 
 @st.composite
+def activations(draw: st.DrawFn) -> Activation:
+    maximum = draw(st.integers(1, MOST_READERS))
+    handler, role = draw(st.none() | st.sampled_from(["a:b", "a.b:c"])), draw(st.none() | NAMES)
+    flags = draw(st.booleans()), draw(st.booleans())
+    port = draw(st.none() | NAMES) if handler is None else None
+    return Activation(handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port)
+
+
+@st.composite
 def queues(draw: st.DrawFn) -> Queue:
     keep, most = draw(st.sampled_from(KEEP)), draw(st.none() | st.integers(1, MOST_MESSAGES))
     policy = draw(policies())
@@ -79,6 +89,7 @@ def queues(draw: st.DrawFn) -> Queue:
         "recoveries": draw(st.integers(0, 1000)),
         "recover_delay": draw(PERIODS),
         "recover_factor": draw(st.floats(1, 100)),
+        "activation": draw(st.none() | activations()),
     }  # fmt: skip
     return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
 
@@ -174,10 +185,15 @@ def test_the_format_does_not_change_unnoticed():
         "recoveries": 0,
         "recover_delay": 60.0,
         "recover_factor": 2.0,
+        "activation": None,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]
+    assert to_json(Queue("q", group="key", activation=Activation("a:b")))["activation"] == {
+        "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True,
+        "port": None,
+    }  # fmt: skip
     kept = [to_json(Queue("q", policy, "key", "n"))["policy"] for policy in policies]
     assert kept == [{"name": "unordered"}, {"name": "fifo"}, best, unit]
     assert to_json(Location("crm", 9)) == {"version": 1, "name": "crm", "last_number": 9}
@@ -242,7 +258,7 @@ def test_what_is_no_declaration_is_refused():
 
 def test_what_was_kept_before_there_were_retries_is_read():
     kept = to_json(Queue("q", group="key"))
-    later = ("attempts", "retry_", "recover")
+    later = ("attempts", "retry_", "recover", "activation")
     before = {key: value for key, value in kept.items() if not key.startswith(later)}
     assert from_json(Queue, before) == Queue("q", group="key")
 

@@ -13,6 +13,7 @@ import psycopg
 
 from seriatim.box import invariants
 from seriatim.box import purge as cleaning
+from seriatim.box.activations import Activated, activations_of
 from seriatim.box.apply import apply, drops_of
 from seriatim.box.change import Change, Definition
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
@@ -29,7 +30,7 @@ from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
 from seriatim.box.session import PATIENCE_S, Session, checked_connection
-from seriatim.box.states import set_enabled, set_state
+from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
@@ -235,6 +236,21 @@ class MessageBox(Closing):
         """Let queues take messages in and hand out nothing. Raises `UsageError` for an unknown one."""
         with self._transaction() as connection, translated(self._place):
             return set_enabled(connection, self._schema, queues, enabled=False)
+
+    def activate(self, *queues: str) -> list[Change]:
+        """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for one that has no activation."""
+        with self._transaction() as connection, translated(self._place):
+            return set_activated(connection, self._schema, queues, activated=True)
+
+    def deactivate(self, *queues: str) -> list[Change]:
+        """Let readers end after their turns, and start none. Raises `UsageError` for a queue that has no activation."""
+        with self._transaction() as connection, translated(self._place):
+            return set_activated(connection, self._schema, queues, activated=False)
+
+    def activations(self) -> list[Activated]:
+        """The activations of those queues that have one and that may be received from, by the names of these."""
+        with self._transaction() as connection, translated(self._place):
+            return activations_of(connection, self._schema)
 
     def resubmit(self, message_ids: Iterable[str] | None = None, *, message_type: str | None = None) -> Resubmitted:
         """Route messages again that are unrouted, by what is defined now, as if they were published now.

@@ -25,7 +25,7 @@ from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
 from seriatim.kernel.time import micros
 
-__all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once"]
+__all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once", "kept_connection"]
 
 DEFAULT_SCHEMA = "seriatim"
 #: Names the PostgreSQL to use where the program names none.
@@ -176,6 +176,20 @@ def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Conne
     finally:
         if server is not None:
             server.close()
+
+
+def kept_connection(dsn: str, place: str) -> psycopg.Connection:
+    """A connection outside any pool and any transaction, for what lasts as long as it does: each statement commits.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        place: host, database and schema, for errors.
+
+    Raises:
+        EnvironmentProblem: PostgreSQL can't be reached.
+    """
+    with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
+        return psycopg.connect(dsn, autocommit=True, **_settings(dsn))
 
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:

@@ -44,7 +44,7 @@ class Asked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The group of the instance that has, and the activation that made it."""
+    """The group of the instance that has, and the starting subscription that made it."""
 
     group: str
     subscription_id: int
@@ -79,7 +79,7 @@ class Correlation:
             without is left out.
 
     Raises:
-        UsageError: an activation whose queue or properties don't fit.
+        UsageError: a starting subscription whose queue or properties don't fit.
     """
 
     def __init__(self, definitions: Definitions, properties: Mapping[str, Type]) -> None:
@@ -135,11 +135,11 @@ class Correlation:
         return places, wanted
 
     def leads(self, subscription_id: int) -> bool:
-        """Whether messages are led to the instances of an activation."""
+        """Whether messages are led to the instances of a starting subscription."""
         return self._states.get(subscription_id, "unenlisted") != "unenlisted"
 
     def stopped(self, subscription_id: int) -> bool:
-        """Whether an activation collects, and hands nothing out."""
+        """Whether a starting subscription collects, and hands nothing out."""
         return self._states[subscription_id] != "started"
 
 

@@ -170,6 +170,7 @@ class _Defining:
     def _put_queue(self, new: Queue) -> None:
         old = self._before.queues.get(new.name)
         enabled = new.enabled
+        activated: bool | None = new.activation is None or new.activation.enabled
         if old is not None:
             if fields := frozen(old.declared, new):
                 self._hold_publishers()
@@ -179,7 +180,10 @@ class _Defining:
                 self._execute("call_waiters", queue_ids=[old.queue_id])
             if old.declared.enabled == new.enabled:  # so what an operator did stays
                 enabled = old.enabled
-        self._write("define_queue", new, enabled=enabled)
+            before = old.declared.activation is None or old.declared.activation.enabled
+            if before == activated:  # likewise
+                activated = None
+        self._write("define_queue", new, enabled=enabled, activated=activated)
 
     def _put_subscription(self, new: Subscription) -> None:
         old = self._before.subscriptions.get(new.name)

@@ -95,8 +95,8 @@ class Definitions:
         return {one.queue_id: one for one in self.queues.values() if one.declared.max_messages is not None}
 
     @cached_property
-    def activations(self) -> Mapping[str, frozenset[str]]:
-        """By the names of the queues to which activations lead the names of these."""
+    def starting(self) -> Mapping[str, frozenset[str]]:
+        """By the names of the queues the names of the subscriptions that lead there and start instances."""
         found: dict[str, set[str]] = {}
         for name, one in self.subscriptions.items():
             if one.declared.starts is not None:

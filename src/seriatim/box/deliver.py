@@ -38,6 +38,7 @@ class Delivery:
         group: the group's key; None in a queue that is `Unordered`.
         messages: what is handed out, in order.
         entry_ids: the numbers of their entries.
+        incarnation: of the group.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Delivery:
         put_back: Callable[[], None],
         end_after: Callable[[int], None],
         entry_ids: Sequence[int],
+        incarnation: int = 0,
     ) -> None:
         self.queue = queue
         self.group = group
@@ -57,6 +59,7 @@ class Delivery:
         self._put_back = put_back
         self._end_after = end_after
         self.entry_ids = entry_ids
+        self.incarnation = incarnation
         self._open = True
         self._done = False
 
@@ -90,7 +93,7 @@ class Delivery:
         """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
         return Delivery(
             self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
-            self.entry_ids[begin:end],
+            self.entry_ids[begin:end], self.incarnation,
         )  # fmt: skip
 
     @property
@@ -362,6 +365,7 @@ class Turns:
             lambda: None if handed.group is None else self._execute("put_back", named),
             lambda count: self._end_after(named, count),
             handed.entry_ids,
+            handed.incarnation,
         )
 
     def _end_after(self, named: dict[str, Any], count: int) -> None:

@@ -77,7 +77,7 @@ def check_collected(connection: psycopg.Connection, schema: str, before: Definit
 
 
 def check_running(connection: psycopg.Connection, schema: str, before: Definitions, name: str, doing: str) -> None:
-    """Refuse to take an activation away while instances of it run: their messages would find nobody."""
+    """Refuse to take a starting subscription away while instances of it run: their messages would find nobody."""
     one = before.subscriptions[name]
     if one.declared.starts is None:
         return

@@ -31,7 +31,7 @@ def resume(connection: psycopg.Connection, schema: str, instance_id: int, actor:
 
 
 def terminate(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """End it: what waits in its group follows the activations again. A suspended one is resumed for that.
+    """End it: what waits in its group follows the starting subscriptions again. A suspended one is resumed for that.
 
     Returns:
         what it was.

@@ -33,7 +33,7 @@ class InstanceView:
         queue: the queue's name.
         group: the key of its group.
         status: suspended while its group is.
-        subscription: the activation that made it.
+        subscription: the starting subscription that made it.
         starts: the function that works on its messages, as ``module:name``.
         correlations: the values that it has added, by property.
         waiting: how many messages its group has.

@@ -1,6 +1,6 @@
-"""Instances: what an activation starts, a group's, with a state of its own that is kept from message to message.
+"""Instances: what a starting subscription makes, a group's, with a state of its own that is kept from message to message.
 
-An instance is made by the turn that hands out the first message of its group for an activation. Turns of a group follow
+An instance is made by the turn that hands out the first message of its group for such a one. Turns of a group follow
 each other, so two first messages make one instance, and no publisher waits for another. Nothing is written before the
 message is done: then the instance is kept, changed or gone in the same transaction.
 """
@@ -33,8 +33,8 @@ class Instance:
     Attributes:
         id: its number; nothing else in the box has had it.
         queue: the queue's name.
-        group: the key of its group: the value of the first property that its activation correlates by.
-        subscription: the name of the activation that made it.
+        group: the key of its group: the value of the first property that its starting subscription correlates by.
+        subscription: the name of the starting subscription that made it.
         starts: the function that works on its messages, as ``module:name``.
         is_new: whether the message that was received starts it.
     """
@@ -44,7 +44,7 @@ class Instance:
         number: int,
         queue: BoxQueue,
         group: str,
-        activation: BoxSubscription,
+        starting: BoxSubscription,
         definitions: Definitions,
         kept: tuple[str, int] | None,
         added: Mapping[str, set[str]],
@@ -52,11 +52,11 @@ class Instance:
         self.id = number
         self.queue = queue.declared.name
         self.group = group
-        self.subscription = activation.declared.name
-        self.starts = str(activation.declared.starts)
+        self.subscription = starting.declared.name
+        self.starts = str(starting.declared.starts)
         self.is_new = kept is None
         self._queue_id = queue.queue_id
-        self._activation = activation
+        self._starting = starting
         self._types = definitions.router.properties
         self._text = "{}" if kept is None else kept[0]
         self._version = None if kept is None else kept[1]
@@ -91,14 +91,14 @@ class Instance:
         A message that a subscription leads to the queue, and that has a group of its own, goes by that.
 
         Args:
-            values: by the name of a property that the activation correlates by. A property may have several, added
+            values: by the name of a property that the starting subscription correlates by. A property may have several, added
                 one after another.
 
         Raises:
-            UsageError: a property that the activation doesn't name, or no value of its type. When the message is
+            UsageError: a property that the starting subscription doesn't name, or no value of its type. When the message is
                 done, `ActionRefused`: another instance of the queue has the value.
         """
-        allowed = self._activation.declared.correlate[1:]
+        allowed = self._starting.declared.correlate[1:]
         for name, value in values.items():
             if name not in allowed:
                 raise UsageError(
@@ -112,7 +112,7 @@ class Instance:
                 self._adding[name, text] = None
 
     def end(self) -> None:
-        """End it when its message is done: no value leads to it any more, and the next activation starts another."""
+        """End it when its message is done: no value leads to it any more, and the next starting subscription starts another."""
         self._ended = True
 
     def leads(self, message: Received) -> bool:
@@ -136,7 +136,7 @@ class Instance:
             return
         named = {
             "instance_id": self.id, "queue_id": self._queue_id, "group_key": self.group,
-            "subscription_id": self._activation.subscription_id, "version": self._version,
+            "subscription_id": self._starting.subscription_id, "version": self._version,
             "state": text if self.is_new or text != self._text else None,
             "properties": [name for name, _ in self._adding], "values": [value for _, value in self._adding],
         }  # fmt: skip
@@ -183,7 +183,7 @@ class Instances:
     Args:
         connection: in whose transaction.
         schema: the schema of the box.
-        queue: the queue's name, one to which activations lead.
+        queue: the queue's name, one to which starting subscriptions lead.
         definitions: what is defined.
     """
 
@@ -220,7 +220,7 @@ class Instances:
         number, subscription_id, state, version, pairs = row
         definitions = self._definitions
         if version is None:
-            starting = definitions.activations[self._queue.declared.name]
+            starting = definitions.starting[self._queue.declared.name]
             name = next((one for one in message.subscriptions if one in starting), None)
             if name is None or self._own_group(message) != group:
                 return None

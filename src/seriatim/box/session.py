@@ -86,6 +86,11 @@ class Session(DialogVerbs):
         """The instance that the message received last is for, or has started; None where there is none."""
         return self._instance
 
+    @property
+    def delivery(self) -> Delivery | None:
+        """What was received last, in this session; None where nothing was, or the transaction has gone on without."""
+        return self._delivery
+
     def dispense(self, location: str, count: int = 1) -> Tickets:
         """Take the next numbers of a location, now.
 
@@ -204,7 +209,7 @@ class Session(DialogVerbs):
         """Take the next group of a queue that is ready, and lock it until the transaction ends.
 
         The group is that whose first message has waited longest, where a level of priority counts for ten seconds.
-        A delivery that this session has received and not completed is put back before. A queue that activations lead
+        A delivery that this session has received and not completed is put back before. A queue that starting subscriptions lead
         to hands out one message at a time, and `instance` is what it is for.
 
         Args:
@@ -238,10 +243,10 @@ class Session(DialogVerbs):
             if dialog is not None:
                 return self._receive_of(queue, limit, group, dialog, wait_s)
             while True:
-                limit = 1 if queue in self._access.known.definitions.activations else limit
+                limit = 1 if queue in self._access.known.definitions.starting else limit
                 delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
                 definitions = self._access.known.definitions
-                if delivery is not None and queue in definitions.activations:
+                if delivery is not None and queue in definitions.starting:
                     if len(delivery) > 1:  # the process didn't know yet
                         delivery.put_back()
                         continue

@@ -15,7 +15,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.subscription import STATES
 
-__all__ = ["set_enabled", "set_state"]
+__all__ = ["set_activated", "set_enabled", "set_state"]
 
 
 def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str], state: str) -> list[Change]:
@@ -64,6 +64,31 @@ def set_enabled(connection: psycopg.Connection, schema: str, names: Iterable[str
             row = cursor.execute(statement("set_enabled", schema), {"name": name, "enabled": enabled}).fetchone()
         if row is not None:
             changes.append(Change("turned on" if enabled else "turned off", Kind.QUEUE, name))
+    if changes:
+        record(connection, schema, changes)
+    return changes
+
+
+def set_activated(
+    connection: psycopg.Connection, schema: str, names: Iterable[str], *, activated: bool
+) -> list[Change]:
+    """Turn the activation of queues on or off, all or none, in the transaction of the connection.
+
+    Raises:
+        UsageError: no such queue, or one without an activation.
+    """
+    connection.execute(statement("lock_definitions", schema))
+    known = read_definitions(connection, schema)
+    changes = []
+    for name in dict.fromkeys(names):
+        if known.queue(name).declared.activation is None:
+            raise UsageError(
+                "it has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
+            )
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(statement("set_activated", schema), {"name": name, "activated": activated}).fetchone()
+        if row is not None:
+            changes.append(Change("activated" if activated else "deactivated", Kind.QUEUE, name))
     if changes:
         record(connection, schema, changes)
     return changes

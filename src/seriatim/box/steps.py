@@ -13,12 +13,14 @@ from datetime import timedelta
 import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
+from seriatim.box.box import MessageBox
 from seriatim.box.session import Session
 from seriatim.box.statements import statement
-from seriatim.errors import Unavailable, UsageError
+from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
 
-__all__ = ["Steps", "TurnEnded", "end_backend", "is_transient"]
+__all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient"]
 
 _AGAIN = (
     *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
@@ -39,10 +41,15 @@ class Steps:
 
     Args:
         session: whose transaction it is; something has been received in it.
+        run_as: the role of the database that handlers have; None: that of the session.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, run_as: str | None = None) -> None:
         self._session = session
+        self._run_as = run_as
+        #: The role that the session had when the handler's began; None: the handler has none, or not any more.
+        self._own_role: str | None = None
+        self._is_handled = False
         self._connection = session.connection
         self._block: AbstractContextManager[psycopg.Transaction] | None = None
         #: Whether there is a savepoint beside the block's own, which is the first one's that asks for the connection.
@@ -67,10 +74,12 @@ class Steps:
             TurnEnded: the handler ended the transaction, or closed the connection.
             Unavailable: the connection is lost.
         """
-        self._is_own = False
+        self._is_own = self._is_handled = False
+        self._own_role = None
         self._session._on_use = self._begin  # noqa: SLF001 -- it is made for this
         try:
             yield
+            self.handled()
         except BaseException as error:
             self._session._on_use = None  # noqa: SLF001
             self._check(error)
@@ -81,6 +90,20 @@ class Steps:
             raise
         self._session._on_use = None  # noqa: SLF001
         self._check(None)
+
+    def handled(self) -> None:
+        """The handler has returned: what follows in the step is done as the session's role.
+
+        Raises:
+            UsageError: the handler took another role.
+        """
+        role, self._own_role, self._is_handled = self._own_role, None, True
+        if role is not None and self._connection.info.transaction_status == TransactionStatus.INTRANS:
+            had = _change_role(self._connection, self._session.access.schema, role)
+            if had != self._run_as:
+                raise UsageError(
+                    f"the handler took the role {had!r}, and runs as {self._run_as!r}", remedy="leave the role as it is"
+                )
 
     def finish(self) -> None:
         """After the last step.
@@ -103,6 +126,8 @@ class Steps:
         else:
             first, self._is_set = not self._is_set, True
             self._connection.execute(_SET if first else _SET_ANEW, prepare=False)
+        if self._run_as is not None and not self._is_handled:
+            self._own_role = _change_role(self._connection, self._session.access.schema, self._run_as)
 
     def _undo(self, error: BaseException) -> None:
         """Roll back what the step has written."""
@@ -144,6 +169,32 @@ class Steps:
         return TurnEnded(
             "the handler ended the transaction", remedy="neither commit nor roll back: the worker commits what is done"
         )
+
+
+def check_role(box: MessageBox, role: str) -> None:
+    """See that a handler can have a role.
+
+    Raises:
+        EnvironmentProblem: there is no such role, or the one that works on the box isn't a member of it.
+        Unavailable: the transaction has to be repeated.
+    """
+    with box.session() as session:
+        try:
+            _change_role(session.connection, session.access.schema, role)
+        except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
+            said = error.diag.message_primary or "it is refused"
+            raise EnvironmentProblem(
+                f"the handler can't run as {role!r}: {said}", where=session.access.place,
+                remedy="GRANT the role to the one that works on the box, with SET",
+            ) from error  # fmt: skip
+        session.connection.rollback()
+
+
+def _change_role(connection: psycopg.Connection, schema: str, role: str) -> str:
+    """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(statement("change_role", schema), {"role": role})
+        return str(cursor.fetchall()[0][0])
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:

@@ -94,7 +94,7 @@ def _resume(instance_id: int, **options: Any) -> None:
 @which_box
 @_json
 def _terminate(instance_id: int, **options: Any) -> None:
-    """End the instance ID; what waits in its group follows the activations again."""
+    """End the instance ID; what waits in its group follows the starting subscriptions again."""
     _act("terminate", instance_id, **options)
 
 

@@ -31,7 +31,19 @@ _COMMANDS = (
         "groups",
         "instances",
     ),
-    *("messages", "queue", "queues", "run", "services", "set-aside", "subscription", "subscriptions", "trace", "types"),
+    *(
+        "messages",
+        "queue",
+        "queues",
+        "run",
+        "serve",
+        "services",
+        "set-aside",
+        "subscription",
+        "subscriptions",
+        "trace",
+        "types",
+    ),
     *("unrouted", "work"),
 )
 

@@ -1,4 +1,4 @@
-"""``seriatim queue``: one queue: looked at, on and off, given back."""
+"""``seriatim queue``: one queue: looked at, on and off, its activation likewise, given back."""
 
 from __future__ import annotations
 
@@ -29,17 +29,29 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         definitions = box.definitions()
         declared = definitions.queue(name).declared
         counts = next(one for one in box.queues() if one.queue == name)
+        activated = next((one for one in box.activations() if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
-        click.echo(as_json(asdict(counts) | {"definition": to_json(declared), "subscriptions": leading}))
+        click.echo(
+            as_json(
+                asdict(counts)
+                | {"definition": to_json(declared), "subscriptions": leading}
+                | {"activated": None if activated is None else activated.activated}
+            )
+        )
         return
     definition: dict[str, Any] = to_json(declared)
-    policy = definition.pop("policy")
+    policy, activation = definition.pop("policy"), definition.pop("activation")
     shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
     click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
     for key, value in shown.items():
         if value is not None:
             click.echo(f"  {key}: {value}")
+    if activation is not None:
+        said = ", ".join(
+            f"{key} {value}" for key, value in activation.items() if value is not None and key != "enabled"
+        )
+        click.echo(f"  activation: {'on' if activated is None or activated.activated else 'off'}, {said}")
     click.echo(
         f"{counts.arrived:,} arrived, {counts.held:,} held, {counts.queued:,} queued, {counts.in_hand:,} in hand"
     )
@@ -68,6 +80,17 @@ def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Let queues hand out nothing; they take messages in all the same."""
     with opened(dsn, schema) as box:
         changes = box.turn_off(*names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("activation")
+@click.argument("switch", metavar="on|off", type=click.Choice(["on", "off"]))
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Turn the activation of queues on, or off: then their readers end after their turns, and none is started."""
+    with opened(dsn, schema) as box:
+        changes = box.activate(*names) if switch == "on" else box.deactivate(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 

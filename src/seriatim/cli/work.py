@@ -16,24 +16,28 @@ __all__ = ["work"]
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
 @click.option(
     "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
-    help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what activations name.",
+    help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what starting subscriptions name.",
 )  # fmt: skip
+@click.option("--port", metavar="PORT", help="What messages are handed to instead, such as 'http: {url: https://…}'.")
 @click.option("--workers", default=8, show_default=True, help="Threads for each queue in each process.")
 @click.option("--processes", default=1, show_default=True, help="Worker processes.")
 @click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
 @click.option("--rate", type=float, help="At most so many messages a second, from each queue.")
 @click.option("--turn-limit", default="60s", show_default=True, help="How long a transaction may take.")
+@click.option("--run-as", metavar="ROLE", help="The role of the database that the handler has.")
 @click.option("--batch", is_flag=True, help="Give the handler all messages of a run at once.")
 @which_box
 def work(
     *,
     queues: tuple[str, ...],
     handlers: tuple[str, ...],
+    port: str | None,
     workers: int,
     processes: int,
     run_length: int,
     rate: float | None,
     turn_limit: str,
+    run_as: str | None,
     batch: bool,
     dsn: str | None,
     schema: str,
@@ -47,9 +51,11 @@ def work(
     from seriatim.runtime.worker import Limits  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    if port is not None and handlers:
+        raise UsageError("--port and --handler exclude each other", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch)
     with opened(dsn, schema) as box:
-        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits).run()
+        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port).run()
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

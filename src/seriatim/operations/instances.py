@@ -81,7 +81,7 @@ def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> Ins
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """End it: what waits in its group follows the activations again. A suspended one is resumed for that.
+    """End it: what waits in its group follows the starting subscriptions again. A suspended one is resumed for that.
 
     Returns:
         what it was.

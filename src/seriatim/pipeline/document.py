@@ -19,7 +19,7 @@ from ruamel.yaml.reader import ReaderError
 
 from seriatim.errors import DeclarationError
 
-__all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", "Table", "Tree", "read"]
+__all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", "Table", "Tree", "parse", "read"]
 
 _MOST_BYTES = 8_000_000
 # Aliases can make a small file stand for an endless one. A large one may have as many nodes as characters.
@@ -128,8 +128,17 @@ def read(
 ) -> Table | None:
     """The mapping in a YAML file, ``${NAME}`` replaced from `environment`; None where it can't be read."""
     text = _text(path, problems, language)
-    if text is None:
-        return None
+    return None if text is None else parse(text, problems, environment, language=language)
+
+
+def parse(
+    text: str,
+    problems: Problems,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    language: Language = PIPELINE_FILE,
+) -> Table | None:
+    """The same of a text; None where it isn't one."""
     try:
         tree = _parse(text, problems, environment, language)
     except ReaderError as error:

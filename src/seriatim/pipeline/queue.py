@@ -11,6 +11,7 @@ from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, Unordered
 from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.name import checked_name
 
 __all__ = [
@@ -74,6 +75,7 @@ class Queue:
             operator; 0 to 1,000.
         recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
         recover_factor: by which that grows from recovery to recovery; 1 to 100.
+        activation: what works on it, for ``seriatim serve``; None: only who is started otherwise.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -101,6 +103,7 @@ class Queue:
     recoveries: int = 0
     recover_delay: float | str = 60.0
     recover_factor: float = 2.0
+    activation: Activation | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -124,6 +127,10 @@ class Queue:
         if not isinstance(self.enabled, bool):
             raise self._wrong(f"enabled can't be {self.enabled!r}", "True or False")
         self._check_retry()
+        if not isinstance(self.activation, Activation | None):
+            raise self._wrong(
+                f"activation can't be {self.activation!r}", "such as Activation('orders:handle', maximum=4)"
+            )
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)

@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.activation import MOST_READERS, Activation
 from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.section import Section
 
 __all__ = ["queue_entry"]
+
+_REPLACED = re.compile(r"(?<!\$)\$\{")
 
 
 def queue_entry(entry: Section, name: str) -> Queue | None:
@@ -36,6 +39,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "recoveries": entry.whole("recoveries", 0, MOST_ATTEMPTS),
         "recover_delay": entry.duration_s("recover_delay"),
         "recover_factor": entry.plain("recover_factor"),
+        "activation": _activation(entry),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())
@@ -48,3 +52,39 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         blamed = next((word for word in words if word in given and entry.has(word)), "policy")
         entry.fault(blamed, error.what, error.remedy)
         return None
+
+
+def _activation(queue: Section) -> Activation | None:
+    """What works on the queue; None if nothing is said of it, or something wrong, which is reported."""
+    entry = queue.section("activation")
+    if entry is None:
+        return None
+    given: dict[str, Any] = {
+        "handler": entry.text("handler"),
+        "minimum": entry.whole("minimum", 0, MOST_READERS),
+        "maximum": entry.whole("maximum", 1, MOST_READERS),
+        "batch": entry.flag("batch"),
+        "run_as": entry.text("run_as"),
+        "enabled": entry.flag("enabled"),
+        "port": _port(entry),
+    }
+    entry.finish()
+    if any(entry.has(key) and value is None for key, value in given.items()):
+        return None
+    try:
+        return Activation(**{key: value for key, value in given.items() if value is not None})
+    except UsageError as error:
+        blamed = next((key for key in given if key in error.what and entry.has(key)), "handler")
+        entry.fault(blamed, error.what, error.remedy)
+        return None
+
+
+def _port(entry: Section) -> str | None:
+    """A port as text, whose ``${NAME}`` are not for here: what they stand for may be a password."""
+    found = entry.text("port")
+    if found is None or not _REPLACED.search(entry.written("port")):
+        return found
+    entry.fault(
+        "port", "what ${NAME} stands for would be kept in the box", "write $${NAME}: it is replaced by who works"
+    )
+    return None

@@ -99,6 +99,11 @@ class Section:
         self.fault(key, f"{self.full(key)} must be text, not {_shown(value)}", remedy)
         return None
 
+    def written(self, key: str) -> str:
+        """How a single value stands in the file, before ``${NAME}`` is replaced; empty where there is none."""
+        value = self._table.entries.get(key)
+        return value.written if isinstance(value, Scalar) else ""
+
     def choice(self, key: str, allowed: Collection[str], *, required: bool = False) -> str | None:
         """One of a few words."""
         value = self.text(key, required=required)

@@ -13,6 +13,7 @@ from seriatim.errors import SchemaMismatch, SeriatimError, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.time import micros
+from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
@@ -33,6 +34,7 @@ _QUEUE = (
     *("max_messages", "when_full", "enabled", "expire_after"),
     *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
     *("recoveries", "recover_delay", "recover_factor"),
+    "activation",
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
@@ -73,6 +75,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
         case Queue():
             found = _fields(storable(definition), _QUEUE)
             found["policy"] = _policy(definition.policy)
+            found["activation"] = None if definition.activation is None else definition.activation.as_json()
         case Subscription():
             found = _fields(definition, _SUBSCRIPTION)
             found["correlate"] = list(definition.correlate)
@@ -110,6 +113,8 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
             raise SchemaMismatch("it isn't kept as seriatim keeps it")
         if kind is Queue:
             given["policy"] = _policy_of(given["policy"])
+            if given.get("activation") is not None:
+                given["activation"] = Activation(**given["activation"])
         return kind(**given)
     except (SeriatimError, AttributeError, TypeError, KeyError) as error:
         what = f"what the box has of it can't be read: {error}"

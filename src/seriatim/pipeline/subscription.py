@@ -26,14 +26,14 @@ class Subscription:
         state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects, and what it collects is
             not handed out; ``"unenlisted"``: it collects nothing. Handing out is the message box's: on Spark the first
             three are the same.
-        starts: makes it an *activation*: its first message of a group starts an instance there, for which the group's
+        starts: makes it a *starting subscription*: its first message of a group starts an instance there, for which the group's
             messages then are, until it ends. The function that works on them, as ``module:name``. The message box's.
-        correlate: of an activation the names of the properties by which messages find the instance: the group of the
+        correlate: of a starting subscription the names of the properties by which messages find the instance: the group of the
             queue first, and then those of which the instance may add values while it runs.
 
     Raises:
         UsageError: a name, filter or destination that is empty or no text, a state that isn't one, no name of a
-            function, or an activation that doesn't say what it correlates by.
+            function, or a starting subscription that doesn't say what it correlates by.
     """
 
     name: str

@@ -17,6 +17,7 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.runtime.ports import port_of
 from seriatim.runtime.slate import Slate
 from seriatim.runtime.worker import SPARE_LANES, Limits, Worker
 
@@ -34,11 +35,13 @@ class Orders:
         dsn: the PostgreSQL.
         schema: of the box.
         queues: by name.
-        handler: its name; names by message types; None: what activations name.
+        handler: its name; names by message types; None: what starting subscriptions name.
         limits: as `Limits` has them; the rate is that of this process.
         name: who it is, for faults.
         folders: where modules are looked for.
         slate: the file of its slate.
+        run_as: the role of the database that the handler has; None: its own.
+        port: as text, what is called instead of the handler.
     """
 
     dsn: str
@@ -49,6 +52,8 @@ class Orders:
     name: str
     folders: list[str] = field(default_factory=list)
     slate: int = -1
+    run_as: str | None = None
+    port: str | None = None
 
     def as_json(self) -> str:
         """In one line."""
@@ -69,10 +74,11 @@ def work(orders: Orders) -> None:
     slots = Slate.of(orders.slate)
     share = len(slots.slots) // len(orders.queues)
     failed: list[BaseException] = []
+    handler = orders.handler if orders.port is None else port_of(orders.port)
     with MessageBox.open(orders.dsn, schema=orders.schema, connections=2) as box:
         workers = [
             Worker(
-                box, queue, orders.handler, name=orders.name, folders=orders.folders,
+                box, queue, handler, name=orders.name, folders=orders.folders, run_as=orders.run_as,
                 slots=slots.slots[at * share : (at + 1) * share], **orders.limits,
             )
             for at, queue in enumerate(orders.queues)

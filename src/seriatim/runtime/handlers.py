@@ -52,7 +52,7 @@ class Handlers:
 
     Args:
         given: a function; one for each message type; names of such (``module:function``); None: each message goes to
-            the function that the activation of its instance names.
+            the function that the starting subscription of its instance names.
         folders: where modules are looked for besides Python's own path.
 
     Raises:
@@ -79,7 +79,7 @@ class Handlers:
 
     @property
     def by_instance(self) -> bool:
-        """Whether activations name them."""
+        """Whether starting subscriptions name them."""
         return self._instances
 
     def handler(self, message: Received, session: Session) -> Handler:
@@ -87,7 +87,7 @@ class Handlers:
 
         Raises:
             Business: there is none.
-            UsageError: the function that an activation names can't be had.
+            UsageError: the function that a starting subscription names can't be had.
         """
         if self._only is not None:
             return self._only

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from queue import Empty, SimpleQueue
 
@@ -48,6 +49,8 @@ class _Hand:
     slate: Slate
     began: float
     failures: int
+    #: Whether it was told to end, because fewer are wanted.
+    is_leaving: bool = False
 
 
 class Supervisor:
@@ -56,10 +59,12 @@ class Supervisor:
     Args:
         box: the message box.
         queues: their names.
-        handler: the name of a function, ``module:function``; names by message types; None: what activations name.
+        handler: the name of a function, ``module:function``; names by message types; None: what starting subscriptions name.
         processes: how many.
         limits: those of each process; the rate is that of all of them together.
         folders: where modules are looked for besides Python's own path; default: the current directory.
+        run_as: the role of the database that the handler has; None: that of the processes.
+        port: as text (see `port_of`), what is called instead of a handler.
 
     Raises:
         UsageError: a queue that isn't there, a number that can't be.
@@ -74,6 +79,8 @@ class Supervisor:
         processes: int = 1,
         limits: Limits | None = None,
         folders: Sequence[str] = (),
+        run_as: str | None = None,
+        port: str | None = None,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(f"processes can't be {processes!r}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}")
@@ -89,9 +96,11 @@ class Supervisor:
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
-            asdict(limits), "", list(folders) or [os.getcwd()],  # noqa: PTH109 -- as text
+            asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
         )  # fmt: skip
         self._processes = processes
+        #: How many there are, those included that have been told to end.
+        self.alive = 0
         self._stop = Stop()
         self._ended: SimpleQueue[_Hand] = SimpleQueue()
         self._noting: list[threading.Thread] = []
@@ -105,17 +114,38 @@ class Supervisor:
         hands: dict[int, _Hand] = {}
         with self._stop.listening():
             try:
-                for number in range(1, self._processes + 1):
-                    hands[number] = self._start(number, 0)
                 while not self._stop.requested:
+                    self._fit(hands)
                     self._look(hands)
             finally:
                 self._end(hands)
+                self.alive = 0
 
     def stop(self) -> None:
         """End `run` when the turns in hand are done; from any thread."""
         if not self._stop.requested:
             self._stop.request()
+
+    def insist(self) -> None:
+        """End `run` at once, whatever is in hand; from any thread."""
+        self.stop()
+        self._stop.request()
+
+    def resize(self, processes: int) -> None:
+        """Have so many processes from now on, 0 among it: others start, or end after their turns; from any thread."""
+        self._processes = processes
+
+    def _fit(self, hands: dict[int, _Hand]) -> None:
+        """Start what is missing, and tell those to end that are too many."""
+        wanted = self._processes
+        for number in range(1, wanted + 1):
+            if number not in hands:
+                hands[number] = self._start(number, 0)
+        for hand in hands.values():
+            if hand.number > wanted and not hand.is_leaving:
+                hand.is_leaving = True
+                hand.process.send_signal(signal.SIGTERM)
+        self.alive = len(hands)
 
     def _start(self, number: int, failures: int) -> _Hand:
         slate = Slate.make(self._orders.slots)
@@ -148,9 +178,13 @@ class Supervisor:
                     _LOG.error("process %d is frozen, and is killed", one.process.pid)
                     one.process.kill()
             return
+        _close(hand)
         code = hand.process.returncode
         at_work = self._note(hand)
         if self._stop.requested:
+            return
+        if hand.is_leaving:
+            del hands[hand.number]
             return
         for kind, refused in REFUSED.items():
             if code == refused and not at_work:
@@ -219,10 +253,15 @@ class Supervisor:
             if hand.process.poll() is None:
                 hand.process.kill()
                 hand.process.wait()
-            if hand.process.stdin is not None:
-                hand.process.stdin.close()
+            _close(hand)
         for thread in self._noting:
             thread.join(_FROZEN_S)
+
+
+def _close(hand: _Hand) -> None:
+    if hand.process.stdin is not None:
+        with suppress(BrokenPipeError):
+            hand.process.stdin.close()
 
 
 def _works(hand: _Hand) -> list[Work]:

@@ -52,6 +52,7 @@ class Turns:
         transient: further errors that the same again may mend.
         turn_limit_s: how long a turn may take.
         ending: says that no further message is to be begun.
+        run_as: the role of the database that handlers have; None: that of the worker.
     """
 
     box: MessageBox
@@ -64,6 +65,7 @@ class Turns:
     transient: tuple[type[BaseException], ...]
     turn_limit_s: float
     ending: Callable[[], bool]
+    run_as: str | None = None
 
     def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
         """Do one, if there is something to do within so many seconds.
@@ -131,7 +133,7 @@ class _Turn:
 
     def __init__(self, turns: Turns, session: Session, delivery: Delivery, slot: Slot) -> None:
         self.delivery = delivery
-        self.steps = Steps(session)
+        self.steps = Steps(session, turns.run_as)
         self.tried = 0
         self._turns = turns
         self._session = session
@@ -183,6 +185,7 @@ class _Turn:
             published, consumed = answered(answer, size)
             if published:
                 self._session.publish(published)
+            self.steps.handled()
             self._session.save_instance()
         self._slot.returned()
         return consumed

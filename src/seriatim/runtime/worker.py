@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
+from seriatim.box.steps import check_role
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
@@ -75,7 +76,7 @@ class Worker:
         box: the message box; the worker opens connections of its own to it.
         queue: the queue's name.
         handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
-            such (``"*"``: all others); None: what the activations name that lead to the queue.
+            such (``"*"``: all others); None: what the starting subscriptions name that lead to the queue.
         workers: so many threads, each of which has one group in hand at a time.
         batch: give the handler a `Delivery` with all messages of a run, in place of one message; a `UnitOfWork` comes
             so in any case.
@@ -87,9 +88,11 @@ class Worker:
         name: who it is, for faults; default: the machine and the process.
         folders: where modules are looked for besides Python's own path; default: the current directory.
         slots: where threads write what they have in hand, if somebody else is to read it.
+        run_as: the role of the database that the handler has, for what it does through `tx`; None: that of the worker.
 
     Raises:
         UsageError: a handler that can't be called, a queue that isn't there, a value that can't be.
+        EnvironmentProblem: a role that this one can't take.
     """
 
     def __init__(
@@ -107,11 +110,12 @@ class Worker:
         name: str | None = None,
         folders: Sequence[str] = (),
         slots: Sequence[Slot] | None = None,
+        run_as: str | None = None,
     ) -> None:
         self._limits = Limits(workers, run_length, rate, turn_limit, batch)
         definitions = box.definitions()
         declared = definitions.queue(queue).declared
-        if handler is None and queue not in definitions.activations:
+        if handler is None and queue not in definitions.starting:
             raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
         self._handlers = Handlers(handler, folders)
         whole = isinstance(declared.policy, UnitOfWork)
@@ -123,6 +127,9 @@ class Worker:
         for one in transient:
             if not (isinstance(one, type) and issubclass(one, BaseException)):
                 raise UsageError(f"{one!r} is no class of errors", remedy="such as transient=[httpx.TransportError]")
+        if run_as is not None:
+            check_role(box, run_as)
+        self._run_as = run_as
         self._box = box
         self._queue = queue
         self._whole = whole
@@ -200,7 +207,7 @@ class Worker:
         limits = self._limits
         return Turns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
-            self._transient, limits.turn_limit_s, self._is_ending,
+            self._transient, limits.turn_limit_s, self._is_ending, self._run_as,
         )  # fmt: skip
 
     def _is_ending(self) -> bool:

@@ -1,6 +1,10 @@
--- Purpose: make a queue, or change one.
+-- Purpose: make a queue, or change one. `activated` NULL: it stays as it is.
 -- Caller: define.py, which has seen that it differs, and whether that fits.
 -- Locks: the queue's row, which nobody else locks.
 -- Index: queues_queue_key.
-INSERT INTO {schema}.queues AS known (queue, definition, enabled) VALUES (%(name)s, %(definition)s::jsonb, %(enabled)s)
-ON CONFLICT (queue) DO UPDATE SET definition = excluded.definition, enabled = excluded.enabled
+INSERT INTO {schema}.queues AS known (queue, definition, enabled, activated)
+VALUES (%(name)s, %(definition)s::jsonb, %(enabled)s, coalesce(%(activated)s, TRUE))
+ON CONFLICT (queue) DO UPDATE SET
+    definition = excluded.definition,
+    enabled = excluded.enabled,
+    activated = coalesce(%(activated)s, known.activated)

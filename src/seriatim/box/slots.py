@@ -1,0 +1,94 @@
+"""The places that queues have for readers: numbered from 1, and each of one process at a time, on whatever machine.
+
+A place is had by a connection, and free again when that is gone, with its process or its machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.activations import Activated, activations_of
+from seriatim.box.box import MessageBox
+from seriatim.box.connections import Closing, kept_connection
+from seriatim.box.statements import statement
+from seriatim.box.translate import translated
+
+__all__ = ["Slots"]
+
+
+class Slots(Closing):
+    """Those that a process has, of all queues of a box; for one thread.
+
+    Args:
+        box: the message box.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self._dsn, self._schema = box.dsn, box.schema
+        with box.session() as session:
+            self._place = session.access.place
+        self._connection: psycopg.Connection | None = None
+        self._taken: dict[int, set[int]] = {}
+
+    def look(self) -> list[Activated]:
+        """The activations of the box, as they are now.
+
+        Raises:
+            EnvironmentProblem, Unavailable: as `fill`.
+        """
+        with self._connected() as connection:
+            return activations_of(connection, self._schema)
+
+    def fill(self, queue_id: int, most: int) -> int:
+        """Take all places from 1 to `most` that nobody has.
+
+        Returns:
+            how many of these it has then.
+
+        Raises:
+            EnvironmentProblem, Unavailable: the connection is lost, and with it all places; the next call makes another.
+        """
+        free = [slot for slot in range(1, most + 1) if slot not in self._taken.get(queue_id, ())]
+        if free:
+            for slot in self._asked("take_slots", queue_id, free):
+                self._taken.setdefault(queue_id, set()).add(slot)
+        return sum(slot <= most for slot in self._taken.get(queue_id, ()))
+
+    def leave(self, queue_id: int, down_to: int) -> None:
+        """Give places back, those with the highest numbers first, until it has no more than so many.
+
+        Raises:
+            EnvironmentProblem, Unavailable: as `fill`.
+        """
+        taken = sorted(self._taken.get(queue_id, ()))
+        if over := taken[down_to:]:
+            self._asked("leave_slots", queue_id, over)
+            self._taken.get(queue_id, set()).difference_update(over)
+
+    def close(self) -> None:
+        """Give all back."""
+        self._taken.clear()
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _asked(self, name: str, queue_id: int, slots: list[int]) -> list[int]:
+        with self._connected() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(statement(name, self._schema), {"queue_id": queue_id, "slots": slots})
+            return [row[0] for row in cursor.fetchall()]
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        try:
+            if self._connection is None:
+                self._connection = kept_connection(self._dsn, self._place)
+            with translated(self._place):
+                yield self._connection
+        except BaseException:
+            self.close()
+            raise

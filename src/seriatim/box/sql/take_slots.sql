@@ -1,0 +1,8 @@
+-- Purpose: take places that a queue has for readers, those of these that nobody has, for as long as the connection lasts.
+-- Caller: slots.py, which has none of them.
+-- Locks: an advisory lock of the schema, the queue and the place for each, of the session; nobody waits for it.
+-- Index: none.
+SELECT slot FROM unnest(%(slots)s::integer[]) AS slot
+WHERE pg_try_advisory_lock(hashtextextended(
+    'seriatim reader ' || %(queue_id)s::integer || ' ' || slot, '{schema}'::regnamespace::oid::bigint
+))

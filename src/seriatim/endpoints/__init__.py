@@ -1,0 +1,8 @@
+"""Ports for workers: handlers that hand the messages of a queue on, in order. What each promises: docs/reference/ports.md."""
+
+from seriatim.endpoints.files import FilePort
+from seriatim.endpoints.http import HttpPort
+from seriatim.endpoints.queue import QueuePort
+from seriatim.endpoints.table import TablePort
+
+__all__ = ["FilePort", "HttpPort", "QueuePort", "TablePort"]

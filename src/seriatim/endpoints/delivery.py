@@ -1,0 +1,63 @@
+"""What a port asks of the session and of what was received, and the key by which a receiver knows a message again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Protocol
+
+import psycopg
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.message import Received
+
+__all__ = ["Delivered", "Transaction", "given_messages", "idempotency_key", "in_hand"]
+
+
+class Delivered(Protocol):
+    """Messages of one group, as a session received them."""
+
+    queue: str
+    group: str | None
+    incarnation: int
+    messages: Sequence[Received]
+
+
+class Transaction(Protocol):
+    """The session that a handler gets."""
+
+    @property
+    def connection(self) -> psycopg.Connection:
+        """What is written through it commits with the messages."""
+
+    @property
+    def delivery(self) -> Delivered | None:
+        """What was received in it last."""
+
+
+def in_hand(tx: Transaction) -> Delivered:
+    """What was received.
+
+    Raises:
+        UsageError: nothing was.
+    """
+    found = tx.delivery
+    if found is None:
+        raise UsageError("a port hands on what was received", remedy="give it to a Worker as its handler")
+    return found
+
+
+def given_messages(given: Received | Delivered) -> Sequence[Received]:
+    """The messages that a handler was given: one, or those of a batch."""
+    return [given] if isinstance(given, Received) else given.messages
+
+
+def idempotency_key(delivered: Delivered, message: Received) -> str:
+    """32 hexadecimal digits, the same whenever the same message is handed on from the same place.
+
+    The place is queue, group, incarnation and ordinal. The id tells messages of two boxes apart, and the body one that an
+    operator has edited from what it was: a receiver that has refused it once shall look at it again.
+    """
+    place = [delivered.queue, delivered.group, delivered.incarnation, message.ordinal, message.message_id]
+    return hashlib.sha256(json.dumps(place).encode() + b"\0" + message.body).hexdigest()[:32]

@@ -1,0 +1,97 @@
+"""The file port: writes each message's body into a file of its own, at least once, under a name that stays the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from pathlib import Path
+from urllib.parse import quote
+
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
+from seriatim.errors import Transient, UsageError
+from seriatim.pipeline.message import Received
+
+__all__ = ["FilePort"]
+
+#: A name has 255 bytes at most; one that would be longer than this ends with a digest.
+_LONGEST, _KEPT = 200, 150
+_SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]{1,16}){0,3}", re.ASCII)
+
+
+class FilePort:
+    """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``.
+
+    A file is there whole or not at all. Names sort in the order of the group.
+
+    Args:
+        folder: where to; it has to be there.
+        suffix: how the names end, such as ``.json``.
+
+    Raises:
+        UsageError: a suffix that can't be, or no such folder.
+    """
+
+    def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
+        self._folder = Path(folder).absolute()
+        if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
+            raise UsageError(f"suffix can't be {suffix!r}", remedy="such as .json")
+        if not self._folder.is_dir():
+            # A mount that is missing: what would be written beneath would be lost when it comes back.
+            raise UsageError("there is no such folder", where=str(self._folder), remedy="make it")
+        self._suffix = suffix
+
+    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+        """Write what was given, one message after another; each is on the disk when it returns.
+
+        Raises:
+            Transient: the system refuses; says why.
+        """
+        delivered = in_hand(tx)
+        for message in given_messages(given):
+            path = self._path(delivered, message)
+            try:
+                self._write(path, message.body)
+            except OSError as error:
+                raise Transient(f"the file can't be written: {error.strerror}", where=str(path)) from error
+
+    def _path(self, delivered: Delivered, message: Received) -> Path:
+        if delivered.group is None or message.ordinal is None:
+            return self._folder / (_name(message.message_id) + self._suffix)
+        number = f"{delivered.incarnation:06d}-{message.ordinal:019d}{self._suffix}"
+        return self._folder / _name(delivered.group) / number
+
+    def _write(self, path: Path, body: bytes) -> None:
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            _keep(self._folder)
+        draft = path.parent / f".{os.getpid()}-{threading.get_native_id()}.part"
+        try:
+            with draft.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        _keep(path.parent)
+
+
+def _name(text: str) -> str:
+    """A text as the name of a file: no two have one, and none leads elsewhere or is hidden."""
+    quoted = quote(text, safe="").replace("~", "%7E")
+    quoted = re.sub(r"^\.", "%2E", quoted)
+    if len(quoted) <= _LONGEST:
+        return quoted
+    return f"{quoted[:_KEPT]}~{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _keep(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

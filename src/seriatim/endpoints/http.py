@@ -1,0 +1,187 @@
+"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver knows it again."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote
+
+import httpx
+
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
+from seriatim.errors import Business, Transient, UsageError
+from seriatim.pipeline.message import Property, Received
+
+__all__ = ["HttpPort"]
+
+#: Statuses for which the same again may work, beside 500 and above: time-out, too early, too many.
+_AGAIN = frozenset({408, 425, 429})
+#: What is read of an answer, and how much of it is shown.
+_MOST_BYTES, _SHOWN = 65_536, 300
+_LONGEST_PAUSE_S = 86_400.0
+_LONGEST_TIMEOUT_S = 86_400.0
+_EXTENSION = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
+#: Attributes of CloudEvents, and those that the port gives itself.
+_TAKEN = frozenset(
+    {"id", "source", "specversion", "type", "time", "subject", "datacontenttype", "dataschema", "data", "data_base64"}
+    | {"partitionkey", "sequence"}
+)
+#: What CloudEvents leave as it is in a header: printable ASCII but for space, double quote and percent.
+_PLAIN = "".join(chr(one) for one in range(0x21, 0x7F) if chr(one) not in '"%')
+
+
+class HttpPort:
+    """A handler that posts to an address.
+
+    Threads share one, and its connections.
+
+    Args:
+        url: where to; ``http`` or ``https``.
+        headers: further ones, such as ``Authorization``.
+        source: the event's ``source``; default: ``/queues/NAME``.
+        extensions: further attributes of the event, by their names (a-z and 0-9): the names of the properties to give.
+        timeout: seconds for each of connecting, sending, and waiting for the answer or more of it.
+
+    Raises:
+        UsageError: a value that can't be.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        source: str | None = None,
+        extensions: Mapping[str, str] | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        try:
+            self._url = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError):
+            raise UsageError("the url of the port can't be read", remedy="such as https://host/path") from None
+        if self._url.scheme not in ("http", "https") or not self._url.host:
+            raise UsageError("the url of the port isn't one of http or https", remedy="such as https://host/path")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
+            raise UsageError(f"timeout can't be {timeout!r}", remedy="seconds, more than 0, at most a day")
+        for name in extensions or {}:
+            if not _EXTENSION.fullmatch(name) or name in _TAKEN:
+                raise UsageError(
+                    f"{name!r} can't be an extension of an event", remedy="a-z and 0-9, and not one of its own"
+                )
+        self._extensions = dict(extensions or {})
+        self._source = source
+        self._timeout = float(timeout)
+        self._headers = dict(headers or {})
+        try:
+            encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in self._headers.items()]
+        except (AttributeError, TypeError, UnicodeEncodeError):
+            raise UsageError("a header of the port isn't ASCII text", remedy="encode it") from None
+        if any(b"\n" in part or b"\r" in part or b"\0" in part for pair in encoded for part in pair):
+            raise UsageError("a header of the port has a line break in it", remedy="leave it out")
+        #: Where to, without what may be secret, for errors.
+        self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
+        self._client: httpx.Client | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+        """Post what was given, one message after another.
+
+        Raises:
+            Transient: the address can't be reached or doesn't answer in time, or answers with 408, 425, 429 or 500 and
+                above; it says itself when to come again, if it does.
+            Business: it answers with any other status outside of 200 to 299.
+        """
+        delivered = in_hand(tx)
+        for message in given_messages(given):
+            self._post(delivered, message)
+
+    def close(self) -> None:
+        """Close its connections."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _post(self, delivered: Delivered, message: Received) -> None:
+        headers = {**self._headers, **self._event(delivered, message)}
+        try:
+            with self._opened().stream("POST", self._url, content=message.body, headers=headers) as answer:
+                said = _read(answer)
+        except httpx.LocalProtocolError:
+            raise Business(
+                "the message can't be sent: a header has what HTTP doesn't allow", where=self.place
+            ) from None
+        except httpx.TransportError as error:
+            # What the library raises may tell the whole address, which may hold a password.
+            raise Transient(f"{type(error).__name__} at {self.place}", where=self.place) from None
+        if answer.is_success:
+            return
+        what = f"the answer was {answer.status_code}{f': {said}' if said else ''}"
+        if answer.status_code in _AGAIN or answer.status_code >= 500:
+            raise Transient(what, where=self.place, retry_after=_retry_after(answer.headers))
+        raise Business(what, where=self.place)
+
+    def _opened(self) -> httpx.Client:
+        with self._lock:
+            if self._client is None:
+                # Nothing of the environment's: neither a proxy nor somebody's .netrc.
+                self._client = httpx.Client(timeout=self._timeout, trust_env=False, follow_redirects=False)
+            return self._client
+
+    def _event(self, delivered: Delivered, message: Received) -> dict[str, str]:
+        """The headers of a message as a CloudEvent 1.0 in binary mode, and its key."""
+        attributes: dict[str, Property] = {
+            "specversion": "1.0",
+            "id": message.message_id,
+            "source": self._source or f"/queues/{quote(delivered.queue, safe='')}",
+            "type": message.type,
+            "time": message.received_at,
+            "partitionkey": delivered.group,
+            "sequence": None if message.ordinal is None else str(message.ordinal),
+        }
+        attributes |= {name: message.context.get(property_) for name, property_ in self._extensions.items()}
+        found = {
+            f"ce-{name}": _header(value) for name, value in attributes.items() if value is not None and value != ""
+        }
+        found["Content-Type"] = message.content_type or "application/octet-stream"
+        if not found["Content-Type"].isascii() or any(one in found["Content-Type"] for one in "\r\n"):
+            raise Business("the content type of the message can't be a header")
+        return found | {"Idempotency-Key": idempotency_key(delivered, message)}
+
+
+def _header(value: Property) -> str:
+    """A value as CloudEvents write it into a header."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case datetime():
+            text = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case _:
+            text = str(value)
+    return quote(text, safe=_PLAIN)
+
+
+def _read(answer: httpx.Response) -> str:
+    """The beginning of an answer, in one line; the rest too where it is short, so that the connection can be used again."""
+    found = b""
+    for piece in answer.iter_raw(4096):
+        found += piece
+        if len(found) > _MOST_BYTES:
+            break
+    return " ".join(found[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the same may be tried again, if the answer says so: a number, or a moment of its own clock."""
+    said = headers.get("Retry-After", "").strip()
+    if said.isascii() and said.isdigit() and len(said) < 10:
+        return min(float(said), _LONGEST_PAUSE_S)
+    try:
+        moment = parsedate_to_datetime(said)
+        now = parsedate_to_datetime(headers["Date"]) if "Date" in headers else datetime.now(UTC)
+        return min(max((moment - now).total_seconds(), 0.0), _LONGEST_PAUSE_S)
+    except (ValueError, TypeError):
+        return None

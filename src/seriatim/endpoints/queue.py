@@ -1,0 +1,43 @@
+"""The queue port: hands messages on to another queue of the same box, exactly once, in the transaction of the turn."""
+
+from __future__ import annotations
+
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages
+from seriatim.pipeline.message import Message, Received
+from seriatim.pipeline.name import checked_name
+
+__all__ = ["QueuePort"]
+
+#: What says how a message came here, and not what it is about.
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog"})
+
+
+class QueuePort:
+    """A handler that hands on: a new message with the type, body, parts and properties, whose ``parent_id`` is the old id.
+
+    Args:
+        queue: the name of the other queue.
+        ordinal: the property that gets the ordinal under which the message left, so that the other queue can go by it as
+            its sequence; a message type has to declare it as a long. None: none does.
+
+    Raises:
+        UsageError: a name that can't be.
+    """
+
+    def __init__(self, queue: str, *, ordinal: str | None = None) -> None:
+        self._queue = checked_name(queue, "a queue's name")
+        self._ordinal = None if ordinal is None else checked_name(ordinal, "a property (ordinal)")
+
+    def __call__(self, given: Received | Delivered, tx: Transaction) -> list[Message]:
+        """What is to be published."""
+        return [self._onward(message) for message in given_messages(given)]
+
+    def _onward(self, message: Received) -> Message:
+        context = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}
+        context |= {"to": self._queue, "parent_id": message.message_id}
+        if self._ordinal is not None:
+            context[self._ordinal] = message.ordinal
+        return Message(
+            type=message.type, body=message.body, content_type=message.content_type, context=context,
+            parts=message.parts,
+        )  # fmt: skip

@@ -1,0 +1,141 @@
+"""The table port: a row for each message, in the box's own database exactly once, or in another one at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg_pool import ConnectionPool
+
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
+from seriatim.errors import Business, UsageError
+from seriatim.pipeline.message import Received
+from seriatim.pipeline.name import checked_name
+
+__all__ = ["TablePort"]
+
+_MOST_CONNECTIONS = 32
+_PATIENCE_S = 10.0
+_SETTINGS: dict[str, Any] = {
+    "application_name": "seriatim port", "connect_timeout": 10,
+    "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
+}  # fmt: skip
+
+
+def _text(message: Received) -> str:
+    try:
+        found = message.body.decode()
+    except UnicodeDecodeError:
+        raise Business("the body isn't text in UTF-8, and the port writes it as such") from None
+    if "\0" in found:
+        raise Business("the body has a NUL in it, which PostgreSQL doesn't keep in text")
+    return found
+
+
+#: What a column may be filled with, beside properties.
+_OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
+    "body": lambda _, message: message.body,
+    "body_text": lambda _, message: _text(message),
+    "content_type": lambda _, message: message.content_type,
+    "epoch": lambda _, message: message.ticket.epoch,
+    "group": lambda delivered, _: delivered.group,
+    "incarnation": lambda delivered, _: delivered.incarnation,
+    "late": lambda _, message: message.late,
+    "location": lambda _, message: message.ticket.location,
+    "message_id": lambda _, message: message.message_id,
+    "ordinal": lambda _, message: message.ordinal,
+    "queue": lambda delivered, _: delivered.queue,
+    "received_at": lambda _, message: message.received_at,
+    "sequence": lambda _, message: message.sequence,
+    "ticket": lambda _, message: message.ticket.number,
+    "type": lambda _, message: message.type,
+}
+
+
+class TablePort:
+    """A handler that inserts rows, or updates those that are there.
+
+    Args:
+        table: its name, or ``schema.name``.
+        columns: what goes into each column: the name of a property, or one of ``body``, ``body_text`` (decoded), ``content_type``,
+            ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``, ``ordinal``, ``queue``, ``received_at``,
+            ``sequence``, ``ticket``, ``type``. What a message doesn't have is NULL.
+        key: the columns of a unique index: a row that is there is updated. Empty: rows are inserted.
+        dsn: another PostgreSQL; None: the box's own.
+
+    Raises:
+        UsageError: a name that can't be, no columns, or a key that isn't among them.
+    """
+
+    def __init__(
+        self, table: str, columns: Mapping[str, str], *, key: Sequence[str] = (), dsn: str | None = None
+    ) -> None:
+        names = table.split(".") if isinstance(table, str) else [table]
+        if len(names) > 2:
+            raise UsageError(f"{table!r} is not the name of a table", remedy="name, or schema.name")
+        if not columns:
+            raise UsageError("the table gets no columns", remedy="columns: a property for each")
+        for name in (*names, *columns, *columns.values()):
+            checked_name(name, "a name of a table, a column or a property")
+        if isinstance(key, str) or not set(key) <= set(columns):
+            raise UsageError(
+                "the key has to be a list of columns that are filled", remedy=f"some of {', '.join(columns)}"
+            )
+        self._statement = _upsert(names, list(columns), list(key))
+        self._columns = dict(columns)
+        self._dsn = dsn
+        self._pool: ConnectionPool | None = None
+        if dsn is not None:
+            self._pool = ConnectionPool(
+                dsn, kwargs=_SETTINGS, min_size=0, max_size=_MOST_CONNECTIONS, open=False, timeout=_PATIENCE_S,
+                name="seriatim-port", check=ConnectionPool.check_connection,
+            )  # fmt: skip
+
+    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+        """Write what was given, in one statement for all of it.
+
+        Raises:
+            Business: a body that isn't text and is to be.
+        """
+        delivered = in_hand(tx)
+        rows = [self._row(delivered, message) for message in given_messages(given)]
+        if self._pool is None:
+            self._write(tx.connection, rows)
+            return
+        self._pool.open()
+        with self._pool.connection() as connection:
+            self._write(connection, rows)
+
+    def close(self) -> None:
+        """Close the connections to another PostgreSQL."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _row(self, delivered: Delivered, message: Received) -> list[Any]:
+        return [
+            _OWN[source](delivered, message) if source in _OWN else message.context.get(source)
+            for source in self._columns.values()
+        ]
+
+    def _write(self, connection: psycopg.Connection, rows: list[list[Any]]) -> None:
+        with connection.cursor() as cursor:
+            if len(rows) == 1:
+                cursor.execute(self._statement, rows[0])
+            else:  # in one pipeline, in order
+                cursor.executemany(self._statement, rows)
+
+
+def _upsert(table: Sequence[str], columns: Sequence[str], key: Sequence[str]) -> sql.Composed:
+    """The statement, with every name quoted."""
+    comma = sql.SQL(", ")
+    found = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(*table), comma.join(map(sql.Identifier, columns)), comma.join(sql.Placeholder() * len(columns))
+    )
+    if not key:
+        return found
+    rest = [name for name in columns if name not in key]
+    sets = comma.join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest)
+    done = sql.SQL("DO UPDATE SET {}").format(sets) if rest else sql.SQL("DO NOTHING")
+    return found + sql.SQL(" ON CONFLICT ({}) {}").format(comma.join(map(sql.Identifier, key)), done)

@@ -1,0 +1,153 @@
+"""The activation of a queue: declared, on and off, and what there is to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+import seriatim as sq
+from seriatim.box.slots import Slots
+from seriatim.cli.main import main
+from tests.box.shop import define, publish
+from tests.box.test_roles import team  # noqa: F401 -- a fixture
+
+SOME = sq.Activation("orders:handle", maximum=3)
+
+
+def ready(box, queue="shop"):
+    (found,) = [one for one in box.activations() if one.queue == queue]
+    return found.ready
+
+
+def test_what_is_declared_is_kept_and_what_an_operator_did_stays(box):
+    define(box)
+    assert box.activations() == []
+    define(box, activation=SOME)
+    (found,) = box.activations()
+    assert (found.queue, found.activation, found.is_on, found.ready) == ("shop", SOME, True, 0)
+    assert [str(one) for one in box.deactivate("shop")] == ["deactivated queue shop"]
+    assert box.deactivate("shop") == []
+    changed = sq.Activation("orders:other", maximum=3)
+    define(box, activation=changed)
+    (found,) = box.activations()
+    assert (found.activation, found.is_on) == (changed, False)
+    define(box, activation=sq.Activation("orders:other", enabled=False))
+    define(box, activation=changed)  # its own word has changed
+    assert box.activations()[0].is_on
+    box.turn_off("shop")
+    assert not box.activations()[0].is_on
+
+
+def test_a_queue_without_one_cannot_be_activated(box):
+    define(box)
+    for name, told in (("shop", "it has no activation"), ("nowhere", "there is no queue")):
+        with pytest.raises(sq.UsageError, match=told):
+            box.activate(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"handler": "nonsense"}, "doesn't name a function"),
+        ({"minimum": -1}, "minimum can't be -1"),
+        ({"maximum": 0}, "maximum can't be 0"),
+        ({"maximum": 257}, "maximum can't be 257"),
+        ({"minimum": 2}, "minimum is 2, and maximum 1"),
+        ({"run_as": ""}, "is not the name of a role"),
+        ({"enabled": 1}, "enabled can't be 1"),
+        ({"batch": "no"}, "batch can't be 'no'"),
+        ({"port": ""}, "port can't be that"),
+        ({"port": "queue: {name: q}", "handler": "a:b"}, "port and handler exclude each other"),
+    ],
+)
+def test_what_cannot_be_is_refused(given, told):
+    with pytest.raises(sq.UsageError, match=told):
+        sq.Activation(**given)
+    with pytest.raises(sq.UsageError, match="activation can't be"):
+        sq.Queue("q", group="key", activation="orders:handle")
+
+
+def test_groups_with_something_to_do_are_counted(box):
+    define(box, activation=SOME)
+    for customer in ("a", "b"):
+        publish(box, 1, 2, 3, customer=customer)
+    assert ready(box) == 2
+    with box.session() as tx:
+        assert tx.receive("shop", limit=1) is not None
+        # Who has a group in hand is counted, and a group that is judged as much as one that isn't.
+        assert ready(box) == 2
+    for customer in ("c", "d", "e"):
+        publish(box, 1, customer=customer)
+    assert ready(box) == 4  # one more than there may be readers
+    publish(box, 2, customer="held")
+    for _ in range(20):
+        with box.session() as tx:
+            delivery = tx.receive("shop", limit=10)
+            if delivery is not None:
+                delivery.done()
+    assert ready(box) == 0
+
+
+def test_what_waits_is_not_counted_before_its_time(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.Queue("shop", policy=sq.Unordered(), activation=SOME),
+        sq.Subscription("shop", where="type = 'order'", to="shop"),
+    )
+    with box.session() as tx:
+        tx.publish(sq.Message(type="order"), visible_at=datetime.now(UTC) + timedelta(days=1))
+    assert ready(box) == 0
+    publish(box, 1, 2)
+    assert ready(box) == 2
+
+
+def test_a_role_sees_those_that_it_may_receive_from(team):  # noqa: F811
+    box, role = team
+    box.define(
+        sq.Queue("shop", policy=sq.Standard(), group="customer", sequence="version", activation=SOME),
+        sq.Queue("vault", policy=sq.Fifo(), group="customer", activation=SOME),
+    )
+    name, dsn = role("clerk")
+    box.grant(name, receive=["shop"])
+    with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as slots:
+        assert [one.queue for one in mine.activations()] == ["shop"]
+        assert slots.look() == mine.activations()
+        assert slots.fill(1, 2) == 2
+    other, dsn = role("other")
+    box.grant(other, publish=["shop"])
+    with sq.MessageBox.open(dsn, schema=box.schema) as theirs, pytest.raises(sq.SeriatimError, match="may not receive"):
+        theirs.activations()
+
+
+def test_places_are_one_process_s_at_a_time(box):
+    with Slots(box) as first, Slots(box) as second:
+        assert first.fill(1, 3) == 3
+        assert second.fill(1, 3) == 0
+        assert second.fill(1, 5) == 2
+        assert second.fill(2, 3) == 3
+        first.leave(1, 1)
+        assert second.fill(1, 5) == 4
+        assert (first.fill(1, 5), second.fill(1, 1)) == (1, 0)
+        with box.session() as tx:  # somebody ends the connection that has them
+            tx.connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+            )
+        with pytest.raises(sq.Unavailable):
+            first.fill(1, 9)
+        assert first.fill(1, 2) == 2
+
+
+def test_the_command(box):
+    def run(*words):
+        return CliRunner().invoke(main, ["queue", *words, "--dsn", box.dsn, "--schema", box.schema])
+
+    define(box)
+    assert "it has no activation" in run("activation", "off", "shop").output
+    define(box, activation=SOME)
+    assert run("activation", "off", "shop").output == "deactivated queue shop\n"
+    assert "activation: off, handler orders:handle, minimum 0, maximum 3" in run("show", "shop").output
+    assert '"activated": false' in run("show", "shop", "--json").output
+    assert run("activation", "on", "shop").output == "activated queue shop\n"
+    assert run("activation", "on", "shop").output == "nothing to change\n"

@@ -1,0 +1,187 @@
+"""The HTTP port against a real server: what it sends, and what it makes of each answer."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+import seriatim as sq
+from seriatim.endpoints import HttpPort
+from tests.box.shop import define, publish, rows
+from tests.endpoints.receiver import receiving
+from tests.runtime.test_worker import work
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
+
+
+def faults(box):
+    query = "SELECT kind, error_class, error, retry_at IS NOT NULL AS again FROM {schema}.faults ORDER BY fault_id"
+    return rows(box, query)
+
+
+def test_a_message_is_posted_as_a_cloud_event(box, receiver):
+    define(box)
+    properties = {"amount": "decimal(8,2)", "paid": "boolean", "at": "timestamp"}
+    box.define(sq.MessageType("order", properties={"customer": "string", "version": "long"} | properties))
+    moment = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+    context = {"customer": "Zoë 100%", "version": 1, "amount": Decimal("1.50"), "paid": True, "at": moment}
+    message = sq.Message(type="order", body=b"\x00binary", content_type="application/x-thing", context=context)
+    extensions = {"amount": "amount", "paid": "paid", "at": "at", "none": "nothing"}
+    port = HttpPort(receiver.url, headers={"Authorization": "Bearer hush"}, extensions=extensions)
+    with closing(port):
+        box.publish(message)
+        assert [one.reason for one in box.messages(status="unrouted")] == []
+        assert work(box, port) == 1
+    ((headers, body),) = receiver.got
+    assert body == message.body
+    sent = {name.lower(): value for name, value in headers.items()}
+    assert len(sent.pop("idempotency-key")) == 32
+    assert sent.pop("ce-time").endswith("Z")
+    assert {name: value for name, value in sent.items() if name.startswith(("ce-", "content-", "auth"))} == {
+        "authorization": "Bearer hush",
+        "ce-amount": "1.50",
+        "ce-at": "2026-05-01T12:00:00Z",
+        "ce-id": message.message_id,
+        "ce-paid": "true",
+        "ce-partitionkey": "Zo%C3%AB%20100%25",
+        "ce-sequence": "1",
+        "ce-source": "/queues/shop",
+        "ce-specversion": "1.0",
+        "ce-type": "order",
+        "content-length": "7",
+        "content-type": "application/x-thing",
+    }
+    assert receiver.paths == ["/orders?token=hush"]
+
+
+def test_what_may_pass_is_tried_again_with_the_same_key_and_in_order(box, receiver):
+    define(box, retry_delay=0.01, retry_factor=1, attempts=10)
+    publish(box, 1, 2)
+    receiver.answers = [(status, {}) for status in (500, 503, 408, 425, 429, 0)]  # 0: it breaks off
+    with closing(HttpPort(receiver.url)) as port:
+        work(box, port)
+    numbers = [headers["ce-sequence"] for headers, _ in receiver.got]
+    keys = [headers["Idempotency-Key"] for headers, _ in receiver.got]
+    assert numbers == [*7 * ["1"], "2"]
+    assert len(set(keys[:7])) == 1
+    assert keys[6] != keys[7]
+    assert [(fault.kind, fault.again) for fault in faults(box)] == 6 * [("transient", True)]
+    assert "hush" not in "".join(fault.error for fault in faults(box))
+
+
+def test_what_will_not_pass_stops_the_group_and_no_other(box, receiver):
+    define(box)
+    statuses = [400, 401, 404, 409, 410, 422, 301]
+    for customer in map(str, statuses):
+        publish(box, 1, 2, customer=customer)
+    receiver.answers = [(status, {}) for status in statuses]
+    receiver.said = b"no such\n customer" + 9_000 * b"!"
+    with closing(HttpPort(receiver.url)) as port:
+        work(box, port, done=lambda: len(faults(box)) == len(statuses))
+        assert len(receiver.got) == len(statuses)
+        publish(box, 1, customer="other")
+        work(box, port, done=lambda: len(receiver.got) == len(statuses) + 1)
+    assert {(fault.kind, fault.error_class, fault.again) for fault in faults(box)} == {("business", "Business", False)}
+    told = "".join(fault.error for fault in faults(box))
+    assert all(f"the answer was {status}: no such customer!" in told for status in statuses)
+    assert len(told) < 500 * len(statuses)
+    assert "hush" not in told
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ({"Retry-After": "120"}, 120),
+        ({"Retry-After": "Fri, 01 May 2026 12:02:00 GMT", "Date": "Fri, 01 May 2026 12:00:00 GMT"}, 120),
+        ({"Retry-After": "Fri, 01 May 1998 12:02:00 GMT"}, 0),
+        ({"Retry-After": "99999999"}, 86_400),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "²"}, None),
+        ({}, None),
+    ],
+)
+def test_the_answer_says_when_to_come_again(said, seconds):
+    import httpx
+
+    from seriatim.endpoints.http import _retry_after
+
+    headers = httpx.Headers({name: value.encode() for name, value in said.items()})
+    assert _retry_after(headers) == seconds
+
+
+def test_the_box_waits_as_long_as_the_answer_says(box, receiver):
+    define(box)
+    publish(box, 1)
+    receiver.answers = [(503, {"Retry-After": "3600"})]
+    with closing(HttpPort(receiver.url)) as port:
+        work(box, port, done=lambda: faults(box))
+    query = "SELECT extract(epoch FROM retry_at - at)::float8 AS seconds FROM {schema}.faults"
+    assert rows(box, query)[0].seconds == pytest.approx(3600, abs=60)
+
+
+def test_nobody_listens(box):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        define(box)
+        publish(box, 1)
+        with closing(HttpPort(place.replace("//", "//user:hush@") + "/x", timeout=5)) as port:
+            work(box, port, done=lambda: faults(box))
+    (fault,) = faults(box)
+    assert (fault.kind, fault.error) == ("transient", f"{place}: ConnectError at {place}")
+
+
+def test_who_does_not_answer_in_time_is_asked_again(box):
+    define(box)
+    publish(box, 1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        closing(HttpPort(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)) as port,
+    ):
+        work(box, port, done=lambda: faults(box))
+    assert [(fault.kind, "ReadTimeout" in fault.error) for fault in faults(box)] == [("transient", True)]
+
+
+def test_the_key_tells_an_edited_message_from_what_it_was(box, receiver):
+    from seriatim.operations.groups import retry
+
+    define(box)
+    publish(box, 1)
+    receiver.answers = [(422, {})]
+    with closing(HttpPort(receiver.url)) as port:
+        work(box, port, done=lambda: faults(box))
+        retry(box, "shop", "c1", actor="me", reason="typing error", body=b"better")
+        work(box, port)
+    (first, _), (second, body) = receiver.got
+    assert body == b"better"
+    assert first["ce-id"] == second["ce-id"]
+    assert first["Idempotency-Key"] != second["Idempotency-Key"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"url": "ftp://host/x"}, "isn't one of http or https"),
+        ({"url": "/x"}, "isn't one of http or https"),
+        ({"url": "http://host:hush/"}, "can't be read"),
+        ({"url": None}, "can't be read"),
+        ({"timeout": 0}, "timeout can't be 0"),
+        ({"extensions": {"a_b": "x"}}, "can't be an extension"),
+        ({"extensions": {"id": "x"}}, "can't be an extension"),
+        ({"headers": {"X": "a\r\nY: b"}}, "has a line break in it"),
+        ({"headers": {"X": "ä"}}, "isn't ASCII text"),
+        ({"headers": {"X": 1}}, "isn't ASCII text"),
+    ],
+)
+def test_what_cannot_be_is_refused(given, told):
+    with pytest.raises(sq.UsageError, match=told) as error:
+        HttpPort(**{"url": "http://host/x"} | given)
+    assert "hush" not in str(error.value)
