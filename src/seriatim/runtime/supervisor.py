@@ -48,6 +48,7 @@ class _Hand:
     slate: Slate
     began: float
     failures: int
+    is_first: bool
 
 
 class Supervisor:
@@ -106,7 +107,7 @@ class Supervisor:
         with self._stop.listening():
             try:
                 for number in range(1, self._processes + 1):
-                    hands[number] = self._start(number, 0)
+                    hands[number] = self._start(number, 0, is_first=True)
                 while not self._stop.requested:
                     self._look(hands)
             finally:
@@ -117,14 +118,14 @@ class Supervisor:
         if not self._stop.requested:
             self._stop.request()
 
-    def _start(self, number: int, failures: int) -> _Hand:
+    def _start(self, number: int, failures: int, *, is_first: bool = False) -> _Hand:
         slate = Slate.make(self._orders.slots)
         name = f"{socket.gethostname()}:{os.getpid()}.{number}"
         orders = replace(self._orders, name=name, slate=slate.file)
         process = subprocess.Popen(
             [sys.executable, "-m", "seriatim.runtime.hand"], stdin=subprocess.PIPE, pass_fds=[slate.file]
         )
-        hand = _Hand(number, process, slate, time.monotonic(), failures)
+        hand = _Hand(number, process, slate, time.monotonic(), failures, is_first)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for
             process.stdin.write(orders.as_json().encode() + b"\n")
@@ -153,7 +154,8 @@ class Supervisor:
         if self._stop.requested:
             return
         for kind, refused in REFUSED.items():
-            if code == refused and not at_work:
+            # A server that is away while a process is replaced comes back; at the beginning it may be the wrong one.
+            if code == refused and not at_work and (hand.is_first or kind is UsageError):
                 what = "a worker process couldn't begin: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
         _LOG.error("process %d %s, and is replaced", hand.process.pid, _ending(code))
