@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import psycopg
@@ -51,3 +52,10 @@ def poison(message, tx):
     _began(message, tx)
     if message.context["customer"] == "bad" and message.context["version"] == 2:
         os.kill(os.getpid(), 9)
+
+
+def prints(message, tx):
+    """Print 10 MB, to both outputs."""
+    note(message, tx)
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("x" * 10_000_000 + "\n")

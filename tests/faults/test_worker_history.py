@@ -1,4 +1,8 @@
-"""Workers are killed at random while handlers fail at random: what the handlers wrote down themselves goes through the checker."""
+"""Workers and PostgreSQL are killed at random, handlers fail at random and an operator mends: then the checker reads what the
+handlers wrote down themselves.
+
+SERIATIM_TEST_HISTORY says how many messages each case has: 50000 is the whole.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,31 +19,51 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.embedded import EmbeddedServer
+from seriatim.operations import faults, groups
 from tests.command import command, environment
 from tests.faults.checker import assert_good
-from tests.faults.failing_handlers import fails
+from tests.faults.failing_handlers import MENDED, is_bad, is_skipped
 from tests.faults.history import History, Sent
 from tests.faults.receivers import Log
 
 SEED = 20240501
-GROUPS, EACH, BATCH = 40, 30, 50
-KILLS = 6
-DEADLINE_S = 600.0
+MESSAGES = int(os.environ.get("SERIATIM_TEST_HISTORY", "500"))
+MOST_GROUPS, BATCH = 500, 50
+#: One process dies for so many messages; each third time it is PostgreSQL.
+A_KILL = max(110, MESSAGES // 100)
+DEADLINE_S = 600.0 + MESSAGES / 10
+SET = 10
+FOLDER = Path(__file__).parents[2]
 
 
-def published(box, chance, *, numbered):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A PostgreSQL of our own, to be killed."""
+    folder = tmp_path_factory.mktemp("killed") / "server"
+    own = EmbeddedServer(folder)
+    yield own.dsn, folder
+    own.close()
+
+
+def numbers(policy):
+    """The groups and numbers of all messages."""
+    each = SET if isinstance(policy, sq.UnitOfWork) else max(20, MESSAGES // MOST_GROUPS)
+    return [(f"g{group}", number) for group in range(MESSAGES // each) for number in range(1, each + 1)]
+
+
+def published(box, chance, policy):
     """Publish all messages, scrambled; what was sent, for the checker."""
-    numbers = [(f"g{group}", number) for group in range(GROUPS) for number in range(1, EACH + 1)]
-    chance.shuffle(numbers)
-    sent = []
-    for at in range(0, len(numbers), BATCH):
-        began = time.monotonic_ns()
+    numbered = not isinstance(policy, sq.Fifo)
+    pairs, sent = numbers(policy), []
+    chance.shuffle(pairs)
+    for at in range(0, len(pairs), BATCH):
         messages = [
             sq.Message(type="event", message_id=f"{key}-{n}", body=f"{key} {n}".encode(), context={"key": key, "n": n})
-            for key, n in numbers[at : at + BATCH]
+            for key, n in pairs[at : at + BATCH]
         ]
-        with box.session() as tx:
-            tx.publish(messages)
+        began = time.monotonic_ns()
+        box.publish(messages)
         ended = time.monotonic_ns()
         sent += [
             Sent(one.message_id, one.context["key"], one.context["n"] if numbered else None, f"b{at}", place, began, ended,
@@ -48,57 +73,148 @@ def published(box, chance, *, numbered):
     return sent
 
 
-def children_of(pid):
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def doomed(policy, errors, sent):
+    """What becomes a dead letter: nobody is asked for it but the failures themselves."""
+    bad = [one for one in sent if is_bad(one.message_id)]
+    if isinstance(policy, sq.UnitOfWork):  # whole sets, which can't be edited
+        groups_of_bad = {one.group for one in bad}
+        return {one.message_id for one in sent if one.group in groups_of_bad}
+    return {one.message_id for one in bad if errors == "continue" or is_skipped(one.message_id)}
 
 
-@pytest.mark.parametrize("policy", [sq.Standard(), sq.Fifo()], ids=lambda policy: policy.name)
-def test_killed_at_random(box, tmp_path, policy):
-    numbered = isinstance(policy, sq.Standard)
-    box.define(
-        sq.MessageType("event", properties={"key": "string", "n": "long"}),
-        # Whoever is killed loses an attempt of all that its threads have in hand.
-        sq.Queue("events", policy=policy, group="key", sequence="n" if numbered else None, errors="continue",
-                 retry_delay=0.02, attempts=100),
-        sq.Subscription("all", where="type = 'event'", to="events"),
-    )  # fmt: skip
-    chance, log = random.Random(SEED), Log(box.schema)
-    with psycopg.connect(box.dsn) as connection:
-        log.make(connection)
-    sent = published(box, chance, numbered=numbered)
-    dead = {one.message_id for one in sent if fails(one.message_id, 1) is sq.Business}
-    assert len(dead) > 3
-    words = command(
-        "work", "events", "--handler", "tests.faults.failing_handlers:handle", "--processes", "2", "--workers", "3",
-        "--run-length", "10", "--dsn", box.dsn, "--schema", box.schema,
-    )  # fmt: skip
-    with (tmp_path / "errors").open("wb") as errors:
+class Operator(threading.Thread):
+    """Mends faulted groups by the command, which is killed now and then; turns the queue on when it has stopped."""
+
+    def __init__(self, box, policy, folder):
+        super().__init__(daemon=True)
+        self._box = box
+        self._sets = isinstance(policy, sq.UnitOfWork)
+        self._chance = random.Random(SEED)
+        self._file = folder / "body"
+        self._ending = threading.Event()
+        self.mended = self.killed = 0
+
+    def run(self):
+        while not self._ending.wait(0.05):
+            with suppress(sq.Unavailable):
+                for view in groups.groups(self._box, "events", state="faulted"):
+                    self._mend(view.group)
+                if not self._box.definitions().queue("events").enabled:
+                    self._box.turn_on("events")
+
+    def end(self):
+        self._ending.set()
+        self.join()
+
+    def _mend(self, group):
+        (fault,) = faults.faults(self._box, "events", group=group, limit=1)
+        words = ["group", "skip-message", group]
+        if not self._sets and not is_skipped(fault.message_id):
+            self._file.write_bytes(f"{group} {fault.message_id.rpartition('-')[2]}".encode() + MENDED)
+            words = ["group", "retry", group, "--edit", self._file]
+        words += ["--queue", "events", "--actor", "test", "--reason", "test"]
         process = subprocess.Popen(
-            words, cwd=Path(__file__).parents[2], env=environment(), stdout=errors, stderr=errors
-        )
-    killed, expected = 0, len(sent) - len(dead)
-    begun = time.monotonic()
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
+            command(*words, "--dsn", self._box.dsn, "--schema", self._box.schema), cwd=FOLDER, env=environment(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        if self._chance.random() < 0.3:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(self._chance.uniform(0.2, 1.0))
+            process.kill()
+            self.killed += 1
+        self.mended += process.wait() == 0
+
+
+def kill(process, folder, chance, *, server):
+    """One of the workers' processes, or the server; it may have ended by itself, and be started just now."""
+    with suppress(ProcessLookupError, FileNotFoundError, ValueError, IndexError):
+        if server:
+            (file,) = folder.rglob("postmaster.pid")
+            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+        else:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(chance.choice(children)), signal.SIGKILL)
+        return 1
+    return 0
+
+
+def written(box, log):
+    """How many rows the handlers have committed; None while the server isn't there."""
+    try:
+        with psycopg.connect(box.dsn, autocommit=True) as connection:
+            return log.written(connection)
+    except psycopg.OperationalError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("policy", "errors"),
+    [
+        (sq.Standard(), "suspend"), (sq.Fifo(), "stop"), (sq.BestEffort(), "continue"),
+        (sq.UnitOfWork(size=SET), "suspend"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)  # fmt: skip
+def test_killed_at_random(server, tmp_path, policy, errors):
+    dsn, folder = server
+    chance = random.Random(SEED)
+    with sq.MessageBox.open(dsn, schema=f"history_{policy.name}") as box:
+        box.define(
+            sq.MessageType("event", properties={"key": "string", "n": "long"}),
+            # Whoever is killed loses an attempt of all that its threads have in hand.
+            sq.Queue("events", policy=policy, group="key", sequence=None if isinstance(policy, sq.Fifo) else "n",
+                     errors=errors, retry_delay=0.02, retry_ceiling=0.2, attempts=1000),
+            sq.Subscription("all", where="type = 'event'", to="events"),
+        )  # fmt: skip
+        log = Log(box.schema)
+        with psycopg.connect(dsn) as connection:
+            log.make(connection)
+        sent = published(box, chance, policy)
+        dead = doomed(policy, errors, sent)
+        assert dead
+        operator = Operator(box, policy, tmp_path)
+        words = command(
+            "work", "events", "--handler", "tests.faults.failing_handlers:handle", "--processes", "2", "--workers", "3",
+            "--run-length", "10", "--dsn", dsn, "--schema", box.schema,
+        )  # fmt: skip
+        with (tmp_path / "errors").open("wb") as told:
+            process = subprocess.Popen(words, cwd=FOLDER, env=environment(), stdout=told, stderr=told)
+        operator.start()
+        kills, done, expected, begun = [0, 0], 0, len(sent) - len(dead), time.monotonic()
         try:
-            while (written := log.written(connection)) < expected:
-                assert time.monotonic() - begun < DEADLINE_S, f"{written} of {expected}"
-                assert process.poll() is None
-                if (
-                    killed < KILLS
-                    and written > expected * (killed + 1) / (KILLS + 2)
-                    and (all_ := children_of(process.pid))
-                ):
-                    with suppress(ProcessLookupError):
-                        os.kill(chance.choice(all_), signal.SIGKILL)
-                    killed += 1
-                time.sleep(0.02)
+            while done < expected:
+                if (now := written(box, log)) is not None:
+                    done = now
+                if sum(kills) < done // A_KILL and done < expected:
+                    hits_server = sum(kills) % 3 == 2
+                    kills[hits_server] += kill(process, folder, chance, server=hits_server)
+                assert process.poll() is None, (tmp_path / "errors").read_text()[-2000:]
+                assert time.monotonic() - begun < DEADLINE_S, f"{done} of {expected}"
+                time.sleep(0.05)
+            while set(dead_letters(box)) != dead:  # whose groups may be faulted still
+                assert time.monotonic() - begun < DEADLINE_S
+                time.sleep(0.05)
         finally:
+            operator.end()
             process.terminate()
-            process.wait(60)
-        assert killed == KILLS
+            process.wait(90)
+        with psycopg.connect(dsn) as connection:
+            handled = log.read(connection)
         set_aside = {one.message_id: one.status for one in box.messages(queue="events")}
-        handled = log.read(connection)
-    assert set(set_aside) == dead
-    found = assert_good(History(policy, sent, handled, set_aside, frozenset({"dead"})))
-    assert found.handled == expected
-    assert box.broken() == []
+        assert set(set_aside) == dead
+        found = assert_good(History(policy, sent, handled, set_aside, frozenset({"dead"})))
+        assert found.handled == expected
+        assert box.broken() == []
+    print(  # noqa: T201 -- what the whole has been
+        f"{len(sent):,} messages, {kills[0]} workers and {kills[1]} servers killed, {operator.mended} groups mended, "
+        f"{operator.killed} commands killed, {time.monotonic() - begun:.0f} s"
+    )
+    assert kills[0] >= 2
+    assert kills[1] >= 1
+    assert operator.mended or errors == "continue"
+
+
+def dead_letters(box):
+    with suppress(sq.Unavailable):
+        return [one.message_id for one in box.messages(queue="events", status="dead")]
+    return []

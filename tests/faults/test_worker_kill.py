@@ -160,6 +160,19 @@ def _left(box):
         return 1
 
 
+def test_a_handler_that_prints_ten_megabytes(box, crew, tmp_path):
+    define(box)
+    process = crew("prints")
+    publish(box, 1, 2)
+    until(lambda: not left(box))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE_S) == 0
+    assert in_order(box) == 2
+    (file,) = tmp_path.glob("*.err")
+    assert file.stat().st_size > 40_000_000
+    file.write_text("40 MB of x")  # the fixture shows it
+
+
 def test_it_ends_when_it_is_told(box, crew):
     define(box)
     process = crew("note", "--processes", "2")

@@ -471,3 +471,33 @@ def test_at_the_end_turns_are_finished(box):
     assert ended == [1]
     assert seen(box) == [("c1", 1)]
     assert left(box) == 2
+
+
+def test_a_handler_that_writes_from_a_thread_of_its_own(box):
+    """The thread's writing is in the transaction if the handler waits for it; one that goes on is refused, or was in time."""
+    define(box)
+    publish(box, 1, 2)
+    told, go_on, ended = [], threading.Event(), threading.Event()
+
+    def late(tx):
+        go_on.wait(DEADLINE_S)
+        try:
+            tx.connection.execute("SELECT 1")
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
+            told.append(error)
+        ended.set()
+
+    def handle(message, tx):
+        thread = threading.Thread(target=lambda: see(box, message, tx))
+        thread.start()
+        thread.join(DEADLINE_S)
+        if message.sequence == 2:
+            threading.Thread(target=late, args=[tx], daemon=True).start()
+
+    work(box, handle, workers=1)
+    go_on.set()
+    assert ended.wait(DEADLINE_S)
+    assert seen(box) == [("c1", 1), ("c1", 2)]
+    assert [type(one) for one in told] == [sq.UsageError]  # the session has ended
+    assert "the session has ended" in str(told[0])
+    assert box.broken() == []

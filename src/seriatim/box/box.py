@@ -417,6 +417,13 @@ class MessageBox(Closing):
         """Recognise messages that are published again for so many seconds (or ``"7d"``, the default) at least."""
         cleaning.keep_message_ids(self._access, period)
 
+    def keep_faults(self, period: float | str) -> None:
+        """Keep what handlers failed at for so many seconds (or ``"30d"``, the default).
+
+        The newest fault of a message stays as long as the message does.
+        """
+        cleaning.keep_faults(self._access, period)
+
     def forget(self, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
         """Begin a group anew that has no messages: its next one finds it as if it were new, in its next incarnation.
 

@@ -13,7 +13,7 @@ from seriatim.box.groups import containing, fitting
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 
-__all__ = ["FaultFilter", "FaultView", "fault_of", "faults_of"]
+__all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,21 @@ def faults_of(
 ) -> list[FaultView]:
     """Faults, newest first, at most `limit`; those with a lower number than `before`."""
     return _read(connection, schema, chosen, None, before, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFaults:
+    """How many `faults` there are, `since` when (None: there are none), and how long they are `kept_for`."""
+
+    faults: int
+    since: datetime | None
+    kept_for: timedelta
+
+
+def count_faults(connection: psycopg.Connection, schema: str) -> KeptFaults:
+    """How many there are."""
+    with connection.cursor(row_factory=class_row(KeptFaults)) as cursor:
+        return cursor.execute(statement("count_faults", schema)).fetchall()[0]
 
 
 def fault_of(connection: psycopg.Connection, schema: str, fault_id: int) -> FaultView:

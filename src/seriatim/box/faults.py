@@ -6,9 +6,8 @@ before the failed message in its turn is completed in the same commit, what come
 
 from __future__ import annotations
 
-import logging
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,12 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.failures import tell, tell_fault, tell_judged
 from seriatim.box.statements import statement
-from seriatim.errors import SeriatimError
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.failure import FAILURE, failure_of
-from seriatim.pipeline.message import Message
+from seriatim.pipeline import failure
 
 if TYPE_CHECKING:
     from seriatim.box.access import Access
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
 
-_LOG = logging.getLogger("seriatim.worker")
 #: Longer texts are cut: they are for people.
 _LONGEST = 20_000
 
@@ -110,16 +107,12 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
         found = retry_delay(retry, what.kind, attempt, what.retry_after, chance)
         delay = -1 if found is None else found
     noting.note(entry_ids, what, delay)
-    if delay < 0:
-        noting.give_up(entry_ids, what, message.message_id)
-    if message.type == FAILURE:
-        _LOG.error("a failure of a failure isn't published: %s: %s", what.error_class, what.error)
-    else:
-        failure = failure_of(
-            message, delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error,
-            will_retry=delay >= 0,
-        )  # fmt: skip
-        _publish(tx, failure)
+    dead = delay < 0 and noting.give_up(entry_ids, what, message.message_id)
+    told = failure.Failed(
+        delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
+        ordinal=message.ordinal, will_retry=delay >= 0, dead_letter=dead,
+    )  # fmt: skip
+    tell(tx.access, tx.connection, [(message, told)])
     return Failed(attempt, delay >= 0)
 
 
@@ -153,17 +146,22 @@ def note_lost(
     attempts = noting.note([lost.entry_id], what, -1)
     if attempts is None:
         return None
-    will_retry = retry_delay(queue.declared.retry(), what.kind, attempts, None, 0.5) is not None
-    if not will_retry and (entry_ids := noting.first(lost.entry_id)):
-        noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
-        return Failed(attempts, will_retry=False)
-    return Failed(attempts, will_retry=True)
+    gives_up = retry_delay(queue.declared.retry(), what.kind, attempts, None, 0.5) is None
+    entry_ids = noting.first(lost.entry_id) if gives_up else []
+    dead = bool(entry_ids) and noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
+    told = failure.Failed(
+        lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
+        will_retry=not entry_ids, dead_letter=dead,
+    )  # fmt: skip
+    tell_fault(tx.access, tx.connection, queue, lost.entry_id, told)
+    return Failed(attempts, will_retry=not entry_ids)
 
 
 class _Noting:
     """One fault, in one transaction, under the lock of its group."""
 
     def __init__(self, access: Access, connection: psycopg.Connection, queue: BoxQueue, group: str | None) -> None:
+        self._access = access
         self._connection = connection
         self._schema = access.schema
         self._turns = Turns(connection, access.schema)
@@ -221,23 +219,26 @@ class _Noting:
         """
         if isinstance(self.queue.declared.policy, Unordered):
             return [entry_id]
-        self._turns.judge(self.queue, self._locked, 0)
+        judged = self._turns.judge(self.queue, self._locked, 0)
+        tell_judged(self._access, self._connection, self.queue, self._locked.keys, judged)
         entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
         queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
         return queued if queued[:1] == [entry_id] else []
 
-    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> None:
-        """The handler has failed for good: do what the queue says."""
+    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> bool:
+        """The handler has failed for good: do what the queue says; whether that makes a dead letter of the message."""
         errors = self.queue.declared.errors
         if errors == "continue" or (errors == "suspend" and self._group is None):
             why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
             self._execute("set_dead", {"entry_ids": entry_ids, "why": _kept(why)})
-            return
+            return True
         if self._group is not None:
-            self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
+            acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
+            tell_judged(self._access, self._connection, self.queue, self._locked.keys, acted.judged)
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
             self._execute("stop_queue", {"worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]})
+        return False
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
@@ -245,22 +246,6 @@ class _Noting:
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), self._named | parameters)
-
-
-def _publish(tx: Session, failure: Message) -> None:
-    """Publish a failure, if somebody wants it. That it can't be published is no reason not to write it down."""
-    definitions = tx.access.known.definitions
-    if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "parent_id"}
-        context = {name: value for name, value in failure.context.items() if name in known}
-        failure = replace(failure, context=context)
-    if not definitions.router.route([failure], None, None).entries.places:
-        return
-    try:
-        with tx.connection.transaction():
-            tx.publish(failure, wait=0)
-    except SeriatimError as error:
-        _LOG.error("a failure couldn't be published: %s", error)
 
 
 def _kept(text: str) -> str:

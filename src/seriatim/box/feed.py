@@ -20,6 +20,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Locked, Turns
+from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.rows import batches_of, own_names
 from seriatim.box.statements import statement
@@ -227,6 +228,7 @@ class Feed(Closing):
             return 0
         self._access.known.current(connection)
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
+        tell_judged(self._access, connection, self._queue(), locked.keys, judged)
         handed = judged.handed
         self._run(
             connection,

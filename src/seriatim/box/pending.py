@@ -18,6 +18,7 @@ from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.correlation import Look, looking
 from seriatim.box.definitions import Definitions
+from seriatim.box.failures import tell_unwanted
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.route import Entries, Routed, Router
@@ -92,7 +93,7 @@ def _read(connection: psycopg.Connection, schema: str) -> list[_Pending]:
 def _route(connection: psycopg.Connection, access: Access, found: Sequence[_Pending]) -> None:
     definitions = access.known.current(connection)
     for one in _portions(found, definitions.router):
-        while not _enter(connection, access.schema, one, definitions):
+        while not _enter(connection, access, one, definitions):
             definitions = access.known.read(connection)
 
 
@@ -103,8 +104,9 @@ def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]
     return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
 
 
-def _enter(connection: psycopg.Connection, schema: str, found: Sequence[_Pending], definitions: Definitions) -> bool:
+def _enter(connection: psycopg.Connection, access: Access, found: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False: by definitions that have changed."""
+    schema = access.schema
     routed = _permitted(_routed(definitions.router, found, looking(connection, schema)), found, definitions)
     parameters = parameters_of(routed, 0, len(found)) | {
         "arrival_ids": [one.arrival_id for one in found],
@@ -112,6 +114,11 @@ def _enter(connection: psycopg.Connection, schema: str, found: Sequence[_Pending
     }
     with connection.cursor(row_factory=tuple_row) as cursor:
         (done,) = cursor.execute(statement("route", schema), written(parameters)).fetchall()[0]
+    if done:
+        wanted = set(routed.entries.places)
+        unwanted = [row for row in range(len(found)) if row not in wanted]
+        problems = {found[row].message.message_id: routed.typed.problems[row] for row in unwanted}
+        tell_unwanted(access, connection, [found[row].message for row in unwanted], problems)
     return bool(done)
 
 

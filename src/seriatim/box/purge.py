@@ -26,7 +26,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.time import micros
 from seriatim.pipeline.queue import LONGEST_DAYS, Queue
 
-__all__ = ["Problem", "Purgeable", "Purged", "audit", "keep_message_ids", "purgeable", "run"]
+__all__ = ["Problem", "Purgeable", "Purged", "audit", "keep_faults", "keep_message_ids", "purgeable", "run"]
 
 #: Rows that a transaction deletes at most.
 _BATCH = 10_000
@@ -55,6 +55,7 @@ class Purged:
         waiters: receivers whose connection is gone.
         groups: groups that had expired and were forgotten.
         arrivals: what transactions left behind that didn't number what they published.
+        faults: handlers' failures that were older than they are kept.
         complete: whether all was looked at; False where the time was over before.
     """
 
@@ -67,6 +68,7 @@ class Purged:
     waiters: int = 0
     arrivals: int = 0
     groups: int = 0
+    faults: int = 0
     complete: bool = True
 
 
@@ -80,6 +82,7 @@ class Purgeable:
         message_ids: ids that are older than they have to be remembered.
         size_bytes: what they take in tables and indexes, by the mean size of a row. PostgreSQL uses it for new rows.
         groups: at most so many groups that have expired, if it is told to forget them.
+        faults: at most so many handlers' failures; the newest one of a message that is there stays.
     """
 
     messages: int
@@ -87,6 +90,7 @@ class Purgeable:
     message_ids: int
     size_bytes: int
     groups: int = 0
+    faults: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +140,14 @@ def purgeable(
         UsageError: no such queue, or a period that can't be.
     """
     with translated(access.place), access.transaction() as connection:
-        moment, remembered, _ = _keeping(access, connection)
+        moment, remembered, _, kept = _keeping(access, connection)
         moment = now or moment
         befores = _befores(access, connection, queue, _period(older_than), moment)
         parameters = {
             "queue_ids": list(befores),
             "befores": list(befores.values()),
             "ids_before": moment - remembered,
+            "faults_before": moment - kept,
         }
         with connection.cursor(row_factory=class_row(Purgeable)) as cursor:
             found = cursor.execute(statement("purgeable", access.schema), parameters).fetchall()[0]
@@ -177,6 +182,18 @@ def keep_message_ids(access: Access, period: float | str) -> None:
         connection.execute(statement("keep_message_ids", access.schema), {"period": wanted})
 
 
+def keep_faults(access: Access, period: float | str) -> None:
+    """Set for how long faults are kept: seconds, or ``"30d"``; the newest one of a message as long as that is there.
+
+    Raises:
+        UsageError: a period that can't be.
+    """
+    if (wanted := _period(period)) is None:
+        raise UsageError("faults have to be kept for some time", remedy='such as "30d"')
+    with translated(access.place), access.transaction() as connection:
+        connection.execute(statement("keep_faults", access.schema), {"period": wanted})
+
+
 class _CleanUp:
     """One run."""
 
@@ -191,7 +208,7 @@ class _CleanUp:
     ) -> Purged:
         """All of it, in the order in which one thing frees the next."""
         with self._access.transaction() as connection:
-            moment, remembered, swept = _keeping(self._access, connection)
+            moment, remembered, swept, kept = _keeping(self._access, connection)
             moment = now or moment
             befores = _befores(self._access, connection, queue, older_than, moment)
             expired = _expired(self._access, connection, queue, moment) if forget_expired else []
@@ -204,6 +221,7 @@ class _CleanUp:
             lambda: self._message_ids(moment - remembered),
             lambda: self._tickets(swept),
             lambda: self._groups(expired),
+            lambda: self._faults(moment - kept),
             self._rest,
         )
         for step in steps:
@@ -268,6 +286,14 @@ class _CleanUp:
                     "details": json.dumps({"groups": forgotten}),
                 }  # fmt: skip
                 self._row("log_operation", **said)
+
+    def _faults(self, before: datetime) -> None:
+        after = 0
+        while self._goes_on():
+            looked, after, faults = self._row("purge_faults", after=after, before=before)
+            self._count(faults=faults)
+            if looked < _BATCH:
+                return
 
     def _rest(self) -> None:
         if self._goes_on():
@@ -378,10 +404,10 @@ def _period(value: float | str | None) -> timedelta | None:
     return timedelta(microseconds=period)
 
 
-def _keeping(access: Access, connection: psycopg.Connection) -> tuple[datetime, timedelta, int]:
+def _keeping(access: Access, connection: psycopg.Connection) -> tuple[datetime, timedelta, int, timedelta]:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        moment, remembered, swept = cursor.execute(statement("keeping", access.schema)).fetchall()[0]
-        return moment, remembered, swept
+        moment, remembered, swept, kept = cursor.execute(statement("keeping", access.schema)).fetchall()[0]
+        return moment, remembered, swept, kept
 
 
 def _history_queues(access: Access, connection: psycopg.Connection) -> list[int]:

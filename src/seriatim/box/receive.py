@@ -10,6 +10,7 @@ from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
+from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
@@ -92,14 +93,15 @@ class Receiver:
                 judged, delivery = self._turns.deliver(
                     queue, locked, self._limit, self._definitions, wary=wary, begun=begun
                 )
-                if judged is not None and delivery is not None:
-                    if locked.many and judged.arrived < _FEW:
-                        self._judge_next(queue)
-                    return delivery
                 if judged is None:
                     self._route()
                     wary = False  # what comes from now on only keeps what comes after it
                     continue
+                tell_judged(self._access, self._connection, queue, locked.keys, judged)
+                if delivery is not None:
+                    if locked.many and judged.arrived < _FEW:
+                        self._judge_next(queue)
+                    return delivery
             if not self._go_on(queue, locked):
                 return None
 
@@ -135,7 +137,7 @@ class Receiver:
             turns = Turns(connection, self._access.schema)
             locked = turns.lock(queue, _GROUPS_AHEAD)
             if locked.keys:
-                turns.judge(queue, locked, 0)
+                tell_judged(self._access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
 
     def _judge_next(self, queue: BoxQueue) -> None:
         """Judge what the next groups have, together, unless somebody does: it is then there to be handed out."""
@@ -143,7 +145,7 @@ class Receiver:
             turns = Turns(connection, self._access.schema)
             locked = turns.lock_ahead(queue, _NEXT_GROUPS)
             if locked.keys:
-                turns.judge(queue, locked, 0)
+                tell_judged(self._access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""

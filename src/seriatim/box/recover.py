@@ -6,6 +6,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
 from seriatim.box.actions import Asked, act
+from seriatim.box.failures import tell_acted
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
@@ -51,7 +52,8 @@ def _recovered(access: Access) -> int:
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:
             with translated(access.place), access.transaction() as connection:
-                act(connection, access.schema, Asked(Action.RETRY, queue.name, group, _ACTOR, reason))
+                asked = Asked(Action.RETRY, queue.name, group, _ACTOR, reason)
+                tell_acted(access, connection, act(connection, access.schema, asked))
         except (UsageError, Unavailable):
             continue  # somebody else was faster, or works on it
         retried += 1

@@ -108,6 +108,11 @@ class Router:
         """Whose filters ask for failures: a queue of everything would get what failed in it once more."""
         return np.array([asks_for_failures(where, expression) for where, expression in self._filters], np.bool_)
 
+    @cached_property
+    def wants_failures(self) -> bool:
+        """Whether anybody asks for failures."""
+        return bool(self._asks.any())
+
     @property
     def needs_time(self) -> bool:
         """Whether a filter looks at when a message is received."""
@@ -131,7 +136,7 @@ class Router:
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
         rows, filters = self._matches(found, len(messages))
         chosen = fine[rows]
-        if len(messages) == 1 and messages[0].type == FAILURE:
+        if all(one.type == FAILURE for one in messages):  # ends at the first that is something else
             chosen &= self._asks[filters]
         rows, filters = rows[chosen], filters[chosen]
         addressed = self._addressed(typed)

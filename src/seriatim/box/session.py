@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from seriatim.box.deliver import Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
+from seriatim.box.failures import tell_unrouted
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, parameters_of, portions
 from seriatim.box.receive import Receiver
@@ -148,20 +150,37 @@ class Session(DialogVerbs):
         given = [messages] if isinstance(messages, Message) else list(messages)
         fresh = distinct(given)
         moment = _seen_from(delay, visible_at)
-        # Whether the statement is the whole transaction.
-        by_itself = {"by_itself": self.connection.autocommit and self._own}
         until = time.monotonic() + seconds(micros(wait))
-        with translated(self._place), self.connection.cursor(row_factory=tuple_row) as cursor:
+        with translated(self._place), ExitStack() as around, self.connection.cursor(row_factory=tuple_row) as cursor:
             routed, begun = self._admitted(fresh, until, read=False), 0
+            self._keep_together(around)
             for begin, end in portions(fresh):
                 while True:
-                    parameters = written(parameters_of(routed, begin - begun, end - begun)) | moment | by_itself
+                    parameters = (
+                        written(parameters_of(routed, begin - begun, end - begun))
+                        | moment
+                        | {"by_itself": self._is_by_itself}
+                    )
                     (taken,) = cursor.execute(statement("publish", self._schema), parameters).fetchall()[0]
                     if taken:
                         break
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
                     routed, begun = self._admitted(fresh[begin:], until, read=True), begin
+                    self._keep_together(around)
+            if begun or len(set(routed.entries.places)) < len(fresh):
+                tell_unrouted(self._access, self.connection, fresh)
         return [message.message_id for message in given]
+
+    @property
+    def _is_by_itself(self) -> bool:
+        """Whether each statement is a transaction."""
+        connection = self.connection
+        return connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+
+    def _keep_together(self, around: ExitStack) -> None:
+        """Begin a transaction, where each statement would be one by itself and failures have to be in it."""
+        if self._is_by_itself and self._access.known.definitions.router.wants_failures:
+            around.enter_context(self.connection.transaction())
 
     def _admitted(self, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.

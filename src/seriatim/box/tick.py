@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from seriatim.box.access import Access
 from seriatim.box.deliver import Turns
 from seriatim.box.dialog_clock import fire, forget_closed
+from seriatim.box.failures import tell_judged
 from seriatim.box.pending import route_pending
 from seriatim.box.recover import recover
 from seriatim.kernel.policy import Unordered
@@ -51,7 +52,7 @@ def tick(access: Access) -> Tick:
                 turns = Turns(connection, access.schema)
                 locked = turns.lock_due(queue, _GROUPS)
                 if locked.keys:
-                    turns.judge(queue, locked, 0)
+                    tell_judged(access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
     return Tick(routed, groups, recover(access), dialogs)

@@ -108,7 +108,7 @@ def _purge(
     """Delete what nobody refers to any more.
 
     Messages whose last reference is gone, history that is older than its queue keeps it, message ids behind the
-    horizon, tickets of what is gone. It works in batches, beside everybody else; stopped, it goes on the next time.
+    horizon, tickets of what is gone, old faults. It works in batches, beside everybody else; stopped, it goes on the next time.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -131,6 +131,7 @@ def _would(found: Purgeable) -> str:
     return (
         f"would delete at most {found.messages:,} messages, {found.history:,} entries of the history and "
         f"{found.message_ids:,} message ids: about {found.size_bytes:,} bytes"
+        + (f"; at most {found.faults:,} faults are older than they are kept" if found.faults else "")
         + (f"; at most {found.groups:,} groups have expired" if found.groups else "")
     )
 
@@ -145,6 +146,7 @@ def _gone(done: Purged) -> str:
         (done.waiters, "waiters"),
         (done.arrivals, "arrivals"),
         (done.groups, "groups forgotten"),
+        (done.faults, "faults"),
     )
     return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 

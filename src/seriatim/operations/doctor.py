@@ -169,6 +169,7 @@ def _boxes() -> Iterator[Finding]:
     if found.state is State.OK and not found.found.startswith("none"):
         yield _tried("laws", _laws)
         yield _tried("turns", _turns)
+        yield _tried("faults", _faults)
 
 
 def _box() -> Finding:
@@ -205,6 +206,18 @@ def _turns() -> Finding:
         return Finding("turns", State.OK, f"no transaction is older than {_LONG_TURN_S:g} s")
     remedy = "it holds back vacuum, and the groups that it has: do what takes long outside of the transaction"
     return Finding("turns", State.WARNING, "; ".join(long), remedy)
+
+
+def _faults() -> Finding:
+    """What handlers failed at; it is purged, and says nothing about whether all is well now."""
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.operations.faults import kept_faults  # noqa: PLC0415 -- as above
+
+    with MessageBox.open() as box:
+        kept = kept_faults(box)
+    since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
+    found = f"{kept.faults:,} written down{since}; the clean-up keeps those of {kept.kept_for.days:,} days"
+    return Finding("faults", State.OK, found)
 
 
 def _spark() -> Iterator[Finding]:

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
-from seriatim.box.fault_views import FaultFilter, FaultView, fault_of, faults_of
+from seriatim.box.fault_views import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
 
-__all__ = ["FaultKind", "FaultView", "fault_view", "faults"]
+__all__ = ["FaultKind", "FaultView", "KeptFaults", "fault_view", "faults", "kept_faults"]
 
 _MOST = 100_000
 
@@ -55,6 +55,12 @@ def faults(
     chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return faults_of(tx.connection, box.schema, chosen, before=before, limit=limit)
+
+
+def kept_faults(box: MessageBox) -> KeptFaults:
+    """How many failures are written down, since when, and how long they are kept."""
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return count_faults(tx.connection, box.schema)
 
 
 def fault_view(box: MessageBox, fault_id: int) -> FaultView:

@@ -13,6 +13,7 @@ from seriatim.box import actions
 from seriatim.box.actions import Asked, Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
+from seriatim.box.failures import tell_acted
 from seriatim.box.groups import GroupFilter, GroupView, group_of, groups_of
 from seriatim.box.operator_log import Logged
 from seriatim.box.standing import Head, Standing, standing_of
@@ -219,7 +220,9 @@ def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -
 
 def _act(box: MessageBox, asked: Asked) -> Operation:
     with box.session() as tx, translated(_place(box)):
-        return actions.act(tx.connection, box.schema, asked)
+        done = actions.act(tx.connection, box.schema, asked)
+        tell_acted(tx.access, tx.connection, done)
+        return done
 
 
 def _place(box: MessageBox) -> str:

@@ -1,15 +1,16 @@
-"""The message that tells of a handler's failure, so that anybody can subscribe to failures."""
+"""The message that tells of a failure, so that anybody can subscribe to failures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from seriatim.kernel.filter import Expression
 from seriatim.kernel.route import properties
-from seriatim.pipeline.message import Message, Property, Received
+from seriatim.pipeline.message import Message, Property
 
-__all__ = ["FAILURE", "FAILURE_PROPERTIES", "asks_for_failures", "failure_of"]
+__all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
 
 #: Its type.
 FAILURE = "seriatim.failure"
@@ -22,6 +23,7 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
     "attempts": "long",
     "fault_kind": "string",
     "will_retry": "boolean",
+    "dead_letter": "boolean",
 }
 #: Where the failed message was sent; the failure goes its own way.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
@@ -37,31 +39,48 @@ def asks_for_failures(where: str, expression: Expression) -> bool:
     return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
 
 
-def failure_of(
-    message: Received, queue: str, group: str | None, *, kind: str, error_class: str, error: str, will_retry: bool
-) -> Message:
-    """The failure of a handler at a message: what it was, with the properties of the message beside it.
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What went wrong with a message.
 
     Args:
-        message: at which the handler failed, for the `attempt` that it says.
-        queue: the queue's name.
+        queue: the queue's name; None where no queue has it.
         group: the key of its group; None where it has none.
-        kind: ``transient``, ``business``, ``poison`` or ``timeout``.
+        kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (what comes before it is
+            missing), ``dead`` (it was set aside for good), ``unrouted``.
         error_class: the name of the error's class.
         error: what it said.
-        will_retry: whether the message will be tried again by itself.
+        attempts: how often it was tried.
+        ordinal: its position among what leaves the group, if it was released.
+        will_retry: whether it will be tried again by itself.
+        dead_letter: whether it is a dead letter now.
     """
+
+    queue: str | None
+    group: str | None
+    kind: str
+    error_class: str
+    error: str
+    attempts: int
+    ordinal: int | None = None
+    will_retry: bool = False
+    dead_letter: bool = False
+
+
+def failure_of(message: Message, what: Failed) -> Message:
+    """The failure at a message, with the properties of the message beside what went wrong."""
     about: dict[str, Property] = {
-        "failed_queue": queue,
-        "failed_group": group,
+        "failed_queue": what.queue,
+        "failed_group": what.group,
         "failed_type": message.type,
-        "error_class": error_class,
-        "attempts": message.attempt,
-        "fault_kind": kind,
-        "will_retry": will_retry,
+        "error_class": what.error_class,
+        "attempts": what.attempts,
+        "fault_kind": what.kind,
+        "will_retry": what.will_retry,
+        "dead_letter": what.dead_letter,
     }
     kept = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}
-    body = {"message_id": message.message_id, "ordinal": message.ordinal, "error": error}
+    body = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
     return Message(
         type=FAILURE,
         body=json.dumps(body).encode(),

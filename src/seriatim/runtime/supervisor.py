@@ -49,6 +49,8 @@ class _Hand:
     slate: Slate
     began: float
     failures: int
+    #: Whether no other was started before those that were started with it.
+    is_first: bool
     #: Whether it was told to end, because fewer are wanted.
     is_leaving: bool = False
 
@@ -101,6 +103,7 @@ class Supervisor:
         self._processes = processes
         #: How many there are, those included that have been told to end.
         self.alive = 0
+        self._has_begun = False
         self._stop = Stop()
         self._ended: SimpleQueue[_Hand] = SimpleQueue()
         self._noting: list[threading.Thread] = []
@@ -140,21 +143,22 @@ class Supervisor:
         wanted = self._processes
         for number in range(1, wanted + 1):
             if number not in hands:
-                hands[number] = self._start(number, 0)
+                hands[number] = self._start(number, 0, is_first=not self._has_begun)
+        self._has_begun = True
         for hand in hands.values():
             if hand.number > wanted and not hand.is_leaving:
                 hand.is_leaving = True
                 hand.process.send_signal(signal.SIGTERM)
         self.alive = len(hands)
 
-    def _start(self, number: int, failures: int) -> _Hand:
+    def _start(self, number: int, failures: int, *, is_first: bool = False) -> _Hand:
         slate = Slate.make(self._orders.slots)
         name = f"{socket.gethostname()}:{os.getpid()}.{number}"
         orders = replace(self._orders, name=name, slate=slate.file)
         process = subprocess.Popen(
             [sys.executable, "-m", "seriatim.runtime.hand"], stdin=subprocess.PIPE, pass_fds=[slate.file]
         )
-        hand = _Hand(number, process, slate, time.monotonic(), failures)
+        hand = _Hand(number, process, slate, time.monotonic(), failures, is_first)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for
             process.stdin.write(orders.as_json().encode() + b"\n")
@@ -187,7 +191,8 @@ class Supervisor:
             del hands[hand.number]
             return
         for kind, refused in REFUSED.items():
-            if code == refused and not at_work:
+            # A server that is away while a process is replaced comes back; at the beginning it may be the wrong one.
+            if code == refused and not at_work and (hand.is_first or kind is UsageError):
                 what = "a worker process couldn't begin: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
         _LOG.error("process %d %s, and is replaced", hand.process.pid, _ending(code))

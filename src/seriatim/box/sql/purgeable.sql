@@ -1,5 +1,6 @@
 -- Purpose: what a clean-up would free: counts, and bytes by the mean size of a row. `history` and `messages` are counted
--- up to the moments of the queues; a message that another entry refers to, too, is counted nevertheless.
+-- up to the moments of the queues; a message that another entry refers to, too, is counted nevertheless. So is the newest
+-- fault of a message that is there.
 -- Caller: purge.py.
 -- Locks: none.
 -- Index: history_pkey, message_ids_by_age, and those of purge_messages.sql.
@@ -50,6 +51,7 @@ SELECT
     loose.messages + coalesce(done.entries, 0) AS messages,
     coalesce(done.entries, 0) AS history,
     ids.message_ids,
+    (SELECT count(*) FROM {schema}.faults WHERE at < %(faults_before)s) AS faults,
     (
         (loose.messages + coalesce(done.entries, 0)) * (SELECT mean FROM sizes WHERE kind = 'spool')
         + coalesce(done.entries, 0) * (SELECT mean FROM sizes WHERE kind = 'history')
