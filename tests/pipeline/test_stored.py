@@ -79,6 +79,7 @@ def queues(draw: st.DrawFn) -> Queue:
         "recoveries": draw(st.integers(0, 1000)),
         "recover_delay": draw(PERIODS),
         "recover_factor": draw(st.floats(1, 100)),
+        "rollbacks": draw(st.none() | st.integers(1, 1000)),
     }  # fmt: skip
     return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
 
@@ -174,6 +175,7 @@ def test_the_format_does_not_change_unnoticed():
         "recoveries": 0,
         "recover_delay": 60.0,
         "recover_factor": 2.0,
+        "rollbacks": 5,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}

@@ -37,6 +37,7 @@ class DialogView:
         unread: how many messages wait for it.
         waiting: how many of its own can't be delivered yet; `transmission_status` says why.
         error: why it failed, with `error_code`, as far as the other side or the box said so.
+        suspended: by whom its conversation group is suspended, and why; None where it isn't.
     """
 
     handle: UUID
@@ -63,6 +64,7 @@ class DialogView:
     timer_at: datetime | None
     error_code: int | None
     error: str | None
+    suspended: str | None = None
 
     @property
     def state_name(self) -> str:

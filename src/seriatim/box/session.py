@@ -247,7 +247,7 @@ class Session(DialogVerbs):
                     self._instance, stray = instances.find(delivery)
                     if stray:
                         continue
-                if delivery is not None and not accept(connection, self._schema, delivery, definitions):
+                if delivery is not None and not accept(self._access, connection, delivery, definitions):
                     continue
                 self._delivery = delivery
                 return delivery

@@ -36,6 +36,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "recoveries": entry.whole("recoveries", 0, MOST_ATTEMPTS),
         "recover_delay": entry.duration_s("recover_delay"),
         "recover_factor": entry.plain("recover_factor"),
+        "rollbacks": entry.whole("rollbacks", 0, MOST_ATTEMPTS),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

@@ -32,7 +32,7 @@ _QUEUE = (
     *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
     *("max_messages", "when_full", "enabled", "expire_after"),
     *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
-    *("recoveries", "recover_delay", "recover_factor"),
+    *("recoveries", "recover_delay", "recover_factor", "rollbacks"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
