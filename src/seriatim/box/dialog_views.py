@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -115,7 +115,11 @@ def clean_up(
     if not dry_run:
         for begin in range(0, len(found), _BATCH):
             with transaction() as connection:
-                verbs = Dialogs(connection, schema)
-                for one in found[begin : begin + _BATCH]:
-                    verbs.end(one.handle, None, cleanup=True, in_hand=())
+                _clean_up(connection, schema, found[begin : begin + _BATCH])
     return found
+
+
+def _clean_up(connection: psycopg.Connection, schema: str, found: Sequence[DialogView]) -> None:
+    verbs = Dialogs(lambda: connection, schema)
+    for one in found:
+        verbs.end(one.handle, None, cleanup=True, in_hand=())

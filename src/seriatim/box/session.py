@@ -61,7 +61,7 @@ class Session(DialogVerbs):
         self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
-        self._dialogs = Dialogs(connection, access.schema)
+        self._dialogs = Dialogs(lambda: self.connection, access.schema)
 
     @property
     def connection(self) -> psycopg.Connection:
