@@ -11,6 +11,7 @@ from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.transmission import transmit_to
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
@@ -83,6 +84,7 @@ class Receiver:
                 return delivery
             if queue.serves:
                 fire_due(self._access, self._connection)
+                transmit_to(self._access, self._connection, queue)
             locked = self._turns.lock(queue, 1, self._group)
             queue = self._see(locked.version)
             if locked.keys:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from seriatim.box.session import Session
 from seriatim.kernel.dialog import END_DIALOG, ERROR
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.message import Dialog, Received
 
 __all__ = ["end_sides", "ends_dialog"]
 
@@ -37,13 +37,12 @@ def end_sides(session: Session, messages: Sequence[Received], named: Callable[[s
         if not session.has_ended(message.dialog.handle):
             session.end(message.dialog.handle)
             if message.type == ERROR:
-                _log(message)
+                _log(message.dialog, message.body)
 
 
-def _log(message: Received) -> None:
-    assert message.dialog is not None
-    said = json.loads(message.body)
+def _log(dialog: Dialog, body: bytes) -> None:
+    said = json.loads(body)
     _LOG.warning(
-        "the dialog %s of %r with %r has failed: %s, %s", message.dialog.handle, message.dialog.service,
-        message.dialog.far_service, said["code"], said["text"],
+        "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
+        said["code"], said["text"],
     )  # fmt: skip
