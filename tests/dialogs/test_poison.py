@@ -154,6 +154,10 @@ def test_ending_the_dialog_helps_too(talk):
         tx.end(far_of(talk, handle), error=(7, "poison"))
     assert [kind for kind, _ in taken(talk, "orders")] == ["Error"]
     assert talk.broken() == []
+    with talk.session() as tx:
+        tx.end(handle)
+        tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')")
+        assert tx.connection.execute(f"SELECT FROM {talk.schema}.rollbacks").fetchall() == []
 
 
 @pytest.mark.parametrize("role", ["application", "worker"])

@@ -4274,6 +4274,9 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
         RETURNING handle, queue_id, group_id
+    ), uncounted AS (
+        DELETE FROM {schema}.rollbacks AS known USING gone
+        WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_id::text
     ), emptied AS (
         DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
         WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
