@@ -21,7 +21,9 @@ from seriatim.box.embedded import EmbeddedServer
 __all__ = ["talking"]
 
 _BODY = os.urandom(400)
-_ROUNDS, _CALLS, _DIALOGS = 3, 600, 10_000
+_ROUNDS, _CALLS = 3, 600
+#: Dialogs from begin to end.
+_DIALOGS = int(os.environ.get("SERIATIM_BENCH_DIALOGS", "10000"))
 _INSERT = "INSERT INTO bare (body) SELECT unnest(%(bodies)b::bytea[])"
 _TAKE = """
 DELETE FROM bare WHERE id IN (SELECT id FROM bare ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) RETURNING body

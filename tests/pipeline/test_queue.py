@@ -47,6 +47,8 @@ WRONG = [
     ({"recoveries": -1}, "queue 'q': recoveries can't be -1 (a whole number from 0 to 1,000)"),
     ({"recover_delay": "soon"}, "queue 'q': recover_delay: 'soon' is not a duration"),
     ({"recover_factor": 0}, "queue 'q': recover_factor can't be 0 (a number from 1 to 100)"),
+    ({"rollbacks": -1}, "queue 'q': rollbacks can't be -1 (a whole number from 0 to 1,000)"),
+    ({"rollbacks": False}, "queue 'q': rollbacks can't be False"),
     ({"retry_jitter": "much"}, "queue 'q': retry_jitter can't be 'much'"),
     ({"keep": "faults", "keep_for": "soon"}, "queue 'q': keep_for: 'soon' is not a duration"),
     ({"keep": "faults", "keep_for": 0}, "queue 'q': keep_for can't be 0"),

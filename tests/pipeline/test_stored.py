@@ -90,6 +90,7 @@ def queues(draw: st.DrawFn) -> Queue:
         "recover_delay": draw(PERIODS),
         "recover_factor": draw(st.floats(1, 100)),
         "activation": draw(st.none() | activations()),
+        "rollbacks": draw(st.none() | st.integers(1, 1000)),
     }  # fmt: skip
     return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
 
@@ -186,6 +187,7 @@ def test_the_format_does_not_change_unnoticed():
         "recover_delay": 60.0,
         "recover_factor": 2.0,
         "activation": None,
+        "rollbacks": 5,
     }
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}

@@ -19,6 +19,7 @@ from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.fit import check_fit, check_lost
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.box.statements import statement
+from seriatim.box.transmission import transmit
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
@@ -105,8 +106,10 @@ class _Defining:
             check_lost(self._before, after)
             check_fit(after)
             services.check_services(after)
-            if any(one.kind is Kind.SERVICE and one.what != "dropped" for one in changes):
-                connection.execute(statement("transmit", schema))
+            if after.services and any(
+                one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes
+            ):
+                transmit(connection, schema)
         return changes
 
     def _check_destinations(self, given: Sequence[Definition], gone: Collection[str]) -> None:

@@ -46,6 +46,11 @@ class BoxQueue:
     incarnation: int = 0
     serves: bool = False
 
+    @property
+    def is_filled_later(self) -> bool:
+        """Whether messages of dialogs wait elsewhere while it is full."""
+        return self.serves and self.declared.max_messages is not None
+
     def at_most(self, limit: int) -> int:
         """How many messages may be handed out together where so many are asked for: a set comes whole."""
         return ALL if limit and isinstance(self.declared.policy, UnitOfWork) else limit

@@ -1,4 +1,6 @@
-"""What is looked at where messages of dialogs come: whether they are what their types say, and whether they are the first."""
+"""What is looked at where messages of dialogs come: whether they are what their types say, whether they are the first, and
+whether they were rolled back again and again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box import rollbacks
+from seriatim.box.access import Access
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
 from seriatim.box.statements import statement
@@ -17,13 +21,14 @@ from seriatim.pipeline.values import Unreadable
 __all__ = ["accept", "first_of"]
 
 
-def accept(connection: psycopg.Connection, schema: str, delivery: Delivery, definitions: Definitions) -> bool:
+def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, definitions: Definitions) -> bool:
     """Look at a delivery before anybody gets it.
 
     Returns:
-        False where a message wasn't what its type says: then the delivery is put back, the message set aside, and its
-        dialog has failed.
+        False where it is put back: a message wasn't what its type says, is set aside, and its dialog has failed; or its
+        first message was rolled back too often, and its group is suspended.
     """
+    schema = access.schema
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()
@@ -40,6 +45,9 @@ def accept(connection: psycopg.Connection, schema: str, delivery: Delivery, defi
         for one in delivery.messages
         if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
     ]
+    queue = definitions.queues.get(delivery.queue)
+    if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
+        return rollbacks.take_in_hand(access, connection, queue, delivery, begun)
     if begun:
         connection.execute(statement("converse", schema), {"handles": begun})
     return True

@@ -180,6 +180,10 @@ class DialogVerbs(ABC):
         with translated(self._place):
             self._dialogs.end(handle, error, cleanup=cleanup, in_hand=self._in_hand())
 
+    def has_ended(self, handle: UUID) -> bool:
+        """Whether this session has ended that side since it received messages of it, which it has in hand."""
+        return self._dialogs.has_ended(handle)
+
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Have a ``Timer`` message come to this side of a dialog, ahead of what waits for it.
 

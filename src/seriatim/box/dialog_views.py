@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -37,6 +37,7 @@ class DialogView:
         unread: how many messages wait for it.
         waiting: how many of its own can't be delivered yet; `transmission_status` says why.
         error: why it failed, with `error_code`, as far as the other side or the box said so.
+        suspended: by whom its conversation group is suspended, and why; None where it isn't.
     """
 
     handle: UUID
@@ -63,6 +64,7 @@ class DialogView:
     timer_at: datetime | None
     error_code: int | None
     error: str | None
+    suspended: str | None = None
 
     @property
     def state_name(self) -> str:
@@ -113,7 +115,11 @@ def clean_up(
     if not dry_run:
         for begin in range(0, len(found), _BATCH):
             with transaction() as connection:
-                verbs = Dialogs(connection, schema)
-                for one in found[begin : begin + _BATCH]:
-                    verbs.end(one.handle, None, cleanup=True, in_hand=())
+                _clean_up(connection, schema, found[begin : begin + _BATCH])
     return found
+
+
+def _clean_up(connection: psycopg.Connection, schema: str, found: Sequence[DialogView]) -> None:
+    verbs = Dialogs(lambda: connection, schema)
+    for one in found:
+        verbs.end(one.handle, None, cleanup=True, in_hand=())

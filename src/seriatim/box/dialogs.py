@@ -5,7 +5,7 @@ A verb that is refused changes nothing, and the transaction can go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,11 +53,12 @@ class Dialogs:
     """What one session does with dialogs.
 
     Args:
-        connection: in whose transaction.
+        connection: gives the one in whose transaction. It is asked for each time: a worker takes back what a handler
+            that fails has done since.
         schema: the schema of the box.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str) -> None:
+    def __init__(self, connection: Callable[[], psycopg.Connection], schema: str) -> None:
         self._connection = connection
         self._schema = schema
         #: Those that ended while some of their messages were in hand.
@@ -127,10 +128,14 @@ class Dialogs:
         if mine:
             self._ended.append(ours)
 
+    def has_ended(self, handle: UUID) -> bool:
+        """Whether that side was ended while the session had messages of it in hand, which it still has."""
+        return handle in self._ended
+
     def put_back(self) -> None:
         """What the session had in its hands was put back: what of it belongs to dialogs that have ended goes."""
         if self._ended:
-            self._connection.execute(statement("drop_ended", self._schema), {"handles": self._ended})
+            self._connection().execute(statement("drop_ended", self._schema), {"handles": self._ended})
         self._ended = []
 
     def done(self) -> None:
@@ -165,7 +170,7 @@ class Dialogs:
 
     def history(self, handle: UUID | str) -> list[Kept]:
         """What is kept of a dialog, in order of time."""
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
+        with self._connection().cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(statement("history_of", self._schema), {"handle": handle_of(handle)}).fetchall()
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
@@ -173,7 +178,7 @@ class Dialogs:
         ]
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        with self._connection().cursor(row_factory=tuple_row, binary=True) as cursor:
             (row,) = cursor.execute(statement(name, self._schema), parameters).fetchall()
         return row
 

@@ -12,6 +12,7 @@ from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.transmission import transmit_to
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
@@ -87,6 +88,7 @@ class Receiver:
                 return delivery
             if queue.serves:
                 fire_due(self._access, self._connection)
+                transmit_to(self._access, self._connection, queue)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
             if locked.keys:

@@ -3641,6 +3641,7 @@ DECLARE
     own record;
     wrong record;
     routed record;
+    crowded integer[];
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
@@ -3698,6 +3699,9 @@ BEGIN
     PERFORM FROM {schema}.endpoints AS far
     WHERE far.conversation_id = ANY (own.conversations) AND far.handle <> ALL (handles)
     ORDER BY far.handle FOR KEY SHARE;
+    crowded := {schema}.full_among(ARRAY(
+        SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.conversation_id = ANY (own.conversations)
+    ));
     WITH given AS (
         SELECT *, row_number() OVER (PARTITION BY handle ORDER BY place) - 1 AS nth
         FROM unnest(handles, kinds, content_types, bodies) WITH ORDINALITY
@@ -3710,8 +3714,13 @@ BEGIN
     ), addressed AS MATERIALIZED (
         SELECT
             given.place, given.handle, given.type, given.content_type, given.body, counted.base + given.nth AS sequence,
-            far.handle AS receiver, address.to_service, counted.retains,
-            CASE WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN 'posted'
+            far.handle AS receiver, far.queue_id, address.to_service, counted.retains,
+            CASE
+                WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN CASE
+                    WHEN far.queue_id = ANY (crowded) OR EXISTS (
+                        SELECT FROM {schema}.transmission AS before
+                        WHERE before.to_service = address.to_service COLLATE "C" AND before.handle = given.handle
+                    ) THEN 'waits' ELSE 'posted' END
                 WHEN counted.is_monolog AND far.handle IS NOT NULL THEN 'left out' ELSE 'waits' END AS becomes
         FROM given JOIN counted USING (handle)
         CROSS JOIN LATERAL unnest(counted.to_services) AS address (to_service)
@@ -3728,14 +3737,17 @@ BEGIN
         FROM addressed WHERE retains ORDER BY place
     )
     SELECT
-        array_agg(receiver ORDER BY place) AS receivers, array_agg(type ORDER BY place) AS kinds,
-        array_agg(content_type ORDER BY place) AS content_types, array_agg(body ORDER BY place) AS bodies,
-        array_agg(sequence ORDER BY place) AS sequences
-    INTO routed FROM addressed WHERE becomes = 'posted';
+        array_agg(queue_id) FILTER (WHERE queue_id IS NOT NULL AND becomes <> 'left out') AS queue_ids,
+        array_agg(receiver ORDER BY place) FILTER (WHERE becomes = 'posted') AS receivers,
+        array_agg(type ORDER BY place) FILTER (WHERE becomes = 'posted') AS kinds,
+        array_agg(content_type ORDER BY place) FILTER (WHERE becomes = 'posted') AS content_types,
+        array_agg(body ORDER BY place) FILTER (WHERE becomes = 'posted') AS bodies,
+        array_agg(sequence ORDER BY place) FILTER (WHERE becomes = 'posted') AS sequences
+    INTO routed FROM addressed;
+    IF routed.queue_ids IS NOT NULL THEN
+        PERFORM {schema}.permit('publish', routed.queue_ids);
+    END IF;
     IF routed.receivers IS NOT NULL THEN
-        PERFORM {schema}.permit('publish', ARRAY(
-            SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.handle = ANY (routed.receivers)
-        ));
         PERFORM {schema}.post(
             routed.receivers, routed.kinds, routed.content_types, routed.bodies, routed.sequences, FALSE
         );
@@ -3813,6 +3825,11 @@ BEGIN
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
             ORDER BY known.handle
         LOOP
+            -- Where something is on its way the end comes behind it.
+            CONTINUE WHEN waits AND EXISTS (
+                SELECT FROM {schema}.transmission AS one
+                WHERE one.to_service = far.service AND one.handle = of_handle
+            );
             PERFORM {schema}.happen(
                 far.handle, CASE what_verb WHEN 'end' THEN 'end comes' ELSE 'error comes' END, own.send_sequence, code,
                 why
@@ -3838,6 +3855,10 @@ BEGIN
     END IF;
     IF becomes IN ('DO', 'CD') THEN
         PERFORM {schema}.drop_unread(of_handle, in_hand, NULL);
+        -- What is on its way to it, because its queue is full, goes as well.
+        DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS other
+        WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
+            AND one.handle = other.handle AND one.to_service = own.service;
     END IF;
 END
 $function$;
@@ -4198,54 +4219,14 @@ BEGIN
 END
 $function$;
 
--- Deliver what waits in the transmission queue for services that are there now. Nobody sends meanwhile.
+-- As `transmit_into`, of all queues.
 CREATE FUNCTION {schema}.transmit() RETURNS bigint
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-    one record;
-    other record;
-    gathered record;
-    delivered bigint := 0;
 BEGIN
-    FOR one IN
-        SELECT waiting.handle, waiting.to_service, own.conversation_id, own.is_initiator, own.is_monolog
-        FROM (SELECT DISTINCT handle, to_service FROM {schema}.transmission) AS waiting
-        JOIN {schema}.endpoints AS own USING (handle)
-        JOIN {schema}.services AS place ON place.service = waiting.to_service
-        WHERE place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator
-        ORDER BY waiting.handle
-    LOOP
-        PERFORM FROM {schema}.endpoints AS own WHERE own.handle = one.handle FOR NO KEY UPDATE;
-        PERFORM {schema}.add_targets(ARRAY[one.handle]);
-        SELECT far.handle, far.state INTO other FROM {schema}.endpoints AS far
-        WHERE far.conversation_id = one.conversation_id AND far.is_initiator <> one.is_initiator
-            AND far.service = one.to_service FOR NO KEY UPDATE;
-        CONTINUE WHEN NOT FOUND OR other.state NOT IN ('SI', 'CO');
-        WITH sent AS (
-            DELETE FROM {schema}.transmission AS waiting
-            WHERE waiting.handle = one.handle AND waiting.to_service = one.to_service
-            RETURNING waiting.*
-        )
-        SELECT
-            array_agg(other.handle) AS receivers, array_agg(type ORDER BY transmission_id) AS kinds,
-            array_agg(content_type ORDER BY transmission_id) AS content_types,
-            array_agg(body ORDER BY transmission_id) AS bodies, array_agg(sequence ORDER BY transmission_id) AS sequences
-        INTO gathered FROM sent;
-        PERFORM {schema}.post(
-            gathered.receivers, gathered.kinds, gathered.content_types, gathered.bodies, gathered.sequences, FALSE
-        );
-        delivered := delivered + cardinality(gathered.receivers);
-        IF 'EndDialog' = ANY (gathered.kinds) THEN
-            PERFORM {schema}.become(gathered.receivers[1], 'DI');
-            IF one.is_monolog AND NOT EXISTS (
-                SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle
-            ) THEN
-                PERFORM {schema}.become(one.handle, 'CD');
-            END IF;
-        END IF;
-    END LOOP;
-    RETURN delivered;
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    RETURN {schema}.transmit_into(NULL);
 END
 $function$;
 
@@ -4307,6 +4288,9 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
         RETURNING handle, queue_id, group_id
+    ), uncounted AS (
+        DELETE FROM {schema}.rollbacks AS known USING gone
+        WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_id::text
     ), emptied AS (
         DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
         WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
@@ -4369,6 +4353,11 @@ LEFT JOIN LATERAL (
         WHEN service.service IS NULL THEN format('there is no service "%s"', one.to_service)
         WHEN NOT service.definition -> 'contracts' ? known.contract AND known.is_initiator THEN
             format('the service "%s" doesn''t accept the contract "%s"', one.to_service, known.contract)
+        WHEN EXISTS (
+            SELECT FROM {schema}.endpoints AS far
+            WHERE far.conversation_id = known.conversation_id AND far.is_initiator <> known.is_initiator
+                AND far.service = one.to_service AND far.state IN ('SI', 'CO')
+        ) THEN format('the queue of the service "%s" is full', one.to_service)
         ELSE format('the dialog was cleaned up at the service "%s"', one.to_service)
     END, '; ') AS status
     FROM {schema}.transmission AS one LEFT JOIN {schema}.services AS service ON service.service = one.to_service
@@ -4500,6 +4489,226 @@ BEGIN
     JOIN {schema}.spool AS stored USING (arrival_id, position)
     WHERE arrival.transaction = pg_current_xact_id_if_assigned()
         AND stored.message_id = ANY (unrouted_now.message_ids);
+END
+$function$;
+
+-- Of a group of a service's queue: which message was rolled back last, how often in a row, and by which transaction last
+-- (the 32 bits that a row says): none counts twice. Written in transactions apart, or it would be rolled back, too.
+CREATE TABLE {schema}.rollbacks (
+    queue_id integer NOT NULL REFERENCES {schema}.queues ON DELETE CASCADE,
+    group_key text COLLATE "C" NOT NULL,
+    entry_id bigint NOT NULL,
+    times integer NOT NULL,
+    last_by bigint NOT NULL,
+    PRIMARY KEY (queue_id, group_key)
+);
+
+-- Leave a mark on the first message of a delivery, and see whether there is one: who locks a row stays written in it,
+-- also where he was rolled back. Answers with the transaction that was rolled back; NULL where there is none, or it
+-- counts already. `begun`: dialogs of which it is the first message. The caller has the lock of the group.
+CREATE FUNCTION {schema}.take_in_hand(of_queue integer, of_group text, of_entry bigint, begun uuid[]) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    own bigint := pg_current_xact_id()::text::bigint & 4294967295;
+    following bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    found bigint;
+    whole bigint;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    IF cardinality(begun) > 0 THEN
+        PERFORM {schema}.converse(begun);
+    END IF;
+    SELECT entry.xmax::text::bigint INTO found FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry;
+    PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry FOR UPDATE SKIP LOCKED;
+    IF found IN (0, own) THEN
+        RETURN NULL;
+    END IF;
+    -- A row keeps the lower half of a transaction's number.
+    whole := following - ((following - found) & 4294967295);
+    IF whole BETWEEN 3 AND following - 1 AND pg_xact_status(whole::text::xid8) = 'aborted' AND NOT EXISTS (
+        SELECT FROM {schema}.rollbacks AS known
+        WHERE known.queue_id = of_queue AND known.group_key = of_group AND known.last_by = found
+    ) THEN
+        RETURN found;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+
+-- Count a rollback that has left its mark. At so many in a row the group is suspended, by a request that its next turn
+-- obeys, and counting begins anew: then TRUE. `own`: the transaction that has the group, and will put the message back.
+CREATE FUNCTION {schema}.note_rollback(
+    of_queue integer, of_group text, of_entry bigint, rolled_back bigint, own bigint, at_most integer
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    counted integer;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    INSERT INTO {schema}.rollbacks AS known (queue_id, group_key, entry_id, times, last_by)
+    VALUES (of_queue, of_group, of_entry, 1, rolled_back)
+    ON CONFLICT (queue_id, group_key) DO UPDATE SET
+        times = CASE WHEN known.entry_id = excluded.entry_id THEN known.times + 1 ELSE 1 END,
+        entry_id = excluded.entry_id, last_by = excluded.last_by
+    RETURNING known.times INTO counted;
+    IF counted < at_most THEN
+        RETURN FALSE;
+    END IF;
+    UPDATE {schema}.rollbacks AS known SET times = 0, last_by = own
+    WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    VALUES (of_queue, of_group, 'suspend', {schema}.now_us());
+    INSERT INTO {schema}.operator_log (actor, action, queue, group_key, reason)
+    SELECT
+        'seriatim', 'suspend', place.queue, of_group,
+        format(
+            'the message %s of type %s was rolled back %s times in a row', stored.message_id, left(stored.type, 300), counted
+        )
+    FROM {schema}.entries AS entry
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.queues AS place USING (queue_id)
+    WHERE entry.entry_id = of_entry;
+    RETURN TRUE;
+END
+$function$;
+
+-- Which of some queues have as many messages as they may, or more.
+CREATE FUNCTION {schema}.full_among(of_queues integer[]) RETURNS integer[]
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    RETURN ARRAY(
+        SELECT place.queue_id
+        FROM {schema}.queues AS place
+        CROSS JOIN LATERAL (SELECT (place.definition ->> 'max_messages')::bigint AS most) AS limited
+        WHERE place.queue_id = ANY (of_queues) AND limited.most IS NOT NULL AND limited.most <= (
+            SELECT count(*) FROM (
+                SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = place.queue_id LIMIT limited.most
+            ) AS counted
+        )
+    );
+END
+$function$;
+
+-- Deliver what waits in the transmission queue for services of these queues (NULL: of all) that are there, in order, as
+-- far as their queues have room. What somebody has in his hands is passed over: he may wait for who calls this.
+CREATE FUNCTION {schema}.transmit_into(of_queues integer[]) RETURNS bigint
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    one record;
+    other record;
+    gathered record;
+    room bigint;
+    filled integer[] := ARRAY[]::integer[];
+    delivered bigint := 0;
+BEGIN
+    FOR one IN
+        SELECT
+            waiting.handle, waiting.to_service, own.conversation_id, own.is_initiator, own.is_monolog, place.queue_id,
+            (home.definition ->> 'max_messages')::bigint AS most
+        FROM (
+            SELECT handle, to_service, min(transmission_id) AS since FROM {schema}.transmission
+            WHERE of_queues IS NULL OR to_service IN (
+                SELECT known.service FROM {schema}.services AS known WHERE known.queue_id = ANY (of_queues)
+            ) GROUP BY handle, to_service
+        ) AS waiting
+        JOIN {schema}.endpoints AS own USING (handle)
+        JOIN {schema}.services AS place ON place.service = waiting.to_service
+        JOIN {schema}.queues AS home ON home.queue_id = place.queue_id
+        WHERE place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator
+        ORDER BY waiting.since
+    LOOP
+        CONTINUE WHEN one.queue_id = ANY (filled);
+        room := CASE WHEN one.most IS NOT NULL THEN one.most - (SELECT count(*) FROM (
+            SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = one.queue_id LIMIT one.most
+        ) AS counted) END;
+        IF room <= 0 THEN
+            filled := filled || one.queue_id;
+            CONTINUE;
+        END IF;
+        PERFORM FROM {schema}.endpoints AS own WHERE own.handle = one.handle FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        -- Where somebody has changed it an insertion would wait for him.
+        IF one.is_initiator AND NOT EXISTS (
+            SELECT FROM {schema}.endpoints AS far
+            WHERE far.conversation_id = one.conversation_id AND NOT far.is_initiator AND far.service = one.to_service
+        ) THEN
+            PERFORM {schema}.add_targets(ARRAY[one.handle]);
+        END IF;
+        SELECT far.handle, far.state INTO other FROM {schema}.endpoints AS far
+        WHERE far.conversation_id = one.conversation_id AND far.is_initiator <> one.is_initiator
+            AND far.service = one.to_service FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND OR other.state NOT IN ('SI', 'CO') AND NOT one.is_monolog;
+        WITH sent AS (
+            DELETE FROM {schema}.transmission AS waiting
+            WHERE waiting.transmission_id IN (
+                SELECT known.transmission_id FROM {schema}.transmission AS known
+                WHERE known.handle = one.handle AND known.to_service = one.to_service
+                ORDER BY known.transmission_id LIMIT room
+            )
+            RETURNING waiting.*
+        )
+        SELECT
+            array_agg(other.handle) AS receivers, array_agg(type ORDER BY transmission_id) AS kinds,
+            array_agg(content_type ORDER BY transmission_id) AS content_types,
+            array_agg(body ORDER BY transmission_id) AS bodies, array_agg(sequence ORDER BY transmission_id) AS sequences
+        INTO gathered FROM sent;
+        CONTINUE WHEN gathered.receivers IS NULL;
+        IF other.state IN ('SI', 'CO') THEN
+            PERFORM {schema}.post(
+                gathered.receivers, gathered.kinds, gathered.content_types, gathered.bodies, gathered.sequences, FALSE
+            );
+            delivered := delivered + cardinality(gathered.receivers);
+        END IF;
+        IF 'EndDialog' = ANY (gathered.kinds) THEN
+            IF other.state IN ('SI', 'CO') THEN
+                PERFORM {schema}.become(gathered.receivers[1], 'DI');
+            END IF;
+            IF one.is_monolog AND NOT EXISTS (
+                SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle
+            ) THEN
+                PERFORM {schema}.become(one.handle, 'CD');
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN delivered;
+END
+$function$;
+
+-- As `transmit_into`, of one queue, for who receives from it.
+CREATE FUNCTION {schema}.transmit_to(of_queue integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN {schema}.transmit_into(ARRAY[of_queue]);
+END
+$function$;
+
+-- Does anything wait in the transmission queue for a service of that queue?
+CREATE FUNCTION {schema}.is_awaited(of_queue integer) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN EXISTS (
+        SELECT FROM {schema}.services AS place JOIN {schema}.transmission AS one ON one.to_service = place.service
+        WHERE place.queue_id = of_queue
+    );
 END
 $function$;
 

@@ -63,7 +63,7 @@ class Session(DialogVerbs):
         self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
-        self._dialogs = Dialogs(connection, access.schema)
+        self._dialogs = Dialogs(lambda: self.connection, access.schema)
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -273,7 +273,7 @@ class Session(DialogVerbs):
                     self._instance, stray = instances.find(delivery)
                     if stray:
                         continue
-                if delivery is not None and not accept(connection, self._schema, delivery, definitions):
+                if delivery is not None and not accept(self._access, connection, delivery, definitions):
                     continue
                 self._delivery = delivery
                 return delivery

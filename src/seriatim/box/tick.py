@@ -10,6 +10,7 @@ from seriatim.box.dialog_clock import fire, forget_closed
 from seriatim.box.failures import tell_judged
 from seriatim.box.pending import route_pending
 from seriatim.box.recover import recover
+from seriatim.box.transmission import transmit
 from seriatim.kernel.policy import Unordered
 
 __all__ = ["Tick", "tick"]
@@ -33,7 +34,8 @@ class Tick:
 def tick(access: Access) -> Tick:
     """Route what waits, judge each group that has a timer which is due, and retry what recovers; nothing is handed out.
 
-    Of dialogs: timers and lifetimes, and those that have been closed for long are forgotten.
+    Of dialogs: timers and lifetimes; what waits in the transmission queue is delivered, if it can be now; and those that
+    have been closed for long are forgotten.
 
     A group that somebody works on is passed over: that turn fires its timers.
 
@@ -45,6 +47,7 @@ def tick(access: Access) -> Tick:
     with access.transaction() as connection:
         definitions = access.known.current(connection)
         forget_closed(connection, access.schema)
+        transmit(connection, access.schema)
     for queue in definitions.queues.values():
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:

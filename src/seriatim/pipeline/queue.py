@@ -76,6 +76,8 @@ class Queue:
         recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
         recover_factor: by which that grows from recovery to recovery; 1 to 100.
         activation: what works on it, for ``seriatim serve``; None: only who is started otherwise.
+        rollbacks: of a queue of a service: after so many rollbacks in a row of transactions that had the same message in
+            hand its conversation group is suspended; 1 to 1,000, None (or 0): never.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -104,6 +106,7 @@ class Queue:
     recover_delay: float | str = 60.0
     recover_factor: float = 2.0
     activation: Activation | None = None
+    rollbacks: int | None = 5
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -168,7 +171,10 @@ class Queue:
             raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
 
     def _check_retry(self) -> None:
-        for what, least in (("attempts", 1), ("recoveries", 0)):
+        if self.rollbacks == 0 and not isinstance(self.rollbacks, bool):
+            object.__setattr__(self, "rollbacks", None)
+        counts = [("attempts", 1), ("recoveries", 0)] + [("rollbacks", 0)] * (self.rollbacks is not None)
+        for what, least in counts:
             count = getattr(self, what)
             if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
                 raise self._wrong(f"{what} can't be {count!r}", f"a whole number from {least} to {MOST_ATTEMPTS:,}")

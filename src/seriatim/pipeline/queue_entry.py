@@ -40,6 +40,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "recover_delay": entry.duration_s("recover_delay"),
         "recover_factor": entry.plain("recover_factor"),
         "activation": _activation(entry),
+        "rollbacks": entry.whole("rollbacks", 0, MOST_ATTEMPTS),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

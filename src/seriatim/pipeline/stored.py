@@ -34,7 +34,7 @@ _QUEUE = (
     *("max_messages", "when_full", "enabled", "expire_after"),
     *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
     *("recoveries", "recover_delay", "recover_factor"),
-    "activation",
+    *("activation", "rollbacks"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])

@@ -12,6 +12,7 @@ from seriatim.box.session import Session
 from seriatim.errors import Business, UsageError
 from seriatim.pipeline.function import load_function
 from seriatim.pipeline.message import Message, Received
+from seriatim.runtime.ended import ends_dialog
 
 __all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered"]
 
@@ -82,8 +83,14 @@ class Handlers:
         """Whether starting subscriptions name them."""
         return self._instances
 
+    def names(self, kind: str) -> bool:
+        """Whether there is one for that type by its name."""
+        return kind in self._by_type
+
     def handler(self, message: Received, session: Session) -> Handler:
         """The one for a message that has been received.
+
+        Where there is none for a message with which a dialog ends, it is one that does nothing.
 
         Raises:
             Business: there is none.
@@ -99,6 +106,8 @@ class Handlers:
                 self._started[name] = self._loaded(name)
             return self._started[name]
         found = self._by_type.get(message.type) or self._by_type.get(OTHERS)
+        if found is None and ends_dialog(message):
+            return _nothing
         if found is None:
             raise Business(f"there is no handler for messages of type {message.type!r}")
         return found
@@ -111,6 +120,10 @@ class Handlers:
             )
         _check_signature(found, given)
         return found
+
+
+def _nothing(_message: Any, _session: Session) -> None:
+    """Of a dialog that has ended, the worker ends its side."""
 
 
 def _check_signature(function: Callable[..., Any], given: object) -> None:

@@ -21,6 +21,7 @@ from seriatim.box.translate import translated
 from seriatim.errors import Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
+from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered
 from seriatim.runtime.slate import Slot, Work
 
@@ -187,6 +188,7 @@ class _Turn:
                 self._session.publish(published)
             self.steps.handled()
             self._session.save_instance()
+            end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
         self._slot.returned()
         return consumed
 

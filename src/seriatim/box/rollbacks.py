@@ -1,0 +1,57 @@
+"""Poison: a message whose transaction is rolled back again and again has its group suspended, and nobody else's.
+
+A transaction that is rolled back writes nothing down, whatever ended it: an exception, kill -9, the server's death. But a
+row that it had locked says so ever after. So each turn locks the entry of its first message, and the next turn finds that
+lock; it counts in a transaction apart, because it may be rolled back as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.access import Access
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Delivery
+from seriatim.box.statements import statement
+
+__all__ = ["take_in_hand"]
+
+_LOG = logging.getLogger("seriatim.dialogs")
+
+
+def take_in_hand(
+    access: Access, connection: psycopg.Connection, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID]
+) -> bool:
+    """Mark what is handed out, and count the rollback that it bears the mark of, if it does.
+
+    Args:
+        access: the box.
+        connection: in whose transaction the delivery is.
+        queue: whose it is; it says how many rollbacks there may be.
+        delivery: of a group.
+        begun: dialogs of which it has the first message.
+
+    Returns:
+        False where that was one too many: the delivery is put back, and its group is suspended by its next turn.
+    """
+    entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        found = cursor.execute(statement("take_in_hand", access.schema), entry | {"begun": list(begun)}).fetchall()
+    ((rolled_back, own),) = found
+    if rolled_back is None:
+        return True
+    counting = entry | {"rolled_back": rolled_back, "own": own, "at_most": queue.declared.rollbacks}
+    with access.transaction() as apart, apart.cursor(row_factory=tuple_row) as cursor:
+        (suspends,) = cursor.execute(statement("note_rollback", access.schema), counting).fetchall()[0]
+    if suspends:
+        _LOG.error(
+            "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
+            queue.declared.rollbacks,
+        )  # fmt: skip
+        delivery.put_back()
+    return not suspends

@@ -1,0 +1,7 @@
+-- Purpose: mark the first message of a delivery, and see by which transaction that had it in hand it was rolled back.
+-- Caller: rollbacks.py, under the lock of its group.
+-- Locks: the row of its entry, which only a turn locks; those of dialogs that have begun.
+-- Index: entries_pkey, rollbacks_pkey, endpoints_pkey.
+SELECT
+    {schema}.take_in_hand(%(queue_id)s, %(group_key)s, %(entry_id)s, %(begun)s::uuid[]) AS rolled_back,
+    pg_current_xact_id()::text::bigint & 4294967295 AS own

@@ -1,0 +1,102 @@
+"""Workers on the queues of services: what their handlers do in dialogs is theirs alone, and dialogs that end are ended."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import seriatim as sq
+from tests.dialogs.talking import begun, far_of, states, taken
+from tests.runtime.test_worker import work
+
+
+def nothing(message, tx):
+    pass
+
+
+def ended_by(box, handle, **options):
+    """A dialog whose initiator ends it."""
+    with box.session() as tx:
+        tx.end(handle, **options)
+    return far_of(box, handle)
+
+
+def test_what_a_handler_sent_is_taken_back_when_it_fails(talk):
+    handle = begun(talk, b"1")
+    tried = []
+
+    def fails_once(message, tx):
+        tried.append(message.body)
+        tx.send(message.dialog.handle, "ItemAdded", b"%d" % len(tried))
+        if len(tried) == 1:
+            raise sq.Transient("once", retry_after=0)
+
+    work(talk, fails_once, queue="inventory")
+    assert tried == [b"1", b"1"]
+    assert taken(talk, "orders") == [("ItemAdded", b"2")]
+    assert states(talk)[handle] == "CO"
+
+
+@pytest.mark.parametrize(
+    ("handlers", "options"),
+    [({"AddItem": nothing}, {}), ({"*": nothing}, {}), (nothing, {}), (nothing, {"batch": True})],
+    ids=["by type", "all others", "one", "batch"],
+)
+def test_a_side_whose_end_has_no_case_is_ended(talk, handlers, options, caplog):
+    caplog.set_level(logging.WARNING, "seriatim.worker")
+    handle = begun(talk, b"1", b"2")
+    side = ended_by(talk, handle)
+    work(talk, handlers, queue="inventory", **options)
+    assert states(talk) == {handle: "CD", side: "CD"}
+    assert caplog.messages == []
+    assert talk.broken() == []
+
+
+def test_an_error_that_has_no_case_is_ended_and_logged(talk, caplog):
+    handle = begun(talk, b"1")
+    side = ended_by(talk, handle, error=(7, "no credit"))
+    work(talk, {"AddItem": nothing}, queue="inventory")
+    assert states(talk) == {handle: "CD", side: "CD"}
+    (told,) = [record for record in caplog.records if record.name == "seriatim.worker"]
+    assert told.levelno == logging.WARNING
+    assert f"the dialog {side} of 'Inventory' with 'Orders' has failed: 7, no credit" in told.getMessage()
+
+
+def test_a_named_case_decides_by_itself(talk, caplog):
+    seen = []
+    handle, other = begun(talk, b"1"), begun(talk, b"1")
+    side, failed = ended_by(talk, handle), ended_by(talk, other, error=(7, "no credit"))
+    handlers = {"*": nothing, "EndDialog": lambda message, tx: seen.append(message.type), "Error": nothing}
+    work(talk, handlers, queue="inventory")
+    assert seen == ["EndDialog"]
+    assert (states(talk)[side], states(talk)[failed]) == ("DI", "ER")
+    assert caplog.messages == []
+
+
+def test_who_ends_it_himself_does(talk, caplog):
+    handle, other = begun(talk, b"1"), begun(talk, b"1")
+    ended_by(talk, handle)
+    ended_by(talk, other, error=(7, "no credit"))
+
+    def ends(message, tx):
+        if message.type in ("EndDialog", "Error"):
+            tx.end(message.dialog.handle)
+
+    work(talk, ends, queue="inventory")
+    assert set(states(talk).values()) == {"CD"}
+    assert caplog.messages == []
+
+
+def test_a_type_without_a_handler_is_a_fault_as_ever(talk):
+    begun(talk, b"1")
+    with talk.session() as tx:
+        (message,) = tx.receive("inventory", limit=1)
+        tx.send(message.dialog.handle, "Note", b"?")
+    work(talk, {"ItemAdded": nothing}, queue="orders", done=lambda: faults_of(talk))
+    assert faults_of(talk) == [("business", "there is no handler for messages of type 'Note'")]
+
+
+def faults_of(box):
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT kind, error FROM {box.schema}.faults").fetchall()
