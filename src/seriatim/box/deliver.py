@@ -104,6 +104,10 @@ class Delivery:
             self._put_back()
             self._open = False
 
+    def let_go(self) -> None:
+        """Somebody else ends it: from here on nothing is done for it."""
+        self._open = False
+
     def __repr__(self) -> str:
         return f"<Delivery of {len(self)} from {self.queue!r}, group {self.group!r}>"
 

@@ -11,6 +11,7 @@ from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.reap import reap
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
@@ -95,7 +96,7 @@ class Receiver:
                     self._route()
                     wary = False  # what comes from now on only keeps what comes after it
                     continue
-            if not self._go_on(queue, locked):
+            if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue):
                 return None
 
     def _go_on(self, queue: BoxQueue, locked: Locked) -> bool:
@@ -111,7 +112,7 @@ class Receiver:
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
             self._see(version)
-            if delivery is not None or not self._route():
+            if delivery is not None or not (self._route() or reap(self._access, self._connection, queue)):
                 return delivery
 
     def _route(self) -> bool:

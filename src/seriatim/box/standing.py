@@ -123,7 +123,7 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
         case GroupState.FAULTED:
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
-            return f"process {view.locked_by} of the database works on it"
+            return _who_has(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
@@ -131,6 +131,13 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
         case GroupState.READY:
             return _what_comes(view, following)
     assert_never(view.state)
+
+
+def _who_has(view: GroupView) -> str:
+    if view.leased_by is None or view.leased_until is None:
+        return f"process {view.locked_by} of the database works on it"
+    until = view.leased_until.astimezone().isoformat(" ", "seconds")
+    return f"the worker {view.leased_by} works on it, in a lease until {until}"
 
 
 def _what_comes(view: GroupView, following: Head | None) -> str:

@@ -8,6 +8,7 @@ from seriatim.box.access import Access
 from seriatim.box.deliver import Turns
 from seriatim.box.dialog_clock import fire, forget_closed
 from seriatim.box.pending import route_pending
+from seriatim.box.reap import reap
 from seriatim.box.recover import recover
 from seriatim.kernel.policy import Unordered
 
@@ -34,7 +35,7 @@ def tick(access: Access) -> Tick:
 
     Of dialogs: timers and lifetimes, and those that have been closed for long are forgotten.
 
-    A group that somebody works on is passed over: that turn fires its timers.
+    A group that somebody works on is passed over: that turn fires its timers. A lease that has run out is taken away.
 
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
@@ -45,6 +46,8 @@ def tick(access: Access) -> Tick:
         definitions = access.known.current(connection)
         forget_closed(connection, access.schema)
     for queue in definitions.queues.values():
+        with access.transaction() as connection:
+            reap(access, connection, queue)
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
             with access.transaction() as connection:
