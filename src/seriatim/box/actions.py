@@ -185,7 +185,7 @@ def _done(
         after = group_of(connection, schema, asked.queue, asked.group)
         acted = Acted(Judged({}, [], no_events(), 0), mended.early, _unlocked(after), 0, 0)
     else:
-        effect = _effect(asked, queue.declared.policy, locked.now_us)
+        effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:
             acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
         except ActionRefused as error:

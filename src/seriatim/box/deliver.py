@@ -19,6 +19,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
+from seriatim.pipeline.level import type_of
 from seriatim.pipeline.message import Received
 
 __all__ = ["Delivery", "Locked", "Turns"]
@@ -104,7 +105,7 @@ class Delivery:
             self._put_back()
             self._open = False
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Somebody else ends it: from here on nothing is done for it."""
         self._open = False
 
@@ -124,6 +125,14 @@ class Locked(NamedTuple):
     version: int
     unrouted: bool = False
     many: bool = False
+
+    def by_policy(self, queue: BoxQueue) -> list[Locked]:
+        """The same groups, those of one policy together."""
+        kept: dict[str | None, list[str]] = {}
+        for key in self.keys:
+            kind = type_of(key)
+            kept.setdefault(kind if kind in queue.declared.policies else None, []).append(key)
+        return [self._replace(keys=keys) for keys in kept.values()]
 
 
 class Turns:
@@ -187,6 +196,11 @@ class Turns:
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
         """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
+        if queue.declared.policies and len(locked.keys) > 1:
+            # Of each policy by itself; what the others hand out is nobody's, who asks for that has no such queue.
+            *others, locked = locked.by_policy(queue)
+            for one in others:
+                self.judge(queue, one, limit)
         turn, _ = self._turn(queue, locked, at_most, at_most + 1)
         judged = turn.judge()
         self._decide(queue, judged, [])
@@ -254,7 +268,14 @@ class Turns:
         requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
         entries = Entries.of(columns)
         return Turn(
-            queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests, queue.incarnation
+            queue.declared.policy_of(locked.keys[0]),
+            locked.keys,
+            groups,
+            entries,
+            locked.now_us,
+            at_most,
+            requests,
+            queue.incarnation,
         ), unrouted
 
     def hand_out(

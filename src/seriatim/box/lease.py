@@ -182,7 +182,7 @@ def claim(tx: Session, delivery: Delivery, size: int, worker: str, period_us: in
         "period": timedelta(microseconds=period_us),
     }
     token, incarnation = _row(tx.connection, tx.access.schema, "claim_lease", parameters)
-    delivery.let_go()
+    delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
     return Lease(tx.access, token, queue, delivery, size, incarnation or 0)
 
 
@@ -200,9 +200,12 @@ def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
         )  # fmt: skip
 
 
-def renew(connection: psycopg.Connection, schema: str, tokens: Iterable[int], period_us: int) -> frozenset[int]:
-    """Put off the end of leases. Returns those that are still there."""
-    parameters = {"tokens": list(tokens), "period": timedelta(microseconds=period_us)}
+def renew(
+    connection: psycopg.Connection, schema: str, queue: BoxQueue, tokens: Iterable[int], period_us: int
+) -> frozenset[int]:
+    """Put off the end of leases of a queue. Returns those that are still there."""
+    period = timedelta(microseconds=period_us)
+    parameters = {"queue_id": queue.queue_id, "tokens": list(tokens), "period": period}
     return frozenset(_row(connection, schema, "renew_leases", parameters)[0])
 
 

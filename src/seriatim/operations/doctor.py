@@ -41,6 +41,8 @@ _PACKAGES = (
 _FOLDER = Path(".seriatim")
 #: A transaction that is open for longer holds back vacuum for too long.
 _LONG_TURN_S = 5.0
+#: Whoever looks for leases that have run out does so every second, and a worker's chores every minute.
+_LONG_OVER_S = 120.0
 
 
 class State(StrEnum):
@@ -169,6 +171,7 @@ def _boxes() -> Iterator[Finding]:
     if found.state is State.OK and not found.found.startswith("none"):
         yield _tried("laws", _laws)
         yield _tried("turns", _turns)
+        yield _tried("leases", _leases)
 
 
 def _box() -> Finding:
@@ -205,6 +208,17 @@ def _turns() -> Finding:
         return Finding("turns", State.OK, f"no transaction is older than {_LONG_TURN_S:g} s")
     remedy = "it holds back vacuum, and the groups that it has: do what takes long outside of the transaction"
     return Finding("turns", State.WARNING, "; ".join(long), remedy)
+
+
+def _leases() -> Finding:
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open() as box:
+        over = box.leases_run_out(_LONG_OVER_S)
+    if not over:
+        return Finding("leases", State.OK, "none has run out that nobody has taken away")
+    remedy = "start workers of these queues, or seriatim box tick: it counts the attempts"
+    return Finding("leases", State.WARNING, "; ".join(over), remedy)
 
 
 def _spark() -> Iterator[Finding]:

@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 from seriatim.errors import UsageError
+from seriatim.kernel.policy import Policy
+from seriatim.pipeline.level import LEVELS
 from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.section import Section
@@ -36,6 +38,8 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "recoveries": entry.whole("recoveries", 0, MOST_ATTEMPTS),
         "recover_delay": entry.duration_s("recover_delay"),
         "recover_factor": entry.plain("recover_factor"),
+        "level": entry.choice("level", LEVELS),
+        "policies": _policies(entry.section("policies")),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())
@@ -48,3 +52,17 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         blamed = next((word for word in words if word in given and entry.has(word)), "policy")
         entry.fault(blamed, error.what, error.remedy)
         return None
+
+
+def _policies(section: Section | None) -> dict[str, Policy] | None:
+    """The policies of types; None if one is wrong, which is reported."""
+    if section is None:
+        return None
+    found: dict[str, Policy | None] = {}
+    for kind in section.names():
+        inner = section.section(kind)
+        found[kind] = None if inner is None else read_policy(inner)[1]
+        if inner is not None:
+            inner.finish()
+    whole = {kind: policy for kind, policy in found.items() if policy is not None}
+    return whole if len(whole) == len(found) else None

@@ -94,7 +94,8 @@ class Keeper(threading.Thread):
             return
         asked = time.monotonic()
         with self._box.session() as session, translated(session.access.place):
-            kept = renew(session.connection, self._box.schema, leases, self.period_us)
+            queue = next(iter(leases.values())).queue
+            kept = renew(session.connection, self._box.schema, queue, leases, self.period_us)
         for token, lease in leases.items():
             with self._lock:
                 if token in self._seen and token in kept:

@@ -173,7 +173,10 @@ SELECT
     entry.in_hand
 FROM known
 JOIN {schema}.queues AS place USING (queue_id)
-CROSS JOIN LATERAL jsonb_to_record(place.definition -> 'policy') AS policy (
+CROSS JOIN LATERAL jsonb_to_record(
+    -- A type's own, where the key begins with the type.
+    coalesce(place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy')
+) AS policy (
     name text, start text, increment bigint, hole_timeout float8, hole_retries integer
 )
 CROSS JOIN LATERAL (
@@ -233,8 +236,8 @@ BEGIN
 END
 $function$;
 
--- Put off the end of leases. Answers with those that are still there; one that has run out stays so.
-CREATE FUNCTION {schema}.renew_leases(tokens bigint[], period interval) RETURNS bigint[]
+-- Put off the end of leases of a queue. Answers with those that are still there; one that has run out stays so.
+CREATE FUNCTION {schema}.renew_leases(of_queue integer, tokens bigint[], period interval) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -242,12 +245,10 @@ AS $function$
 DECLARE
     kept bigint[];
 BEGIN
-    PERFORM {schema}.permit('receive', ARRAY(
-        SELECT DISTINCT lease.queue_id FROM {schema}.leases AS lease WHERE lease.token = ANY (tokens)
-    ));
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     WITH renewed AS (
         UPDATE {schema}.leases AS lease SET expires_at = clock_timestamp() + period
-        WHERE lease.token = ANY (tokens) AND lease.expires_at > clock_timestamp()
+        WHERE lease.token = ANY (tokens) AND lease.queue_id = of_queue AND lease.expires_at > clock_timestamp()
         RETURNING lease.token
     )
     SELECT coalesce(array_agg(renewed.token), '{{}}') INTO kept FROM renewed;

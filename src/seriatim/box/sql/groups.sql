@@ -4,9 +4,15 @@
 -- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
 -- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
 WITH place AS MATERIALIZED (
-    SELECT known.queue_id, known.queue, known.incarnation, policy.*
+    SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
     FROM {schema}.queues AS known
-    CROSS JOIN LATERAL jsonb_to_record(known.definition -> 'policy') AS policy (
+    CROSS JOIN LATERAL (
+        -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
+        SELECT NULL::text COLLATE "C" AS type, known.definition -> 'policies' AS types, known.definition -> 'policy' AS one
+        UNION ALL
+        SELECT own.key, NULL, own.value FROM jsonb_each(known.definition -> 'policies') AS own
+    ) AS kind
+    CROSS JOIN LATERAL jsonb_to_record(kind.one) AS policy (
         name text, start text, increment bigint, hole_timeout float8, hole_retries integer
     )
     WHERE policy.name <> 'unordered' AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
@@ -58,8 +64,11 @@ WITH place AS MATERIALIZED (
             ELSE known.touched_at
         END AS since
     FROM known
-    JOIN place USING (queue_id)
-    LEFT JOIN asked USING (queue_id, group_key)
+    JOIN place ON place.queue_id = known.queue_id AND CASE
+        WHEN place.type IS NOT NULL THEN place.type = split_part(known.group_key, '/', 1)
+        ELSE (place.types ? split_part(known.group_key, '/', 1)) IS NOT TRUE
+    END
+    LEFT JOIN asked ON asked.queue_id = known.queue_id AND asked.group_key = known.group_key
     LEFT JOIN locked ON locked.lock = {schema}.group_lock(known.queue_id, known.group_key)
     LEFT JOIN pg_stat_activity AS work ON work.pid = locked.pid
     LEFT JOIN {schema}.leases AS lease ON lease.queue_id = known.queue_id AND lease.group_key = known.group_key

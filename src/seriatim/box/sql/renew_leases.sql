@@ -2,4 +2,4 @@
 -- Caller: lease.py.
 -- Locks: the rows of the leases.
 -- Index: leases_pkey.
-SELECT {schema}.renew_leases(%(tokens)s::bigint[], %(period)s)
+SELECT {schema}.renew_leases(%(queue_id)s, %(tokens)s::bigint[], %(period)s)
