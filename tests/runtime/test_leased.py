@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.lease import claim
 from seriatim.operations import groups as operations
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.test_worker import DEADLINE_S, until, working
@@ -234,6 +235,36 @@ def test_a_stale_completion_is_refused_and_the_attempt_counted(box, ordered, cap
     assert box.broken() == []
 
 
+@pytest.mark.parametrize(
+    "policy", [sq.Standard(), sq.Fifo(), sq.BestEffort(), sq.UnitOfWork(size=12)], ids=lambda one: one.name
+)
+def test_leases_that_run_out_at_any_moment(box, policy):
+    define(box, policy=policy, attempts=1000, sequence=None if policy.name == "fifo" else "version")
+    customers = [f"c{number}" for number in range(6)]
+    for customer in customers:
+        publish(box, *range(1, 13), customer=customer)
+
+    def handle(given, tx):
+        for message in given if policy.name == "unit_of_work" else [given]:
+            see(box, message, tx)
+
+    ended = 0
+    with working(sq.Worker(box, "shop", handle, **LEASED | {"run_length": 4, "lease": 600.0, "heartbeat": 200.0})):
+
+        def drained():
+            nonlocal ended
+            if ended < 40:
+                query = "UPDATE {schema}.leases SET expires_at = clock_timestamp() WHERE random() < 0.5 RETURNING token"
+                ended += len(rows(box, query))
+            return not left(box)
+
+        until(drained)
+    for customer in customers:
+        assert [version for who, version in seen(box) if who == customer] == list(range(1, 13))
+    assert leases(box) == []
+    assert box.broken() == []
+
+
 def test_a_lease_that_is_lost_after_the_handler_has_written(box):
     define(box)
     publish(box, 1)
@@ -282,8 +313,6 @@ def test_attempts_run_out_when_leases_do(box):
     publish(box, 1, 2)
     for _ in range(2):
         with box.session() as tx:
-            from seriatim.box.lease import claim
-
             assert claim(tx, tx.receive("shop", limit=5), 2, "gone", 1)
         until(lambda: rows(box, "SELECT FROM {schema}.leases WHERE expires_at < clock_timestamp()"))
         box.tick()
@@ -378,7 +407,9 @@ class TestOperators:
         (lease,) = leases(box)
         assert (view.state, view.locked, view.leased_by) == ("locked", True, lease.worker)
         assert view.leased_until >= lease.expires_at
-        assert lease.worker in operations.standing(box, "shop", "c1").why
+        standing = operations.standing(box, "shop", "c1")
+        assert lease.worker in standing.why
+        assert list(standing.allowed) == ["suspend", "abort", "requeue"]
         (state,) = rows(box, "SELECT state, locked FROM {schema}.group_states")
         assert tuple(state) == ("locked", True)
 
@@ -441,6 +472,33 @@ def test_a_worker_that_stops_gives_back_what_it_has(box):
         assert [message.sequence for message in tx.receive("shop", limit=9)] == [2, 3]
 
 
+def test_a_role_that_may_only_receive(box):
+    define(box, attempts=2)
+    name = f"{box.schema}_worker"
+    rows(box, f"CREATE ROLE {name} LOGIN")
+    rows(box, f"GRANT ALL ON {{schema}}_seen TO {name}")
+    box.grant(name, receive=["shop"])
+    publish(box, 1, 2)
+    publish(box, 1, customer="lost")
+
+    def handle(message, tx):
+        see(box, message, tx)
+        if message.sequence == 2:
+            raise sq.Business("no")
+
+    with box.session() as tx:
+        claim(tx, tx.receive("shop", group="lost"), 1, "gone", 1)
+    with (
+        sq.MessageBox.open(box.dsn.replace("seriatim@", f"{name}@"), schema=box.schema) as own,
+        working(sq.Worker(own, "shop", handle, **LEASED | LONG)),
+    ):
+        until(lambda: left(box) == 1 and rows(box, "SELECT FROM {schema}.faults WHERE kind = 'business'"))
+    assert sorted(seen(box)) == [("c1", 1), ("lost", 1)]
+    assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults ORDER BY kind")] == ["business", "poison"]
+    assert leases(box) == []
+    rows(box, f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
 def test_limits_and_rate(box):
     define(box)
     publish(box, 1, 2, 3)
@@ -453,8 +511,6 @@ def test_a_law_of_leases(box):
     define(box)
     publish(box, 1, 2)
     with box.session() as tx:
-        from seriatim.box.lease import claim
-
         claim(tx, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
     assert box.broken() == []
     assert box.leases_run_out(0) == []

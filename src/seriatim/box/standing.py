@@ -98,10 +98,16 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
         blocks,
         following,
         view.waiting - (blocks is not None),
-        tuple(allowed_in(view.state)),
+        _allowed(view),
         _helping(view, blocks),
         tuple(logged(connection, schema, queue=queue, group=group, limit=_LOGGED)),
     )
+
+
+def _allowed(view: GroupView) -> tuple[Action, ...]:
+    """What its state allows, and to abort it while it is in a lease: that fences the worker off."""
+    found = set(allowed_in(view.state)) | ({Action.ABORT} if view.leased_by is not None else set())
+    return tuple(action for action in Action if action in found)
 
 
 def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
