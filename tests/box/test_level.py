@@ -171,7 +171,7 @@ def test_what_may_change(shop):
     ):
         with pytest.raises(sq.ActionRefused):
             shop.define(wrong)
-    assert frozen(queue(), queue(level="queue", policies={}))[0] == "level"
+    assert "level" in frozen(queue(), queue(level="queue", policies={}))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def frozen(old: Queue, new: Queue) -> list[str]:
     found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
     for before, after in _policies(old, new):
         found += [name for name in _frozen(before, after) if name not in found]
-    return found
+    return sorted(found, key=lambda name: name != "policy")  # which says most
 
 
 def _policies(old: Queue, new: Queue) -> list[tuple[Policy, Policy]]:
