@@ -12,7 +12,8 @@
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
     ├── Unavailable             nobody: the same again may work
-    │   └── QueueFull           ... a queue has as many messages as it may
+    │   ├── QueueFull           ... a queue has as many messages as it may
+    │   └── LeaseLost           ... a handler took too long: somebody else has its message
     ├── Transient               nobody: a handler raises it, and gets the message again
     ├── Business                an operator: a handler raises it, and its group stops, or as its queue says
     └── InvariantBroken         us: a bug in seriatim
@@ -33,6 +34,7 @@ __all__ = [
     "EnvironmentProblem",
     "FilterError",
     "InvariantBroken",
+    "LeaseLost",
     "PolicyError",
     "QueueFull",
     "SchemaMismatch",
@@ -143,6 +145,12 @@ class QueueFull(Unavailable):
     """A queue has as many messages as it may; nothing of the call was taken in. Publish again later."""
 
     code = "queue-full"
+
+
+class LeaseLost(Unavailable):
+    """A worker's lease ran out or was taken away while its handler was at work: what it wrote is rolled back."""
+
+    code = "lease-lost"
 
 
 class Transient(SeriatimError):

@@ -33,8 +33,8 @@ def crew(box, tmp_path):
     """Starts worker processes; at the end there are none."""
     started = []
 
-    def start(handler, *options):
-        words = command("work", "shop", "--handler", f"tests.faults.crew_handlers:{handler}", "--dsn", box.dsn)
+    def start(handler, *options, module="tests.faults.crew_handlers"):
+        words = command("work", "shop", "--handler", f"{module}:{handler}", "--dsn", box.dsn)
         words += ["--schema", box.schema, "--workers", "2", *options]
         env = environment() | {"TEST_DSN": box.dsn}
         cwd = Path(__file__).parents[2]

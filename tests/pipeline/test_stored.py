@@ -188,7 +188,11 @@ def test_the_format_does_not_change_unnoticed():
         "recover_factor": 2.0,
         "activation": None,
         "rollbacks": 5,
+        "level": "queue",
+        "policies": {},
     }
+    by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
+    assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]

@@ -16,6 +16,7 @@ import psycopg
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Locked, Turns
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
 from seriatim.box.operator_log import log
 from seriatim.box.resequence import Acted, Judged
@@ -144,6 +145,8 @@ def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int |
     turns = Turns(connection, schema, now_us)
     found = group_of(connection, schema, asked.queue, asked.group)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
+    if not locked.keys and asked.action is Action.ABORT and fence_off(connection, schema, queue, asked.group):
+        locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys:
         found = group_of(connection, schema, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
@@ -182,7 +185,7 @@ def _done(
         after = group_of(connection, schema, asked.queue, asked.group)
         acted = Acted(Judged({}, [], no_events(), 0), mended.early, _unlocked(after), 0, 0)
     else:
-        effect = _effect(asked, queue.declared.policy, locked.now_us)
+        effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:
             acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
         except ActionRefused as error:

@@ -471,6 +471,11 @@ class MessageBox(Closing):
         with self._transaction() as connection, translated(self._place):
             return invariants.long_transactions(connection, self._schema, seconds)
 
+    def leases_run_out(self, seconds: float) -> list[str]:
+        """Leases of workers that ran out more than so many seconds ago, and that nobody has taken away since."""
+        with self._transaction() as connection, translated(self._place):
+            return invariants.leases_run_out(connection, self._schema, seconds)
+
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
         self._connections.close()

@@ -24,6 +24,7 @@ from seriatim.kernel.filter_eval import Values
 from seriatim.kernel.policy import UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.given import given_converter
+from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.section import likely
 
 __all__ = ["Asked", "Correlation", "Found", "Look", "key", "key_of", "looking"]
@@ -103,6 +104,9 @@ class Correlation:
         if isinstance(queue.policy, Unordered | UnitOfWork):
             what = f"instances can't be in queue {queue.name!r}, which is {type(queue.policy).__name__}"
             raise UsageError(what, where=where, remedy="an instance has a group of its own, in order: such as Fifo()")
+        if queue.level == TYPE:
+            what = f"queue {queue.name!r} puts each type in order by itself, and an instance gets messages of several"
+            raise UsageError(what, where=where, remedy='let it lead to a queue of level="queue"')
         if queue.default_group is not None:
             what = f"queue {queue.name!r} has a default_group, and all that is in it would be one instance"
             raise UsageError(what, where=where, remedy="leave the default_group out")

@@ -168,7 +168,11 @@ def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, lett
     if is_known:
         require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
     intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
-    goes = place(queue.declared.policy, following, sequence, ordinal, intact=intact) if is_known else Place.ARRIVAL
+    goes = (
+        place(queue.declared.policy_of(letter.group), following, sequence, ordinal, intact=intact)
+        if is_known
+        else Place.ARRIVAL
+    )
     _put_back(connection, schema, letter.entry_id, goes, ordinal if goes is Place.ORDINAL else last_ordinal + 1)
     turns.judge(queue, locked, 0)
     return goes

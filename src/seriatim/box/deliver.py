@@ -19,6 +19,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
+from seriatim.pipeline.level import type_of
 from seriatim.pipeline.message import Received
 
 __all__ = ["Begun", "Delivery", "Locked", "Turns"]
@@ -107,6 +108,10 @@ class Delivery:
             self._put_back()
             self._open = False
 
+    def _let_go(self) -> None:
+        """Somebody else ends it: from here on nothing is done for it."""
+        self._open = False
+
     def __repr__(self) -> str:
         return f"<Delivery of {len(self)} from {self.queue!r}, group {self.group!r}>"
 
@@ -123,6 +128,16 @@ class Locked(NamedTuple):
     version: int
     unrouted: bool = False
     many: bool = False
+
+    def by_policy(self, queue: BoxQueue) -> list[Locked]:
+        """The same groups, those of one policy together."""
+        if not queue.declared.policies:
+            return [self]
+        kept: dict[str | None, list[str]] = {}
+        for key in self.keys:
+            kind = type_of(key)
+            kept.setdefault(kind if kind in queue.declared.policies else None, []).append(key)
+        return [self._replace(keys=keys) for keys in kept.values()]
 
 
 class Begun(NamedTuple):
@@ -189,7 +204,7 @@ class Turns:
         return Locked(keys, now, version, *more)
 
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
-        """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
+        """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most, at_most + 1)
         judged = turn.judge()
@@ -387,7 +402,14 @@ def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) 
     requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
     entries = Entries.of(columns)
     turn = Turn(
-        queue.declared.policy, locked.keys, groups, entries, locked.now_us, at_most, requests, queue.incarnation
+        queue.declared.policy_of(locked.keys[0]),
+        locked.keys,
+        groups,
+        entries,
+        locked.now_us,
+        at_most,
+        requests,
+        queue.incarnation,
     )
     return Begun(turn, unrouted)
 

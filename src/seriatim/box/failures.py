@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue
+from seriatim.box.deliver import Locked, Turns
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.errors import SeriatimError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from seriatim.box.actions import Operation
     from seriatim.box.resequence import Judged
 
-__all__ = ["tell", "tell_acted", "tell_fault", "tell_judged", "tell_unrouted", "tell_unwanted"]
+__all__ = ["judge_and_tell", "tell", "tell_acted", "tell_fault", "tell_judged", "tell_unrouted", "tell_unwanted"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
@@ -99,6 +100,13 @@ def tell_judged(
     if (dead or len(holes)) and _asked(access, connection):
         failed = _of_holes(access, connection, queue, keys, holes) + _of_dead(access, connection, queue, dead)
         tell(access, connection, failed)
+
+
+def judge_and_tell(access: Access, connection: psycopg.Connection, queue: BoxQueue, locked: Locked) -> None:
+    """Judge what locked groups have, hand nothing out, and tell of what went wrong."""
+    turns = Turns(connection, access.schema)
+    for one in locked.by_policy(queue) if locked.keys else ():
+        tell_judged(access, connection, queue, one.keys, turns.judge(queue, one, 0))
 
 
 def tell_acted(access: Access, connection: psycopg.Connection, operation: Operation) -> None:

@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.failures import tell, tell_fault, tell_judged
+from seriatim.box.lease import drop
 from seriatim.box.statements import statement
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
@@ -75,11 +76,15 @@ class Lost:
         queue: the queue's name.
         group: the key of the group; None where it has none.
         entry_id: of the message that its handler was given, the first one if it was given several.
+        token: that of its lease, if it had one: it is taken away.
+        has_expired: only if that has run out.
     """
 
     queue: str
     group: str | None
     entry_id: int
+    token: int | None = None
+    has_expired: bool = False
 
 
 def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True) -> Failed:
@@ -131,7 +136,7 @@ def note_lost(
         delivery: that of the turn, where its handler may have committed before anything was done: then it is put back.
 
     Returns:
-        None where the group wasn't free in time, or the message is done.
+        None where the group wasn't free in time, the message is done, or somebody has taken the lease away before.
 
     Raises:
         UsageError: there is no such queue.
@@ -139,6 +144,11 @@ def note_lost(
     """
     queue = tx.access.known.current(tx.connection).queue(lost.queue)
     noting = _Noting(tx.access, tx.connection, queue, lost.group)
+    if lost.token is not None and not drop(
+        tx.connection, tx.access.schema, queue, lost.token, expired=lost.has_expired,
+        patience_ms=max(1, round(patience_s * 1000)),
+    ):  # fmt: skip
+        return None
     if not noting.lock(patience_s):
         return None
     if delivery is not None:

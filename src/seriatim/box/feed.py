@@ -28,6 +28,7 @@ from seriatim.box.translate import translated
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.box_types import declared
+from seriatim.pipeline.level import TYPE
 
 __all__ = ["Feed", "Part"]
 
@@ -243,6 +244,11 @@ class Feed(Closing):
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """The reader, after the queue was made its own, and the last batch that it has or will never get."""
         mine = reader or str(uuid.uuid4())
+        if (queue := self._queue().declared).level == TYPE:
+            raise UsageError(
+                f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
+                remedy='give the pipeline a queue of level="queue"',
+            )
         with self._transaction() as connection:
             if mine != self._reader:
                 (owner,) = self._run(

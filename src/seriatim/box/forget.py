@@ -39,7 +39,7 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
     named = {"queue_id": queue.queue_id, "group_key": group}
-    fresh = fresh_row(queue.declared.policy)
+    fresh = fresh_row(queue.declared.policy_of(group))
     with connection.cursor(row_factory=tuple_row) as cursor:
         (left,) = cursor.execute(statement("group_left", schema), named).fetchall()[0]
         if left:

@@ -42,6 +42,8 @@ class GroupView:
         suspended_by: who suspended it; None where nobody did, or a late message.
         suspended_because: the reason that was given.
         error: what the handler failed at that has stopped it; None where it isn't faulted.
+        leased_by: the worker that has it in a lease; None where none has.
+        leased_until: when that lease runs out, unless its worker puts it off.
     """
 
     queue: str
@@ -65,6 +67,8 @@ class GroupView:
     suspended_by: str | None
     suspended_because: str | None
     error: str | None
+    leased_by: str | None = None
+    leased_until: datetime | None = None
 
     @property
     def waiting(self) -> int:

@@ -8,7 +8,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.purge import audit
 from seriatim.box.statements import statement
 
-__all__ = ["broken", "long_transactions"]
+__all__ = ["broken", "leases_run_out", "long_transactions"]
 
 
 def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[str]:
@@ -16,11 +16,12 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
 
     Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
     is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Of the spool: every reference has its message, and every
-    message its ticket and a reference. All of it is read.
+    message its ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
         groups = cursor.execute(statement("audit_groups", schema), {"most": most}).fetchall()
         released = cursor.execute(statement("audit_released", schema), {"most": most}).fetchall()
+        leases = cursor.execute(statement("audit_leases", schema), {"most": most}).fetchall()
     told = [_released(*row) for row in released]
     return (
         [
@@ -28,6 +29,10 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
             for queue, group, taken, decided, held in groups
         ]
         + told
+        + [
+            f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} messages that aren't there"
+            for queue, group, token, worker, missing in leases
+        ]
         + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(connection, schema, most)]
     )
 
@@ -54,3 +59,12 @@ def long_transactions(connection: psycopg.Connection, schema: str, seconds: floa
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(statement("long_transactions", schema), {"seconds": seconds, "most": most}).fetchall()
     return [f"process {pid} ({name or 'without a name'}) since {age:,.0f} s" for pid, name, age in rows]
+
+
+def leases_run_out(connection: psycopg.Connection, schema: str, seconds: float, most: int = 5) -> list[str]:
+    """Leases that ran out more than so many seconds ago: nobody receives from their queues, or counts their attempts."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("leases_run_out", schema), {"seconds": seconds, "most": most}).fetchall()
+    return [
+        f"queue {queue!r}, group {group!r}: that of {worker}, {age:,.0f} s ago" for queue, group, worker, age in rows
+    ]

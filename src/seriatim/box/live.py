@@ -15,7 +15,7 @@ from seriatim.pipeline.queue import Queue
 __all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
 
 #: By these a queue has judged its groups, and would have judged otherwise.
-_FROZEN_OF_QUEUE = ("group", "sequence")
+_FROZEN_OF_QUEUE = ("group", "sequence", "level")
 _FROZEN_OF_POLICY: Mapping[type[Policy], tuple[str, ...]] = {
     Standard: ("start", "increment"),
     BestEffort: ("by",),
@@ -28,19 +28,36 @@ _TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_r
 def frozen(old: Queue, new: Queue) -> list[str]:
     """The fields that differ and may not while the queue has groups."""
     found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
-    if type(old.policy) is not type(new.policy):
-        return ["policy", *found]
-    fixed = _FROZEN_OF_POLICY.get(type(old.policy), ())
-    found += [name for name in fixed if getattr(old.policy, name) != getattr(new.policy, name)]
-    if isinstance(old.policy, BestEffort) and isinstance(new.policy, BestEffort):
+    for before, after in _policies(old, new):
+        found += [name for name in _frozen(before, after) if name not in found]
+    return sorted(found, key=lambda name: name != "policy")  # which says most
+
+
+def _policies(old: Queue, new: Queue) -> list[tuple[Policy, Policy]]:
+    """What was the policy of each type, and what is it now; the one of all others first."""
+    kinds = dict.fromkeys([*old.policies, *new.policies])
+    return [(old.policy, new.policy)] + [
+        (old.policies.get(kind, old.policy), new.policies.get(kind, new.policy)) for kind in kinds
+    ]
+
+
+def _frozen(old: Policy, new: Policy) -> list[str]:
+    if type(old) is not type(new):
+        return ["policy"]
+    found = [name for name in _FROZEN_OF_POLICY.get(type(old), ()) if getattr(old, name) != getattr(new, name)]
+    if isinstance(old, BestEffort) and isinstance(new, BestEffort):
         # A round that was begun by time ends by time.
-        found += ["window"] if (old.policy.window is None) != (new.policy.window is None) else []
+        found += ["window"] if (old.window is None) != (new.window is None) else []
     return found
 
 
 def moves_timers(old: Queue, new: Queue) -> bool:
     """Whether groups that wait have to be looked at again, because what they wait for has another end."""
-    return any(getattr(old.policy, name, None) != getattr(new.policy, name, None) for name in _TIMERS)
+    return any(
+        getattr(before, name, None) != getattr(after, name, None)
+        for before, after in _policies(old, new)
+        for name in _TIMERS
+    )
 
 
 def retyped(old: MessageType, new: MessageType) -> set[str]:
@@ -51,12 +68,12 @@ def retyped(old: MessageType, new: MessageType) -> set[str]:
 
 def judged_by(queue: Queue) -> set[str]:
     """The properties whose values a queue has kept: groups, sequences and sizes."""
-    size = queue.policy.size if isinstance(queue.policy, UnitOfWork) else None
-    return {name for name in (queue.group, queue.sequence, size) if isinstance(name, str)}
+    sizes = [one.size for one in queue.all_policies() if isinstance(one, UnitOfWork)]
+    return {name for name in (queue.group, queue.sequence, *sizes) if isinstance(name, str)}
 
 
 def named_by(queue: Queue) -> set[str]:
     """All properties that a queue names."""
-    last = queue.policy.last if isinstance(queue.policy, UnitOfWork) else None
     found = judged_by(queue) | ({queue.priority} if queue.priority else set())
-    return found | (named(last) if isinstance(last, str) else set())
+    lasts = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
+    return found.union(*(named(last) for last in lasts if isinstance(last, str)))

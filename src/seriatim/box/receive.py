@@ -10,8 +10,9 @@ from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
-from seriatim.box.failures import tell_judged
+from seriatim.box.failures import judge_and_tell, tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.reap import reap
 from seriatim.box.transmission import transmit_to
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
@@ -104,7 +105,7 @@ class Receiver:
                     if locked.many and judged.arrived < _FEW:
                         self._judge_next(queue)
                     return delivery
-            if not self._go_on(queue, locked):
+            if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue):
                 return None
 
     def _go_on(self, queue: BoxQueue, locked: Locked) -> bool:
@@ -120,7 +121,7 @@ class Receiver:
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
             self._see(version)
-            if delivery is not None or not self._route():
+            if delivery is not None or not (self._route() or reap(self._access, self._connection, queue)):
                 return delivery
 
     def _route(self) -> bool:
@@ -136,18 +137,14 @@ class Receiver:
     def _judge_ahead(self, queue: BoxQueue) -> None:
         """Judge what other groups have, in a transaction of its own: a turn that hands nothing out needs no lock."""
         with self._access.transaction() as connection:
-            turns = Turns(connection, self._access.schema)
-            locked = turns.lock(queue, _GROUPS_AHEAD)
-            if locked.keys:
-                tell_judged(self._access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
+            locked = Turns(connection, self._access.schema).lock(queue, _GROUPS_AHEAD)
+            judge_and_tell(self._access, connection, queue, locked)
 
     def _judge_next(self, queue: BoxQueue) -> None:
         """Judge what the next groups have, together, unless somebody does: it is then there to be handed out."""
         with self._access.transaction() as connection:
-            turns = Turns(connection, self._access.schema)
-            locked = turns.lock_ahead(queue, _NEXT_GROUPS)
-            if locked.keys:
-                tell_judged(self._access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
+            locked = Turns(connection, self._access.schema).lock_ahead(queue, _NEXT_GROUPS)
+            judge_and_tell(self._access, connection, queue, locked)
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""

@@ -7,34 +7,39 @@ kernel's; knows nothing of connections.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definitions import Definitions
 from seriatim.errors import UsageError
 from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
 from seriatim.kernel.filter_eval import Values, evaluate
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
+from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
 from seriatim.kernel.route import properties
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.box_types import UNFIT
 from seriatim.pipeline.failure import FAILURE, asks_for_failures
 from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.level import TYPE, group_of_type
 from seriatim.pipeline.message import Message
+from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.typed import MessageTypes, Typed
 from seriatim.pipeline.typed_columns import columns
 
 __all__ = ["Entries", "Routed", "Router"]
 
+_Columns: TypeAlias = tuple[
+    Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]
+]
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
@@ -89,10 +94,11 @@ class Router:
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._stopped = np.array([one.state != "started" for one in enlisted], np.bool_)
-        self._lasts = {
-            name: self._filter(queue.declared.policy.last, f"queue {name!r}: last")
+        self._lasts: dict[tuple[str, Policy], Expression] = {
+            (name, policy): self._filter(policy.last, f"queue {name!r}: last")
             for name, queue in definitions.queues.items()
-            if isinstance(queue.declared.policy, UnitOfWork) and isinstance(queue.declared.policy.last, str)
+            for policy in queue.declared.all_policies()
+            if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
         }
         self._needed = self._needed_properties()
         # What one message matched, by its values of the properties that filters look at.
@@ -181,8 +187,9 @@ class Router:
         names = set(self._matcher.properties)
         for queue in self._queues.values():
             one = queue.declared
-            size = one.policy.size if isinstance(one.policy, UnitOfWork) else None
-            names |= {name for name in (one.group, one.sequence, one.priority, size) if isinstance(name, str)}
+            sizes = [policy.size for policy in one.all_policies() if isinstance(policy, UnitOfWork)]
+            kind = "type" if one.level == TYPE else None
+            names |= {name for name in (one.group, one.sequence, one.priority, kind, *sizes) if isinstance(name, str)}
             names |= (
                 {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
             )
@@ -251,7 +258,9 @@ class Router:
         for number in np.unique(queues).tolist():
             places = np.flatnonzero(queues == number)
             groups_led = [led.get((row, number)) for row in rows[places].tolist()] if led else None
-            made = self._columns_of(self._destinations[number], found, rows[places], groups_led)
+            queue = self._destinations[number]
+            columns_of = self._columns_by_type if queue.declared.level == TYPE else self._columns_of
+            made = columns_of(queue.declared, found, rows[places], groups_led)
             for place, *values in zip(places.tolist(), *made, strict=True):
                 groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
         entries.places += rows.tolist()
@@ -270,11 +279,30 @@ class Router:
             entries.subscriptions.append(text)
         entries.waits += waits.tolist()
 
+    def _columns_by_type(
+        self, one: Queue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
+    ) -> _Columns:
+        """As `_columns_of`, of a queue that puts each type in order by itself: its groups begin with the type."""
+        kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
+        made: list[list[Any]] = [[None] * len(rows) for _ in range(5)]
+        for kind in dict.fromkeys(kinds):
+            mine = [at for at, its in enumerate(kinds) if its == kind]
+            declared = replace(one, policy=one.policies.get(kind, one.policy), level="queue", policies={})
+            groups, *others, problems = self._columns_of(declared, found, rows[mine], None)
+            for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
+                whole, why = None if inner is None else group_of_type(kind, inner), problem
+                if whole is not None and why is None and (reason := key_problem(whole)):
+                    whole, why = None, REASONS[reason]
+                for column, value in zip(made, (whole, *values, why), strict=True):
+                    column[at] = value
+        groups, sequences, sizes, priorities, problems = made
+        return groups, sequences, sizes, priorities, problems
+
     def _columns_of(
-        self, queue: BoxQueue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
-    ) -> tuple[Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]]:
+        self, one: Queue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
+    ) -> _Columns:
         """Groups, sequences, sizes, priorities and problems of messages in one queue."""
-        one, n = queue.declared, len(rows)
+        n = len(rows)
         priorities = [
             _MIDDLE if level is None else min(max(level, 1), 10) for level in _picked(found, one.priority, rows)
         ]
@@ -295,9 +323,9 @@ class Router:
                 for why, number in zip(reasons, sequences, strict=True)
             ]
         sizes: list[int | None] = [None] * n
-        if one.name in self._lasts:
+        if (last := self._lasts.get((one.name, one.policy))) is not None:
             whole = len(found[str(one.sequence)].known)
-            is_last = np.broadcast_to(evaluate(self._lasts[one.name], found, whole)[0], whole)[rows].tolist()
+            is_last = np.broadcast_to(evaluate(last, found, whole)[0], whole)[rows].tolist()
             sizes = [number if last else None for last, number in zip(is_last, sequences, strict=True)]
         elif isinstance(one.policy, UnitOfWork) and isinstance(one.policy.size, str):
             sizes = _picked(found, one.policy.size, rows)

@@ -13,6 +13,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.contract import DEFAULT, Contract
+from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.service import Service, queue_of
@@ -63,6 +64,11 @@ def check_services(after: Definitions) -> None:
                 remedy = likely(one, after.contracts) or "define it"
                 raise UsageError(f"there is no contract {one!r}", where=where, remedy=remedy)
         policy = after.queue(service.queue).declared.policy
+        if after.queue(service.queue).declared.level == TYPE:
+            raise UsageError(
+                f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
+                where=where, remedy='leave level="queue"',
+            )  # fmt: skip
         if not isinstance(policy, Fifo):
             raise UsageError(
                 f"queue {service.queue!r} is {policy.name}, and dialogs are Fifo",

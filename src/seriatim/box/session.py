@@ -79,6 +79,11 @@ class Session(DialogVerbs):
         return self._connection
 
     @property
+    def token(self) -> int | None:
+        """The fencing token of the lease in which a handler works; None where it doesn't. It is higher with every lease."""
+        return None
+
+    @property
     def access(self) -> Access:
         """Its box, for what works in it."""
         return self._access

@@ -31,11 +31,12 @@ from seriatim.box.room import full_for_batch
 from seriatim.box.route import Entries, Routed, Router
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
-from seriatim.errors import QueueFull, Unavailable
+from seriatim.errors import QueueFull, Unavailable, UsageError
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.message import Message, Part
 
 __all__ = ["StagedPart", "Staging"]
@@ -282,7 +283,13 @@ class Staging(Closing):
 
     def _order(self, entries: Entries, placed: Placed, definitions: Definitions) -> None:
         """Give the entries the groups and sequences that the rows have, as they are."""
-        policy = definitions.queue(str(self._queue)).declared.policy
+        queue = definitions.queue(str(self._queue)).declared
+        if queue.level == TYPE:
+            raise UsageError(
+                f"queue {queue.name!r} puts each type in order by itself, and a pipeline has ordered already",
+                remedy='let it deliver to a queue of level="queue", or route: box',
+            )
+        policy = queue.policy
         if isinstance(policy, Unordered):
             return
         entries.groups = [placed.groups[place] for place in entries.places]

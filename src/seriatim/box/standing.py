@@ -98,10 +98,16 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
         blocks,
         following,
         view.waiting - (blocks is not None),
-        tuple(allowed_in(view.state)),
+        _allowed(view),
         _helping(view, blocks),
         tuple(logged(connection, schema, queue=queue, group=group, limit=_LOGGED)),
     )
+
+
+def _allowed(view: GroupView) -> tuple[Action, ...]:
+    """What its state allows, and to abort it while it is in a lease: that fences the worker off."""
+    found = set(allowed_in(view.state)) | ({Action.ABORT} if view.leased_by is not None else set())
+    return tuple(action for action in Action if action in found)
 
 
 def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
@@ -123,7 +129,7 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
         case GroupState.FAULTED:
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
-            return f"process {view.locked_by} of the database works on it"
+            return _who_has(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
@@ -131,6 +137,13 @@ def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
         case GroupState.READY:
             return _what_comes(view, following)
     assert_never(view.state)
+
+
+def _who_has(view: GroupView) -> str:
+    if view.leased_by is None or view.leased_until is None:
+        return f"process {view.locked_by} of the database works on it"
+    until = view.leased_until.astimezone().isoformat(" ", "seconds")
+    return f"the worker {view.leased_by} works on it, in a lease until {until}"
 
 
 def _what_comes(view: GroupView, following: Head | None) -> str:

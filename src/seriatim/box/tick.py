@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from seriatim.box.access import Access
 from seriatim.box.deliver import Turns
 from seriatim.box.dialog_clock import fire, forget_closed
-from seriatim.box.failures import tell_judged
+from seriatim.box.failures import judge_and_tell
 from seriatim.box.pending import route_pending
+from seriatim.box.reap import reap
 from seriatim.box.recover import recover
 from seriatim.box.transmission import transmit
 from seriatim.kernel.policy import Unordered
@@ -37,7 +38,7 @@ def tick(access: Access) -> Tick:
     Of dialogs: timers and lifetimes; what waits in the transmission queue is delivered, if it can be now; and those that
     have been closed for long are forgotten.
 
-    A group that somebody works on is passed over: that turn fires its timers.
+    A group that somebody works on is passed over: that turn fires its timers. A lease that has run out is taken away.
 
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
@@ -49,13 +50,13 @@ def tick(access: Access) -> Tick:
         forget_closed(connection, access.schema)
         transmit(connection, access.schema)
     for queue in definitions.queues.values():
+        with access.transaction() as connection:
+            reap(access, connection, queue)
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
             with access.transaction() as connection:
-                turns = Turns(connection, access.schema)
-                locked = turns.lock_due(queue, _GROUPS)
-                if locked.keys:
-                    tell_judged(access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
+                locked = Turns(connection, access.schema).lock_due(queue, _GROUPS)
+                judge_and_tell(access, connection, queue, locked)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
     return Tick(routed, groups, recover(access), dialogs)

@@ -23,8 +23,14 @@ __all__ = ["work"]
 @click.option("--processes", default=1, show_default=True, help="Worker processes.")
 @click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
 @click.option("--rate", type=float, help="At most so many messages a second, from each queue.")
-@click.option("--turn-limit", default="60s", show_default=True, help="How long a transaction may take.")
 @click.option("--run-as", metavar="ROLE", help="The role of the database that the handler has.")
+@click.option("--turn-limit", help="How long a transaction may take (60s), or in leases a handler (no limit).")
+@click.option(
+    "--mode", type=click.Choice(["transactional", "leased"]), default="transactional", show_default=True,
+    help="Whether a transaction is open while a handler works, or its group is claimed by a lease.",
+)  # fmt: skip
+@click.option("--lease", default="30s", show_default=True, help="After that a group goes on whose worker is gone.")
+@click.option("--heartbeat", help="How often leases are renewed. Default: a fifth of the lease.")
 @click.option("--batch", is_flag=True, help="Give the handler all messages of a run at once.")
 @which_box
 def work(
@@ -36,9 +42,12 @@ def work(
     processes: int,
     run_length: int,
     rate: float | None,
-    turn_limit: str,
+    turn_limit: str | None,
     run_as: str | None,
     batch: bool,
+    mode: str,
+    lease: str,
+    heartbeat: str | None,
     dsn: str | None,
     schema: str,
 ) -> None:
@@ -53,7 +62,7 @@ def work(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if port is not None and handlers:
         raise UsageError("--port and --handler exclude each other", remedy="give one of them")
-    limits = Limits(workers, run_length, rate, turn_limit, batch)
+    limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
     with opened(dsn, schema) as box:
         Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port).run()
 

@@ -41,6 +41,8 @@ _PACKAGES = (
 _FOLDER = Path(".seriatim")
 #: A transaction that is open for longer holds back vacuum for too long.
 _LONG_TURN_S = 5.0
+#: Whoever looks for leases that have run out does so every second, and a worker's chores every minute.
+_LONG_OVER_S = 120.0
 
 
 class State(StrEnum):
@@ -170,6 +172,7 @@ def _boxes() -> Iterator[Finding]:
         yield _tried("laws", _laws)
         yield _tried("turns", _turns)
         yield _tried("faults", _faults)
+        yield _tried("leases", _leases)
 
 
 def _box() -> Finding:
@@ -218,6 +221,17 @@ def _faults() -> Finding:
     since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
     found = f"{kept.faults:,} written down{since}; the clean-up keeps those of {kept.kept_for.days:,} days"
     return Finding("faults", State.OK, found)
+
+
+def _leases() -> Finding:
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+    with MessageBox.open() as box:
+        over = box.leases_run_out(_LONG_OVER_S)
+    if not over:
+        return Finding("leases", State.OK, "none has run out that nobody has taken away")
+    remedy = "start workers of these queues, or seriatim box tick: it counts the attempts"
+    return Finding("leases", State.WARNING, "; ".join(over), remedy)
 
 
 def _spark() -> Iterator[Finding]:

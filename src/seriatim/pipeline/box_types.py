@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
-from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, UnitOfWork, Unordered
 from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.filters import named, parsed
 from seriatim.pipeline.message_type import MessageType
@@ -97,7 +97,11 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
         types: the properties, and their types, as from `property_types`.
         whole: whether these are all; if not, a name that isn't among them may be right.
     """
-    policy = queue.policy
+    for policy in queue.all_policies():
+        yield from _misfits(queue, policy, types, whole=whole)
+
+
+def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
     if isinstance(policy, Unordered):
         needed: list[tuple[str, str | None, str]] = []
     else:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from seriatim.errors import UsageError
 from seriatim.kernel.fault import Retry
-from seriatim.kernel.policy import Fifo, Policy, Unordered
+from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
 from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.activation import Activation
+from seriatim.pipeline.level import LEVELS, TYPE, UNFIT, type_of
 from seriatim.pipeline.name import checked_name
 
 __all__ = [
@@ -78,6 +79,9 @@ class Queue:
         activation: what works on it, for ``seriatim serve``; None: only who is started otherwise.
         rollbacks: of a queue of a service: after so many rollbacks in a row of transactions that had the same message in
             hand its conversation group is suspended; 1 to 1,000, None (or 0): never.
+        level: what is put in order: all of the ``"queue"``; or each ``"type"`` of messages in it by itself. Then a group is
+            the type and the key, ``"order/c1"``.
+        policies: where it is the type: types that have a policy of their own; `policy` is that of all others.
 
     Raises:
         UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
@@ -107,6 +111,8 @@ class Queue:
     recover_factor: float = 2.0
     activation: Activation | None = None
     rollbacks: int | None = 5
+    level: Literal["queue", "type"] = "queue"
+    policies: Mapping[str, Policy] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -116,6 +122,8 @@ class Queue:
             value = getattr(self, what)
             if value is not None and (not isinstance(value, str) or not value):
                 raise self._wrong(f"{what} can't be {value!r}", "text, not empty")
+        self._check_choice("level", LEVELS)
+        self._check_policies()
         self._check_order()
         self._check_choice("errors", ERRORS)
         self._check_choice("keep", KEEP)
@@ -143,8 +151,43 @@ class Queue:
             return
         if self.group is None:
             raise self._wrong(f"{self.policy.name} needs a group", "name the column of the key")
-        if self.sequence is None and not isinstance(self.policy, Fifo):
-            raise self._wrong(f"{self.policy.name} needs a sequence", "name the column of the number")
+        for policy in self.all_policies():
+            if self.sequence is None and not isinstance(policy, Fifo):
+                raise self._wrong(f"{policy.name} needs a sequence", "name the column of the number")
+
+    def _check_policies(self) -> None:
+        if not isinstance(self.policies, Mapping):
+            raise self._wrong(f"policies can't be {self.policies!r}", 'such as {"order": Standard()}')
+        object.__setattr__(self, "policies", dict(self.policies))
+        if self.level != TYPE:
+            if self.policies:
+                raise self._wrong("policies are by type, and its level is queue", 'add level="type"')
+            return
+        for kind, policy in self.policies.items():
+            checked_name(kind, f"a message type (policies of queue {self.name!r})")
+            if any(one in kind for one in UNFIT):
+                raise self._wrong(f"policies: {kind!r} has {' or '.join(UNFIT)}", "such a type has the queue's policy")
+            if not isinstance(policy, Policy):
+                raise self._wrong(f"policies: {policy!r} is not a policy", "such as Fifo() or Standard()")
+        if any(isinstance(one, Unordered) for one in self.all_policies()):
+            raise self._wrong("policies: what is unordered has no groups", "let it go to a queue of its own")
+        if len({isinstance(one, UnitOfWork) for one in self.all_policies()}) > 1:
+            raise self._wrong(
+                "policies: sets come whole, so all of its types have sets or none",
+                "let them go to a queue of their own",
+            )
+        if self.max_messages is not None:
+            raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
+
+    def all_policies(self) -> tuple[Policy, ...]:
+        """Its policy, and those of types."""
+        return (self.policy, *self.policies.values())
+
+    def policy_of(self, group: str | None) -> Policy:
+        """The policy of one of its groups, by its key."""
+        if not self.policies or group is None:
+            return self.policy
+        return self.policies.get(type_of(group), self.policy)
 
     def _check_choice(self, what: str, allowed: Collection[str]) -> None:
         if (value := getattr(self, what)) not in allowed:

@@ -6,7 +6,9 @@ import re
 from typing import Any
 
 from seriatim.errors import UsageError
+from seriatim.kernel.policy import Policy
 from seriatim.pipeline.activation import MOST_READERS, Activation
+from seriatim.pipeline.level import LEVELS
 from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.section import Section
@@ -41,6 +43,8 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "recover_factor": entry.plain("recover_factor"),
         "activation": _activation(entry),
         "rollbacks": entry.whole("rollbacks", 0, MOST_ATTEMPTS),
+        "level": entry.choice("level", LEVELS),
+        "policies": _policies(entry.section("policies")),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())
@@ -89,3 +93,17 @@ def _port(entry: Section) -> str | None:
         "port", "what ${NAME} stands for would be kept in the box", "write $${NAME}: it is replaced by who works"
     )
     return None
+
+
+def _policies(section: Section | None) -> dict[str, Policy] | None:
+    """The policies of types; None if one is wrong, which is reported."""
+    if section is None:
+        return None
+    found: dict[str, Policy | None] = {}
+    for kind in section.names():
+        inner = section.section(kind)
+        found[kind] = None if inner is None else read_policy(inner)[1]
+        if inner is not None:
+            inner.finish()
+    whole = {kind: policy for kind, policy in found.items() if policy is not None}
+    return whole if len(whole) == len(found) else None

@@ -35,6 +35,7 @@ _QUEUE = (
     *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
     *("recoveries", "recover_delay", "recover_factor"),
     *("activation", "rollbacks"),
+    *("level", "policies"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
@@ -76,6 +77,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found = _fields(storable(definition), _QUEUE)
             found["policy"] = _policy(definition.policy)
             found["activation"] = None if definition.activation is None else definition.activation.as_json()
+            found["policies"] = {kind: _policy(one) for kind, one in definition.policies.items()}
         case Subscription():
             found = _fields(definition, _SUBSCRIPTION)
             found["correlate"] = list(definition.correlate)
@@ -115,6 +117,7 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
             given["policy"] = _policy_of(given["policy"])
             if given.get("activation") is not None:
                 given["activation"] = Activation(**given["activation"])
+            given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
         return kind(**given)
     except (SeriatimError, AttributeError, TypeError, KeyError) as error:
         what = f"what the box has of it can't be read: {error}"
@@ -133,12 +136,13 @@ def storable(queue: Queue) -> Queue:
     group = queue.default_group or ""
     if "\0" in group or len(group.encode(errors="replace")) > MAX_KEY_BYTES:
         raise _wrong(queue, "default_group can't be a key", f"at most {MAX_KEY_BYTES:,} bytes, without NUL")
-    for what in _PERIODS:
-        period = getattr(queue.policy, what, None)
-        if period is not None and micros(period) > LONGEST_DAYS * micros("1d"):
-            raise _wrong(queue, f"{what} is too long", f"at most {LONGEST_DAYS:,} days")
-    if isinstance(queue.policy, UnitOfWork):
-        _check_unit(queue, queue.policy)
+    for policy in queue.all_policies():
+        for what in _PERIODS:
+            period = getattr(policy, what, None)
+            if period is not None and micros(period) > LONGEST_DAYS * micros("1d"):
+                raise _wrong(queue, f"{what} is too long", f"at most {LONGEST_DAYS:,} days")
+        if isinstance(policy, UnitOfWork):
+            _check_unit(queue, policy)
     return queue
 
 

@@ -17,8 +17,9 @@ from typing import Self
 
 __all__ = ["Slate", "Slot", "Work"]
 
-#: A mark, when the turn began (ns of the machine's monotonic clock), PostgreSQL's process, the entry, lengths of texts.
-_HEAD = struct.Struct("<qqqqqHH")
+#: A mark, the turn, when it began (ns of the machine's monotonic clock), PostgreSQL's process, the entry, the lease,
+#: lengths of texts.
+_HEAD = struct.Struct("<qqqqqqHH")
 _QUEUE_BYTES, _GROUP_BYTES = 512, 1024
 _SLOT_BYTES = 2048
 _IDLE, _TURN, _CALL = 0, 1, 2
@@ -38,6 +39,7 @@ class Work:
         queue: the queue's name.
         group: the group's key; None where there is none.
         entry_id: of the message whose handler is at work; None where none is.
+        token: of the lease that it works in; None where it doesn't.
     """
 
     turn: int
@@ -46,6 +48,7 @@ class Work:
     queue: str
     group: str | None
     entry_id: int | None
+    token: int | None = None
 
 
 class Slot:
@@ -63,14 +66,14 @@ class Slot:
         self._lock = threading.Lock()
         self._claimed = 0
 
-    def begin(self, queue: str, group: str | None, backend_pid: int) -> None:
-        """A turn begins."""
+    def begin(self, queue: str, group: str | None, backend_pid: int, token: int | None = None) -> None:
+        """A turn begins; in leases, the turn of a message."""
         self._turn += 1
         name = queue.encode()
         key = b"" if group is None else group.encode()
         _MARK.pack_into(self._memory, self._at, _IDLE)
         _HEAD.pack_into(
-            self._memory, self._at, _IDLE, self._turn, time.monotonic_ns(), backend_pid, 0, len(name),
+            self._memory, self._at, _IDLE, self._turn, time.monotonic_ns(), backend_pid, 0, token or 0, len(name),
             _NO_GROUP if group is None else len(key),
         )  # fmt: skip
         start = self._at + _HEAD.size
@@ -106,7 +109,7 @@ class Slot:
 
     def read(self) -> Work | None:
         """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""
-        mark, turn, begun_ns, backend_pid, entry_id, queue, group = _HEAD.unpack_from(self._memory, self._at)
+        mark, turn, begun_ns, backend_pid, entry_id, token, queue, group = _HEAD.unpack_from(self._memory, self._at)
         if mark == _IDLE:
             return None
         start = self._at + _HEAD.size
@@ -120,6 +123,7 @@ class Slot:
             name.decode(errors="replace"),
             None if key is None else key.decode(errors="replace"),
             entry_id if mark == _CALL else None,
+            token or None,
         )
 
 

@@ -228,7 +228,7 @@ class Supervisor:
         return bool(works)
 
     def _note_one(self, work: Work, what: Fault) -> None:
-        lost = Lost(work.queue, work.group, work.entry_id or 0)
+        lost = Lost(work.queue, work.group, work.entry_id or 0, work.token)
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,18 +21,19 @@ from seriatim.box.translate import translated
 from seriatim.errors import Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
+from seriatim.pipeline.message import Received
 from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered
 from seriatim.runtime.slate import Slot, Work
 
-__all__ = ["Turns", "fault_of"]
+__all__ = ["LONG_S", "PATIENCE_S", "Turns", "fault_of", "untried"]
 
 #: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
-_LONG_S = 1.0
+LONG_S = 1.0
 #: The network, the disk, the server.
 _TRANSIENT = (ConnectionError, TimeoutError, Unavailable)
 #: Waits so long for a group whose turn was ended by its handler.
-_PATIENCE_S = 10.0
+PATIENCE_S = 10.0
 _LONGEST_US = 10_000 * 86_400 * 10**6
 #: Where the connection of a turn is lost after so much of its time, that was why.
 _NEARLY = 0.9
@@ -99,7 +100,7 @@ class Turns:
             # What was worked on before in the turn is worked on again, unless the handler has committed it.
             lost = Lost(self.queue, turn.delivery.group, turn.at_hand)
             with self.box.session() as session:
-                note_lost(session, lost, fault_of(error, self.worker), _PATIENCE_S, turn.delivery)
+                note_lost(session, lost, fault_of(error, self.worker), PATIENCE_S, turn.delivery)
         except Unavailable:
             work = slot.read()
             if turn is None or work is None or not turn.steps.is_lost or work.since < _NEARLY * self.turn_limit_s:
@@ -125,7 +126,7 @@ class Turns:
             if work.entry_id is not None:
                 error = f"the turn took longer than {self.turn_limit_s:g} s"
                 what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
-                note_lost(session, Lost(work.queue, work.group, work.entry_id), what, _PATIENCE_S)
+                note_lost(session, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
         return True
 
 
@@ -149,7 +150,7 @@ class _Turn:
     def run(self) -> None:
         """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own."""
         together = self._turns.whole or self._turns.batch
-        last = len(self.delivery) if self._turns.whole else self._untried()
+        last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
         began = time.monotonic()
         while self._done < last:
             size = last - self._done if together else 1
@@ -163,16 +164,10 @@ class _Turn:
                 self._fail(size, error)
                 return
             self._done += consumed
-            if consumed < size or time.monotonic() - began > _LONG_S or self._turns.ending():
+            if consumed < size or time.monotonic() - began > LONG_S or self._turns.ending():
                 break
         self.steps.finish()
         self.delivery.done_through(self._done)
-
-    def _untried(self) -> int:
-        """How many messages belong into one turn: one that failed before has a turn of its own."""
-        messages = self.delivery.messages
-        return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
-                    len(messages))  # fmt: skip
 
     def _call(self, size: int, *, together: bool) -> int:
         """Call a handler, and publish what it returns."""
@@ -197,6 +192,12 @@ class _Turn:
         self.steps.finish()
         alone = size == 1 or self._turns.whole
         fail(self._session, self.delivery, self._done, size, what, alone=alone)
+
+
+def untried(messages: Sequence[Received]) -> int:
+    """How many messages belong into one turn: one that failed before has a turn of its own."""
+    return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
+                len(messages))  # fmt: skip
 
 
 def fault_of(error: BaseException, worker: str, transient: tuple[type[BaseException], ...] = ()) -> Fault:

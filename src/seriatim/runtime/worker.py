@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from seriatim.box.box import MessageBox
+from seriatim.box.lease import check_leasable
 from seriatim.box.steps import check_role
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
 from seriatim.runtime.chores import Chores
 from seriatim.runtime.handlers import Handler, Handlers
+from seriatim.runtime.keeper import Keeper
 from seriatim.runtime.lane import Lane
+from seriatim.runtime.leased import LeasedTurns
 from seriatim.runtime.pace import Pace
 from seriatim.runtime.slate import Slate, Slot
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.turn import Turns
 
-__all__ = ["SPARE_LANES", "Limits", "Worker"]
+__all__ = ["SPARE_LANES", "Limits", "Mode", "Worker"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _MOST_WORKERS, _MOST_RUN = 1_000, 100_000
@@ -33,6 +38,17 @@ SPARE_LANES = 32
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
+_TURN_LIMIT_S = 60.0
+_SHORTEST_LEASE_S = 0.5
+#: A lease lasts so many heartbeats at least.
+_BEATS = 3
+
+
+class Mode(StrEnum):
+    """How a worker has a group in hand: by a transaction that is open, or by a claim that is committed."""
+
+    TRANSACTIONAL = "transactional"
+    LEASED = "leased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +62,11 @@ class Limits:
     workers: int = 8
     run_length: int = 50
     rate: float | None = None
-    turn_limit: float | str = 60.0
+    turn_limit: float | str | None = None
     batch: bool = False
+    mode: str = Mode.TRANSACTIONAL
+    lease: float | str = 30.0
+    heartbeat: float | str | None = None
 
     def __post_init__(self) -> None:
         _check_whole("workers", self.workers, _MOST_WORKERS)
@@ -55,16 +74,46 @@ class Limits:
         rate = self.rate
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1e9):
             raise UsageError(f"rate can't be {rate!r}", remedy="messages a second, more than 0, or None")
-        limit = seconds(micros(self.turn_limit))
-        if not 0.1 <= limit <= 86_400:
+        if self.turn_limit is not None and not 0.1 <= seconds(micros(self.turn_limit)) <= 86_400:
             raise UsageError(f"turn_limit can't be {self.turn_limit!r}", remedy="from 0.1 s to a day")
         if not isinstance(self.batch, bool):
             raise UsageError(f"batch can't be {self.batch!r}", remedy="True or False")
+        if self.mode not in list(Mode):
+            raise UsageError(f"mode can't be {self.mode!r}", remedy=" or ".join(repr(one.value) for one in Mode))
+        if not _SHORTEST_LEASE_S <= self.lease_s <= 86_400:
+            raise UsageError(f"lease can't be {self.lease!r}", remedy=f"from {_SHORTEST_LEASE_S} s to a day")
+        if not 0 < _BEATS * self.heartbeat_s <= self.lease_s:
+            raise UsageError(
+                f"a lease of {self.lease_s:g} s is too short for a heartbeat of {self.heartbeat_s:g} s",
+                remedy=f"{_BEATS} heartbeats at least, so that one that is late loses nothing",
+            )
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether no transaction is open while handlers work."""
+        return self.mode == Mode.LEASED
 
     @property
     def turn_limit_s(self) -> float:
-        """How long a turn may take, seconds."""
+        """How long a turn may take, or a handler in a lease; seconds, perhaps infinite."""
+        if self.turn_limit is None:
+            return math.inf if self.is_leased else _TURN_LIMIT_S
         return seconds(micros(self.turn_limit))
+
+    @property
+    def idle_limit_s(self) -> float:
+        """How long a transaction may do nothing, seconds."""
+        return _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+
+    @property
+    def lease_s(self) -> float:
+        """How long a lease lasts that isn't renewed, seconds."""
+        return seconds(micros(self.lease))
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often leases are renewed, seconds."""
+        return self.lease_s / 5 if self.heartbeat is None else seconds(micros(self.heartbeat))
 
 
 class Worker:
@@ -83,12 +132,17 @@ class Worker:
         run_length: at most so many messages of a group in one transaction.
         rate: at most so many messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) that a transaction may take; then it is ended, and the group goes on elsewhere.
+            In leases: that a handler may take. None: 60 s; in leases as long as it likes.
         transient: errors for which the same again may work, besides `Transient`, `Unavailable`, those of connections and
             time-outs.
         name: who it is, for faults; default: the machine and the process.
         folders: where modules are looked for besides Python's own path; default: the current directory.
         slots: where threads write what they have in hand, if somebody else is to read it.
         run_as: the role of the database that the handler has, for what it does through `tx`; None: that of the worker.
+        mode: ``"transactional"``, or ``"leased"`` for handlers that take long: no transaction is open until the handler
+            asks for one, and the group is claimed by a lease.
+        lease: seconds (or ``"30s"``) after which a group goes on elsewhere whose worker is gone.
+        heartbeat: a lease is renewed so often; None: a fifth of it. A third is the most.
 
     Raises:
         UsageError: a handler that can't be called, a queue that isn't there, a value that can't be.
@@ -105,16 +159,21 @@ class Worker:
         batch: bool = False,
         run_length: int = 50,
         rate: float | None = None,
-        turn_limit: float | str = 60.0,
+        turn_limit: float | str | None = None,
         transient: Sequence[type[BaseException]] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
         slots: Sequence[Slot] | None = None,
         run_as: str | None = None,
+        mode: str = Mode.TRANSACTIONAL,
+        lease: float | str = 30.0,
+        heartbeat: float | str | None = None,
     ) -> None:
-        self._limits = Limits(workers, run_length, rate, turn_limit, batch)
+        self._limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
         definitions = box.definitions()
         declared = definitions.queue(queue).declared
+        if self._limits.is_leased:
+            check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)
         if handler is None and queue not in definitions.starting:
             raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
         self._handlers = Handlers(handler, folders)
@@ -156,7 +215,7 @@ class Worker:
         try:
             with (
                 MessageBox.open(
-                    self._box.dsn, schema=self._box.schema, connections=connections, turn_limit=limits.turn_limit
+                    self._box.dsn, schema=self._box.schema, connections=connections, turn_limit=limits.idle_limit_s
                 ) as box,
                 self._stop.listening(),
             ):
@@ -171,18 +230,23 @@ class Worker:
             self._stop.request()
 
     def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
-        pace = Pace(self._limits.rate, self._limits.run_length)
+        limits = self._limits
+        pace = Pace(limits.rate, limits.run_length)
+        keeper = Keeper(box, self._queue, round(limits.lease_s * 1e6), limits.heartbeat_s)
+        if limits.is_leased:
+            keeper.start()
         free, numbers = iter(slots), itertools.count(1)
 
         def started() -> Lane | None:
             slot = next(free, None)
             if slot is None:
                 return None
-            lane = Lane(self._turns(box, next(numbers)), slot, pace, self._ending)
+            turns = self._turns(box, next(numbers))
+            lane = Lane(LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, pace, self._ending)
             lane.start()
             return lane
 
-        lanes = [lane for _ in range(self._limits.workers) if (lane := started()) is not None]
+        lanes = [lane for _ in range(limits.workers) if (lane := started()) is not None]
         chores = Chores(box)
         try:
             while not self._ending.is_set() and not self._stop.requested:
@@ -198,6 +262,7 @@ class Worker:
             self._ending.set()
             chores.end()
             self._wait(lanes)
+            keeper.end()
         for lane in lanes:
             if lane.error is not None:
                 raise lane.error

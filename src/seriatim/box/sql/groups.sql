@@ -4,9 +4,15 @@
 -- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
 -- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
 WITH place AS MATERIALIZED (
-    SELECT known.queue_id, known.queue, known.incarnation, policy.*
+    SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
     FROM {schema}.queues AS known
-    CROSS JOIN LATERAL jsonb_to_record(known.definition -> 'policy') AS policy (
+    CROSS JOIN LATERAL (
+        -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
+        SELECT NULL::text COLLATE "C" AS type, known.definition -> 'policies' AS types, known.definition -> 'policy' AS one
+        UNION ALL
+        SELECT own.key, NULL, own.value FROM jsonb_each(known.definition -> 'policies') AS own
+    ) AS kind
+    CROSS JOIN LATERAL jsonb_to_record(kind.one) AS policy (
         name text, start text, increment bigint, hole_timeout float8, hole_retries integer
     )
     WHERE policy.name <> 'unordered' AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
@@ -47,20 +53,25 @@ WITH place AS MATERIALIZED (
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+        lease.worker AS leased_by, lease.expires_at AS leased_until,
         fault.error, locked.pid AS locked_by, said.actor AS suspended_by, said.reason AS suspended_because,
         CASE fact.state
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
             WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
             WHEN 'waiting' THEN to_timestamp(known.since / 1e6)
             WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
-            WHEN 'locked' THEN coalesce(work.xact_start, known.touched_at)
+            WHEN 'locked' THEN coalesce(lease.claimed_at, work.xact_start, known.touched_at)
             ELSE known.touched_at
         END AS since
     FROM known
-    JOIN place USING (queue_id)
-    LEFT JOIN asked USING (queue_id, group_key)
+    JOIN place ON place.queue_id = known.queue_id AND CASE
+        WHEN place.type IS NOT NULL THEN place.type = split_part(known.group_key, '/', 1)
+        ELSE (place.types ? split_part(known.group_key, '/', 1)) IS NOT TRUE
+    END
+    LEFT JOIN asked ON asked.queue_id = known.queue_id AND asked.group_key = known.group_key
     LEFT JOIN locked ON locked.lock = {schema}.group_lock(known.queue_id, known.group_key)
     LEFT JOIN pg_stat_activity AS work ON work.pid = locked.pid
+    LEFT JOIN {schema}.leases AS lease ON lease.queue_id = known.queue_id AND lease.group_key = known.group_key
     CROSS JOIN LATERAL (
         SELECT
             coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
@@ -68,7 +79,7 @@ WITH place AS MATERIALIZED (
     ) AS found
     CROSS JOIN LATERAL (
         SELECT found.hole, {schema}.shown_state(
-            known.flags, found.suspended, locked.pid IS NOT NULL, found.hole,
+            known.flags, found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole,
             place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
     ) AS fact
@@ -96,11 +107,12 @@ WITH place AS MATERIALIZED (
     LIMIT %(limit)s
 )
 SELECT
-    page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL AS locked, page.locked_by,
+    page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
+    page.locked_by,
     page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
-    page.error
+    page.error, page.leased_by, page.leased_until
 FROM page
 CROSS JOIN LATERAL (
     SELECT

@@ -1,0 +1,51 @@
+"""Leases that have run out are taken away by whoever comes first, who counts the attempt: so their groups go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.box.definitions import BoxQueue
+from seriatim.box.lease import expired_in
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from seriatim.box.access import Access
+
+__all__ = ["reap"]
+
+#: Whoever has the group this moment is about to commit.
+_PATIENCE_S = 0.05
+
+
+def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue) -> int:
+    """Take the leases of a queue away that have run out, each in a transaction of its own.
+
+    Args:
+        access: the box.
+        connection: to look with.
+        queue: whose leases.
+
+    Returns:
+        how many there were; another process may have taken some of them away.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    expired = expired_in(connection, access.schema, queue)
+    if not expired:
+        return 0
+    from seriatim.box.faults import Fault, Lost, note_lost  # noqa: PLC0415 -- which need a session, and that receives
+    from seriatim.box.session import Session  # noqa: PLC0415 -- as above
+    from seriatim.kernel.fault import FaultKind  # noqa: PLC0415 -- as above
+
+    taken = 0
+    for one in expired:
+        error = (
+            f"the lease {one.token} of {one.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+        )
+        what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
+        lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
+        with access.transaction() as own:
+            taken += note_lost(Session(access, own, own=True), lost, what, _PATIENCE_S) is not None
+    return taken

@@ -1,0 +1,180 @@
+"""A turn in leased mode: a run of messages of one group, each in a short transaction of its own, under a lease of all.
+
+No transaction is open while a handler works that doesn't ask for one. A message that fails ends the lease, in the
+transaction in which the fault is written down.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.lease import Lease, claim, drop
+from seriatim.box.leased_session import LeasedSession
+from seriatim.box.steps import TurnEnded
+from seriatim.box.translate import translated
+from seriatim.errors import LeaseLost, SeriatimError, Unavailable
+from seriatim.kernel.fault import FaultKind
+from seriatim.runtime.handlers import answered
+from seriatim.runtime.keeper import Keeper
+from seriatim.runtime.slate import Slot, Work
+from seriatim.runtime.turn import LONG_S, PATIENCE_S, Turns, fault_of, untried
+
+__all__ = ["LeasedTurns"]
+
+_LOG = logging.getLogger("seriatim.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTurns:
+    """The turns of one queue, in leases; as `Turns`.
+
+    Args:
+        turns: what is done, and with which limits.
+        keeper: renews the leases.
+    """
+
+    turns: Turns
+    keeper: Keeper
+
+    @property
+    def worker(self) -> str:
+        """Who does it."""
+        return self.turns.worker
+
+    @property
+    def run_length(self) -> int:
+        """At most so many messages in a turn."""
+        return self.turns.run_length
+
+    @property
+    def turn_limit_s(self) -> float:
+        """How long a handler may take."""
+        return self.turns.turn_limit_s
+
+    def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
+        """Do one, if there is something to do within so many seconds; arguments, result and errors as of `Turns.take`."""
+        lease = self._claimed(wait_s, limit)
+        if lease is None:
+            return None
+        turn = _Turn(self, lease, slot)
+        with self.keeper.keeping(lease):
+            try:
+                turn.run()
+            except LeaseLost as error:
+                _LOG.error("%s: %s", self.worker, error)
+            except BaseException:
+                self._give_back(lease)
+                raise
+            finally:
+                slot.end()
+        return turn.tried
+
+    def time_out(self, slot: Slot, work: Work) -> bool:
+        """Take the lease of a handler away that takes too long, and write that down; errors as of `Turns.time_out`."""
+        if not slot.claim(work.turn):
+            return False
+        if work.entry_id is not None and work.token is not None:
+            error = f"the handler took longer than {self.turn_limit_s:g} s"
+            what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+            self.keeper.lose(work.token)
+            with self.turns.box.session() as session, translated(session.access.place):
+                note_lost(session, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S)
+        return True
+
+    def _claimed(self, wait_s: float, limit: int) -> Lease | None:
+        turns = self.turns
+        with turns.box.session() as session, translated(session.access.place):
+            delivery = session.receive(turns.queue, limit=min(limit, turns.run_length), wait=wait_s)
+            if delivery is None:
+                return None
+            size = len(delivery) if turns.whole else untried(delivery.messages)
+            return claim(session, delivery, size, turns.worker, self.keeper.period_us)
+
+    def _give_back(self, lease: Lease) -> None:
+        """What isn't done is free at once. If that can't be said, the lease runs out."""
+        try:
+            with self.turns.box.session() as session, translated(session.access.place):
+                drop(session.connection, self.turns.box.schema, lease.queue, lease.token)
+        except SeriatimError as error:
+            _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
+
+
+class _Turn:
+    """One of them."""
+
+    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
+        self.tried = 0
+        self._turns = leased.turns
+        self._lease = lease
+        self._slot = slot
+
+    def run(self) -> None:
+        """Give the messages to their handlers, until one fails, or others shall have their turn.
+
+        Raises:
+            LeaseLost: it was taken away.
+            Unavailable: the rest of it has to be given back.
+        """
+        together = self._turns.whole or self._turns.batch
+        began = time.monotonic()
+        while self._lease.left:
+            size = self._lease.left if together else 1
+            try:
+                if not self._call(size, began, together=together):
+                    return
+            except (LeaseLost, _Doubt):
+                raise
+            except TurnEnded as error:
+                # The handler may have committed what it wrote; the message is not done.
+                with self._turns.box.session() as session, translated(session.access.place):
+                    note_lost(session, self._lost(), fault_of(error, self._turns.worker), PATIENCE_S)
+                return
+            except BaseException as error:  # noqa: BLE001 -- of the handler's
+                self._fail(size, error)
+                return
+
+    def _call(self, size: int, began: float, *, together: bool) -> bool:
+        """Call a handler, and commit what it did; whether the lease goes on."""
+        turns, lease, box = self._turns, self._lease, self._turns.box
+        message = lease.messages[0]
+        given = lease.delivery.part(lease.done, lease.done + size) if together else message
+        self._slot.begin(turns.queue, lease.delivery.group, 0, lease.token)
+        self._slot.call(lease.at_hand)
+        self.tried += size
+        with LeasedSession(lease, box.session, turns.run_as) as session:
+            answer = turns.handlers.handler(message, session)(given, session)
+            published, consumed = answered(answer, size)
+            if published:
+                session.publish(published)
+            session.handled()
+            self._slot.returned()
+            ends = consumed < size or time.monotonic() - began > LONG_S or turns.ending()
+            try:
+                session.complete(consumed, ends=ends)
+            except LeaseLost:
+                raise
+            except Unavailable as error:
+                raise _Doubt(error.what, where=error.where, remedy=error.remedy) from error
+        return not ends
+
+    def _fail(self, size: int, error: BaseException) -> None:
+        """Write a failure down, and end the lease."""
+        what = fault_of(error, self._turns.worker, self._turns.transient)
+        lease = self._lease
+        with self._turns.box.session() as session, translated(session.access.place):
+            connection, schema = session.connection, session.access.schema
+            if not drop(connection, schema, lease.queue, lease.token):
+                raise lease.error()
+            alone = size == 1 or self._turns.whole
+            fail(session, lease.taken_back(connection, schema), 0, size, what, alone=alone)
+
+    def _lost(self) -> Lost:
+        lease = self._lease
+        return Lost(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
+
+
+class _Doubt(Unavailable):
+    """The commit of what a handler did has failed, or nobody knows."""

@@ -1,0 +1,68 @@
+"""Workers in leased mode that are killed and frozen: their groups go on when the lease has run out, and nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.box.shop import define, left, publish, rows
+from tests.faults.test_worker_kill import began, crew, in_order, parent_of, until  # noqa: F401 -- a fixture
+
+LEASED = ("--mode", "leased", "--lease", "4s", "--heartbeat", "500ms")
+HANDLER = "held_first"
+
+
+@pytest.fixture
+def started(box, crew, tmp_path):  # noqa: F811 -- a fixture
+    """Two crews, a message in the hands of one of them, and others for both."""
+    define(box, attempts=20)
+    rows(box, "CREATE TABLE {schema}_go ()")
+    for _ in range(2):
+        crew(HANDLER, *LEASED, module="tests.faults.leased_handlers")
+    publish(box, 1, 2, customer="slow")
+    publish(box, *range(1, 11), customer="other")
+    until(lambda: began(box))
+    return began(box)[0]
+
+
+def lease(box):
+    found = rows(box, "SELECT * FROM {schema}.leases WHERE group_key = 'slow'")
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("whom", ["process", "supervisor"])
+def test_a_killed_worker_s_group_goes_on_elsewhere(box, started, whom):
+    held = lease(box)
+    os.kill(started if whom == "process" else parent_of(started), signal.SIGKILL)
+    until(lambda: len(began(box)) > 1)
+    if whom == "supervisor":  # nobody has seen it die: not before the lease was over
+        again = rows(box, "SELECT at FROM {schema}_began WHERE customer = 'slow' ORDER BY at")[1]
+        assert again.at > held.expires_at
+    until(lambda: not left(box))
+    assert in_order(box) == 12
+    faults = rows(box, "SELECT * FROM {schema}.faults WHERE group_key = 'slow' ORDER BY fault_id")
+    assert (faults[0].kind, faults[0].sequence, faults[0].attempt) == ("poison", 1, 1)
+    # Whoever comes first: the supervisor, mostly at once, or somebody when the lease is over.
+    assert faults[0].error_class in ({"WorkerDied", "LeaseExpired"} if whom == "process" else {"LeaseExpired"})
+    assert len(faults) == 1
+    assert lease(box) is None
+    assert box.broken() == []
+
+
+def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
+    os.kill(started, signal.SIGSTOP)
+    try:
+        until(lambda: not left(box))
+        assert in_order(box) == 12
+        rows(box, "INSERT INTO {schema}_go DEFAULT VALUES")
+    finally:
+        os.kill(started, signal.SIGCONT)
+    until(lambda: any("is lost" in file.read_text() for file in tmp_path.glob("*.err")))
+    assert in_order(box) == 12
+    assert left(box) == 0
+    publish(box, *range(3, 6), customer="slow")  # it works on
+    until(lambda: not left(box))
+    assert in_order(box) == 15
+    assert box.broken() == []
