@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
+from seriatim.box import slots
 from seriatim.box.slots import Slots
 from seriatim.cli.main import main
 from tests.box.shop import define, publish
@@ -111,10 +113,10 @@ def test_a_role_sees_those_that_it_may_receive_from(team):  # noqa: F811
     )
     name, dsn = role("clerk")
     box.grant(name, receive=["shop"])
-    with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as slots:
+    with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as places:
         assert [one.queue for one in mine.activations()] == ["shop"]
-        assert slots.look() == mine.activations()
-        assert slots.fill(1, 2) == 2
+        assert places.look() == mine.activations()
+        assert places.fill(1, 2) == 2
     other, dsn = role("other")
     box.grant(other, publish=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as theirs, pytest.raises(sq.SeriatimError, match="may not receive"):
@@ -137,6 +139,19 @@ def test_places_are_one_process_s_at_a_time(box):
         with pytest.raises(sq.Unavailable):
             first.fill(1, 9)
         assert first.fill(1, 2) == 2
+
+
+def test_places_of_one_that_is_lost_are_free_after_a_while(box, monkeypatch):
+    monkeypatch.setattr(slots, "_IDLE_MS", 300)
+    with Slots(box) as first, Slots(box) as second:
+        assert first.fill(1, 3) == 3
+        deadline = time.monotonic() + 60
+        while second.fill(1, 3) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(sq.Unavailable):
+            first.fill(1, 4)
+        assert first.fill(1, 4) == 1
 
 
 def test_the_command(box):

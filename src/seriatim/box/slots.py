@@ -1,6 +1,6 @@
 """The places that queues have for readers: numbered from 1, and each of one process at a time, on whatever machine.
 
-A place is had by a connection, and free again when that is gone, with its process or its machine.
+A place is had by a connection, and free again when that is gone: with its process at once, with its machine after ten seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 
 __all__ = ["Slots"]
+
+#: Who has places and doesn't look for so long is lost, or frozen: PostgreSQL ends the connection.
+_IDLE_MS = 10_000
 
 
 class Slots(Closing):
@@ -87,6 +90,8 @@ class Slots(Closing):
         try:
             if self._connection is None:
                 self._connection = kept_connection(self._dsn, self._place)
+                with translated(self._place):
+                    self._connection.execute("SELECT set_config('idle_session_timeout', %s, FALSE)", [str(_IDLE_MS)])
             with translated(self._place):
                 yield self._connection
         except BaseException:
