@@ -117,7 +117,7 @@ def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
 
 def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew):
     define(box, attempts=3)
-    crew("poison", "--processes", "2")
+    crew("poison", "--processes", "2", "--workers", "1")
     publish(box, 1, 2, 3, customer="bad")
     for customer in ("good", "other"):
         publish(box, *range(1, 11), customer=customer)
