@@ -127,7 +127,9 @@ class Locked(NamedTuple):
     many: bool = False
 
     def by_policy(self, queue: BoxQueue) -> list[Locked]:
-        """The same groups, those of one policy together."""
+        """The same groups, those of one policy together: a turn has one."""
+        if not queue.declared.policies:
+            return [self]
         kept: dict[str | None, list[str]] = {}
         for key in self.keys:
             kind = type_of(key)
@@ -194,13 +196,8 @@ class Turns:
         return Locked(keys, now, version, *more)
 
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
-        """Judge what locked groups have; at most `limit` messages of each are handed out, or a whole set."""
+        """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
-        if queue.declared.policies and len(locked.keys) > 1:
-            # Of each policy by itself; what the others hand out is nobody's, who asks for that has no such queue.
-            *others, locked = locked.by_policy(queue)
-            for one in others:
-                self.judge(queue, one, limit)
         turn, _ = self._turn(queue, locked, at_most, at_most + 1)
         judged = turn.judge()
         self._decide(queue, judged, [])

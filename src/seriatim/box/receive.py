@@ -130,16 +130,16 @@ class Receiver:
         with self._access.transaction() as connection:
             turns = Turns(connection, self._access.schema)
             locked = turns.lock(queue, _GROUPS_AHEAD)
-            if locked.keys:
-                turns.judge(queue, locked, 0)
+            for one in locked.by_policy(queue) if locked.keys else ():
+                turns.judge(queue, one, 0)
 
     def _judge_next(self, queue: BoxQueue) -> None:
         """Judge what the next groups have, together, unless somebody does: it is then there to be handed out."""
         with self._access.transaction() as connection:
             turns = Turns(connection, self._access.schema)
             locked = turns.lock_ahead(queue, _NEXT_GROUPS)
-            if locked.keys:
-                turns.judge(queue, locked, 0)
+            for one in locked.by_policy(queue) if locked.keys else ():
+                turns.judge(queue, one, 0)
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""

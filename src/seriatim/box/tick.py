@@ -53,8 +53,8 @@ def tick(access: Access) -> Tick:
             with access.transaction() as connection:
                 turns = Turns(connection, access.schema)
                 locked = turns.lock_due(queue, _GROUPS)
-                if locked.keys:
-                    turns.judge(queue, locked, 0)
+                for one in locked.by_policy(queue) if locked.keys else ():
+                    turns.judge(queue, one, 0)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
     return Tick(routed, groups, recover(access), dialogs)
