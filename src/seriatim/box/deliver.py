@@ -356,10 +356,13 @@ class Turns:
         rows = with_edits(self._connection, self._schema, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
         parts = parts_of(self._connection, self._schema, queue, having)
+        sequences = handed.sequences
+        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
+            sequences = [None] * len(sequences)
         messages = [
             received_of(row, queue, definitions, sequence, ordinal, late, parts.get(entry_id, ()))
             for row, entry_id, sequence, ordinal, late in zip(
-                rows, handed.entry_ids, handed.sequences, handed.ordinals, handed.late, strict=True
+                rows, handed.entry_ids, sequences, handed.ordinals, handed.late, strict=True
             )
         ]
         named: dict[str, Any] = {
