@@ -26,6 +26,7 @@ from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
 from benchmarks.stamp import stamping
 from benchmarks.whole import whole
+from benchmarks.workers import working
 from seriatim import Standard
 from seriatim.spark import resequence
 from seriatim.spark.session import open_session
@@ -86,7 +87,7 @@ PARTS = {
     "whole": whole,
 }
 
-OFF_SPARK = {"box": boxes, "dialogs": talking}
+OFF_SPARK = {"box": boxes, "dialogs": talking, "workers": working}
 
 
 @click.command

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.race import Parcel, Seat
-from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
+from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
 
-__all__ = ["SeriatimBox"]
+__all__ = ["SeriatimBox", "SeriatimWorker"]
 
 _QUEUE, _TYPE, _GROUP = "orders", "order", "customer"
 
@@ -50,3 +52,26 @@ class SeriatimBox:
                         seat.handle(message.body)
                         count += 1
                 seat.done(count)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriatimWorker(SeriatimBox):
+    """The same, received by `Worker`, with savepoints, faults and all: what its handler is called with counts."""
+
+    name: str = "seriatim worker"
+
+    def work(self, dsn: str, limit: int, seat: Seat) -> None:
+        """A worker of one thread."""
+
+        def handle(message: Any, tx: Session) -> None:
+            seat.handle(message.body)
+            seat.done(1)
+
+        with MessageBox.open(dsn) as box:
+            worker = Worker(box, _QUEUE, handle, workers=1, run_length=limit)
+            seat.begin()
+            thread = threading.Thread(target=worker.run)
+            thread.start()
+            seat.wait()
+            worker.stop()
+            thread.join()

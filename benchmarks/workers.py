@@ -1,0 +1,176 @@
+"""Workers: how fair they share, how soon a group moves when its worker is killed, what a suspended group costs the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import psycopg
+
+from benchmarks.measure import Claim
+from benchmarks.procrastinate_peer import Procrastinate
+from benchmarks.race import Race, fresh_database, handled
+from benchmarks.seriatim_box import SeriatimWorker
+from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
+from seriatim.box.embedded import EmbeddedServer
+from seriatim.operations import groups as operations
+
+__all__ = ["fairness", "moves", "suspended", "working"]
+
+_PATIENCE_S = 600.0
+_PORTION = 1_000
+_QUEUE = "orders"
+
+
+def working(root: Path, peers: bool) -> Iterator[Claim]:
+    """All of it, about five minutes."""
+    with closing(EmbeddedServer(root / "postgres")) as server:
+        click.echo(f"PostgreSQL embedded, fsync on; load of the machine {os.getloadavg()[0]:.1f}", err=True)
+        yield fairness(server.dsn)
+        yield from moves(server.dsn)
+        yield suspended(server.dsn)
+        if peers:
+            yield from _beside_peer(server.dsn)
+
+
+def _beside_peer(server: str) -> Iterator[Claim]:
+    """An empty handler, four workers, 1,000 groups, a lock per group there: single messages, and our runs."""
+    for limit, waiting, least in ((1, 20, 4.0), (50, 50, 20.0)):
+        race = Race(waiting=waiting, limit=limit)
+        ratio = handled(SeriatimWorker(), server, race) / handled(Procrastinate(), server, race)
+        yield Claim(f"Worker, empty handler, at most {limit} a turn ÷ procrastinate, lock per group", ratio, least)
+
+
+def fairness(server: str, groups: int = 1_000, waiting: int = 20, workers: int = 8) -> Claim:
+    """All begin together, at a barrier with a group in hand; handlers take 5 ms."""
+    shares: Counter[int] = Counter()
+    barrier, lock = threading.Barrier(workers), threading.Lock()
+
+    def handle(message: Any, tx: Session) -> None:
+        me = threading.get_ident()
+        if me not in shares:
+            barrier.wait(_PATIENCE_S)
+        with lock:
+            shares[me] += 1
+        time.sleep(0.005)
+
+    with fresh_database(server) as dsn, _box(dsn) as box:
+        _publish(box, [f"g{group}" for group in range(groups)] * waiting)
+        _drain(box, handle, workers)
+    if sum(shares.values()) < groups * waiting or len(shares) < workers:
+        raise AssertionError(f"{sum(shares.values())} messages were handled by {len(shares)} workers")
+    ratio = max(shares.values()) / min(shares.values())
+    return Claim(f"{groups:,} groups of {waiting}, {workers} workers, 5 ms: busiest ÷ idlest", ratio, 1.5, least=False)
+
+
+def moves(server: str, kills: int = 20) -> Iterator[Claim]:
+    """Seconds from a kill -9 to the moment when another process's handler has the message."""
+    with fresh_database(server) as dsn, _box(dsn) as box, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE began (customer text, pid int, at timestamptz DEFAULT clock_timestamp())")
+        words = [
+            sys.executable,
+            "-m",
+            "seriatim",
+            "work",
+            _QUEUE,
+            "--handler",
+            "benchmarks.worker_handlers:first_is_slow",
+        ]
+        words += ["--dsn", dsn, "--processes", "3", "--workers", "1"]
+        process = subprocess.Popen(words, env=os.environ | {"BENCH_DSN": dsn}, stderr=subprocess.DEVNULL)
+        found = []
+        try:
+            for number in range(kills):
+                customer = f"c{number}"
+                _publish(box, [customer])
+                ((pid, _),) = _began(connection, customer, 1)
+                row = connection.execute("SELECT clock_timestamp()").fetchone()
+                os.kill(pid, signal.SIGKILL)
+                if row is not None:
+                    found.append((_began(connection, customer, 2)[1][1] - row[0]).total_seconds())
+        finally:
+            process.terminate()
+            process.wait(_PATIENCE_S)
+    yield Claim("a group moves after kill -9, seconds, median", statistics.median(found), 1.0, least=False)
+    yield Claim("a group moves after kill -9, seconds, max", max(found))
+
+
+def suspended(server: str, backlog: int = 100_000, groups: int = 200, waiting: int = 50, rounds: int = 3) -> Claim:
+    """Messages a second of the others beside a suspended group with a backlog, by those without one; in turn."""
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(rounds):
+        for beside in (False, True):
+            with fresh_database(server) as dsn, _box(dsn) as box:
+                if beside:
+                    _publish(box, ["stuck"])
+                    with box.session() as tx:
+                        delivery = tx.receive(_QUEUE)
+                        assert delivery is not None
+                        delivery.put_back()
+                    operations.suspend(box, _QUEUE, "stuck", actor="bench", reason="bench")
+                    _publish(box, ["stuck"] * backlog)
+                _publish(box, [f"g{group}" for group in range(groups)] * waiting)
+                begun = time.monotonic()
+                _drain(box, _nothing, 4, left=backlog + 1 if beside else 0)
+                rates[beside].append(groups * waiting / (time.monotonic() - begun))
+    ratio = statistics.median(rates[True]) / statistics.median(rates[False])
+    return Claim(f"others beside a suspended group with {backlog:,} ÷ without it", ratio, 0.95)
+
+
+def _nothing(_message: Any, _tx: Session) -> None:
+    """An empty handler."""
+
+
+def _box(dsn: str) -> MessageBox:
+    box = MessageBox.open(dsn)
+    box.define(
+        MessageType("order", properties={"customer": "string"}),
+        Queue(_QUEUE, policy=Fifo(), group="customer"),
+        Subscription("all-orders", where="type = 'order'", to=_QUEUE),
+    )
+    return box
+
+
+def _publish(box: MessageBox, customers: list[str]) -> None:
+    for at in range(0, len(customers), _PORTION):
+        box.publish([Message(type="order", context={"customer": one}) for one in customers[at : at + _PORTION]])
+
+
+def _drain(box: MessageBox, handler: Callable[[Any, Session], None], workers: int, left: int = 0) -> None:
+    """Let a worker work until no more than that is left."""
+    worker = Worker(box, _QUEUE, handler, workers=workers, run_length=10)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    until = time.monotonic() + _PATIENCE_S
+    try:
+        while _waiting(box) > left and time.monotonic() < until and thread.is_alive():
+            time.sleep(0.05)
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def _waiting(box: MessageBox) -> int:
+    (found,) = box.queues()
+    return found.arrived + found.held + found.queued
+
+
+def _began(connection: psycopg.Connection, customer: str, times: int) -> list[Any]:
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until:
+        query = "SELECT pid, at FROM began WHERE customer = %s ORDER BY at"
+        if len(rows := connection.execute(query, [customer]).fetchall()) >= times:
+            return rows
+        time.sleep(0.005)
+    raise TimeoutError(f"{customer} was begun fewer than {times} times")
