@@ -17,14 +17,15 @@ def written(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_file_for_each_message_in_order(box, tmp_path):
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_file_for_each_message_in_order(box, tmp_path, mode):
     define(box)
     with box.session() as tx:
         tx.publish([
             sq.Message(type="order", body=f"{who} {n}".encode(), context={"customer": who, "version": n})
             for who in ("../a", "b/c") for n in (2, 1, 3)
         ])  # fmt: skip
-    work(box, FilePort(tmp_path, suffix=".txt"))
+    work(box, FilePort(tmp_path, suffix=".txt"), mode=mode)
     assert {path.parent.parent for path in tmp_path.rglob("*.txt")} == {tmp_path}
     assert [body for path, body in written(tmp_path).items() if path.startswith("b%2Fc")] == [
         b"b/c 1",

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import psycopg
 
+from seriatim.box.deliver import Delivery
 from seriatim.box.lease import Lease
 from seriatim.box.session import Session
 from seriatim.box.steps import Steps
@@ -60,6 +61,11 @@ class LeasedSession(Session):
     def token(self) -> int:
         """The fencing token of the lease."""
         return self._lease.token
+
+    @property
+    def delivery(self) -> Delivery:
+        """What was claimed, of which the handler has a part."""
+        return self._lease.delivery
 
     @property
     def connection(self) -> psycopg.Connection:
