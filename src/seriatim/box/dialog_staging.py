@@ -16,12 +16,12 @@ import psycopg
 from seriatim.box.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions import Definitions
 from seriatim.box.incoming import Incoming, Placed, storable
-from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.box.staging import StagedPart, Staging
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.contract import DEFAULT
+from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.section import likely
 
@@ -157,10 +157,8 @@ class DialogStaging(Staging):
             location = checked_location(context.pop("location", None) or DEFAULT_LOCATION)
             # Only of those that can't be sent; the others are what their bodies are.
             kept = json.dumps(storable(context))
-            rows.append(
-                (part_id, place, message.message_id, message.type, location, message.content_type, kept, None)
-                + (message.body, 1, None, None)
-            )
+            told = (message.message_id, message.type, location, message.content_type, kept, None, message.body)
+            rows.append((part_id, place, *told, 1, None, None))
             keys.append((part_id, place, None if problem else key, REASONS[problem] if problem else None))
         self._copy(connection, "stage_messages", _MESSAGE_TYPES, rows)
         self._copy(connection, "stage_keys", _KEY_TYPES, keys)

@@ -1,16 +1,19 @@
-"""What a pipeline file says of its message box: where it is, and which queues are read and delivered to."""
+"""What a pipeline file says of its message box: where it is, and which queues and services are read and delivered to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from seriatim.errors import UsageError
 from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.contract import DEFAULT
 from seriatim.pipeline.declaration import BOX, BoxPlace, Deliver, Destination, Promotion, Receive, Source
+from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import Section, likely
 
-__all__ = ["by_subscriptions", "in_place", "queue_port", "queue_source", "read_place", "with_type"]
+__all__ = ["by_subscriptions", "in_place", "queue_port", "queue_source", "read_place", "service_port", "with_type"]
 
 _READING = ("maxMessagesPerTrigger", "prefix", "takeOver")
 #: Group, ordinal and id: they name a row, and say when it came.
@@ -58,6 +61,31 @@ def queue_port(port: Section) -> Deliver | None:
     return Deliver(BOX, None, {"queue": queue} | ({"type": kind} if kind else {}))
 
 
+def service_port(port: Section) -> Deliver | None:
+    """A port that says ``service: NAME``; `dialog_by` names the property with the keys, else they are the groups."""
+    names = {
+        "service": port.text("service", required=True),
+        "fromService": port.text("from_service", required=True),
+        "contract": port.text("contract") or DEFAULT,
+        "dialogBy": port.text("dialog_by"),
+        "type": port.text("type") or DEFAULT,
+    }
+    for key in ("queue", "format", "path"):
+        if port.has(key):
+            port.known(key)
+            port.fault(key, f"{port.full(key)}: the messages go into dialogs", "leave out the one or the other")
+    port.finish()
+    if names["service"] is None or names["fromService"] is None:
+        return None
+    for key, option in (("service", "service"), ("from_service", "fromService"), ("contract", "contract")):
+        try:
+            checked_name(names[option], f"a {key.replace('_', ' ')}")
+        except UsageError as error:
+            port.fault(key, f"{port.full(key)}: {error.what}", error.remedy)
+            return None
+    return Deliver(BOX, None, {option: value for option, value in names.items() if value is not None})
+
+
 def by_subscriptions() -> Destination:
     """The one destination of ``route: box``: what the box's subscriptions make of it."""
     return Destination(Queue("box", Unordered()), Deliver(BOX))
@@ -75,6 +103,8 @@ def in_place(
 
     def delivers(one: Destination) -> Destination:
         options = {"type": one.queue.name, **one.deliver.options, **schema}
+        if "service" in options:
+            options = {"dialogBy": "group", **options}
         if "queue" in options and not isinstance(one.queue.policy, Unordered):
             options |= {"group": "group", "sequence": "ordinal"}
         return replace(one, deliver=replace(one.deliver, options=options))
