@@ -78,7 +78,7 @@ def _named(kind: str | None, end: Source | Deliver) -> str:
     if kind != BOX:
         return str(kind)
     if service := end.options.get("service"):
-        return f"dialogs with the service {service} of the message box"
+        return f"{'dialogs with ' if isinstance(end, Deliver) else ''}the service {service} of the message box"
     queue = end.options.get("queue")
     return f"queue {queue} of the message box" if queue else "the subscriptions of the message box"
 

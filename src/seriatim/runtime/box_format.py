@@ -31,6 +31,7 @@ class DefaultSource(BoxFormat):
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,
+            service=options.service,
             pipeline=options.pipeline,
             takes_over=options.takes_over,
             prefix=options.prefix,

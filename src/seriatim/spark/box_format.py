@@ -66,7 +66,7 @@ class BoxOptions:
         writer: who writes a frame that may be written again: then it is there once.
         batch: which of his frames it is; each has a higher number than the one before.
         wait_s: at most so many seconds a batch waits for room in a full queue.
-        service: the service to which rows are sent in dialogs.
+        service: the service to which rows are sent in dialogs; or for which messages come that are read.
         from_service: where these begin.
         contract: under which; None: the one that every box has.
         dialog_by: the column with the keys: each has a dialog.
@@ -128,6 +128,11 @@ class BoxOptions:
             given.get("dialogby"),
         )
 
+    @property
+    def reads_queue(self) -> bool:
+        """Whether it is a queue that is read, and not the spool."""
+        return self.queue is not None or self.service is not None
+
     def check_dialogs(self) -> None:
         """Refuse what can't be written to both, dialogs and queues.
 
@@ -175,7 +180,7 @@ class BoxFormat(DataSource):
         options = self._read_options()
         feed = self.feed(options)
         try:
-            return schema_of(feed.properties(), options.prefix, ordered=options.queue is not None)
+            return schema_of(feed.properties(), options.prefix, ordered=options.reads_queue)
         finally:
             feed.close()
 
@@ -187,7 +192,7 @@ class BoxFormat(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
         """See Spark."""
         options = self._read_options()
-        if options.queue is None:
+        if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
@@ -202,10 +207,12 @@ class BoxFormat(DataSource):
 
     def _read_options(self) -> BoxOptions:
         options = BoxOptions.of(self.options)
-        if options.service or options.from_service or options.contract or options.dialog_by:
+        if options.from_service or options.contract or options.dialog_by:
             raise UsageError(
-                "a service can't be read", remedy="read the queue of the service; these options are for writing"
+                "fromService, contract and dialogBy are for writing", remedy="service alone says what is read"
             )
+        if options.queue is not None and options.service is not None:
+            raise UsageError("a service has a queue", remedy="give queue or service, not both")
         return options
 
     def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:

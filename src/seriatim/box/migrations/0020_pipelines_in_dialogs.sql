@@ -1,4 +1,5 @@
--- Pipelines that send into dialogs: what is staged for them, and which dialog a key of a writer has.
+-- Pipelines that send into dialogs: what is staged for them, and which dialog a key of a writer has; and pipelines that
+-- receive what comes for a service.
 
 -- The dialogs that pipelines send in: for each key of a writer the one that its messages go into, and the last batch of
 -- the writer of which they are sent. It outlives its dialog until that batch is whole, so that nothing is sent twice.
@@ -197,6 +198,89 @@ BEGIN
     )
     SELECT count(*) INTO forgotten FROM gone;
     RETURN forgotten;
+END
+$function$;
+
+-- What is to be done for dialogs whose messages a pipeline gets: who receives the first one converses; who receives an
+-- EndDialog or an Error ends his side, and still gets what waits behind it. The caller has the locks of their groups, and
+-- has put the messages into a batch.
+CREATE FUNCTION {schema}.talk_in_batch(of_queue integer, of_entries bigint[]) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    one record;
+BEGIN
+    UPDATE {schema}.endpoints AS known SET state = rule.becomes
+    FROM {schema}.dialog_rules AS rule, (
+        SELECT DISTINCT (stored.context -> 'dialog' ->> 'handle')::uuid AS handle
+        FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+            AND stored.context -> 'dialog' ->> 'sequence' = '0'
+    ) AS first
+    WHERE known.handle = first.handle AND NOT known.is_initiator
+        AND rule.verb = 'receive' AND rule.state = known.state AND rule.becomes <> known.state;
+    FOR one IN
+        SELECT DISTINCT (stored.context -> 'dialog' ->> 'handle')::uuid AS handle
+        FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+            AND stored.type IN ('EndDialog', 'Error') AND stored.context -> 'dialog' ->> 'handle' IS NOT NULL
+        ORDER BY handle
+    LOOP
+        -- What it hasn't received yet stays for it: it is as good as in its hands.
+        PERFORM {schema}.try_end(one.handle, 'end', NULL, NULL, ARRAY(
+            SELECT stored.message_id
+            FROM {schema}.endpoints AS known
+            JOIN {schema}.entries AS entry
+                ON entry.queue_id = known.queue_id AND entry.group_key = known.group_id::text
+            JOIN {schema}.spool AS stored USING (arrival_id, position)
+            WHERE known.handle = one.handle
+        ));
+    END LOOP;
+END
+$function$;
+
+-- Take away what waits for a side in its queue, but for messages that its turn has in hand; with a reason it is set
+-- aside, else it goes. The caller has the lock of its group.
+CREATE OR REPLACE FUNCTION {schema}.drop_unread(of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    own record;
+    gone bigint;
+BEGIN
+    SELECT known.queue_id, known.group_id INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
+    WITH unread AS (
+        DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
+        WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text
+            AND stored.arrival_id = entry.arrival_id AND stored.position = entry.position
+            AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand)
+            AND (from_sequence IS NULL OR (stored.context -> 'dialog' ->> 'sequence')::bigint >= from_sequence)
+            -- The batch of a pipeline stays as it is.
+            AND entry.batch IS NULL
+        RETURNING entry.*
+    ), kept AS (
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids, ordinal, attempt
+        )
+        SELECT
+            entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+            subscription_ids, ordinal, attempt
+        FROM unread WHERE why IS NOT NULL
+    ), removed AS (
+        DELETE FROM {schema}.spool AS stored USING unread
+        WHERE why IS NULL AND stored.arrival_id = unread.arrival_id AND stored.position = unread.position
+    )
+    SELECT count(*) INTO gone FROM unread;
+    IF gone > 0 THEN
+        INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+        VALUES (own.queue_id, own.group_id::text, 'look', {schema}.now_us());
+    END IF;
 END
 $function$;
 
