@@ -70,6 +70,7 @@ def test_a_side_ends_with_the_batch_that_has_the_end(talk, feed):
         tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0 s')")
     assert short(reader.rows(before)) == rows
     assert reader.next() == []
+    assert talk.broken() == []
 
 
 def test_what_waits_behind_an_error_comes_too(talk, feed):
@@ -84,6 +85,7 @@ def test_what_waits_behind_an_error_comes_too(talk, feed):
     assert (states(talk)[handle], states(talk)[far_of(talk, handle)]) == ("CD", "CD")
     assert short(reader.next()) == [("AddItem", 1, b"2"), ("AddItem", 2, b"3")]
     assert reader.next() == []
+    assert talk.broken() == []
 
 
 def test_a_batch_stays_as_it_is_when_its_dialog_ends(talk, feed):
@@ -106,6 +108,7 @@ def test_an_end_from_elsewhere_takes_nothing_out_of_a_batch(talk, feed):
         tx.end(far_of(talk, handle), cleanup=True)
     assert short(reader.rows(0)) == rows
     assert reader.next() == []
+    assert talk.broken() == []
 
 
 def test_a_lifetime_that_is_over_is_noticed(talk, feed):

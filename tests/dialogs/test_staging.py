@@ -82,6 +82,7 @@ def test_each_key_has_a_dialog_which_goes_on_with_the_next_batch(talk, staging):
     assert arrived(talk) == [items(b"a1", b"a2", b"a3"), items(b"b1"), items(b"c1")]
     assert len(states(talk)) == 6
     assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
 
 
 def test_parts_are_sent_in_their_order(talk, staging):
@@ -97,6 +98,7 @@ def test_a_batch_that_comes_again_is_nothing(talk, staging):
     assert sent(staging, 4, ("a", b"a2")) == 1
     assert arrived(talk) == [items(b"a1", b"a2")]
     assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
 
 
 def test_writers_have_dialogs_of_their_own(talk, staging):
@@ -132,6 +134,7 @@ def test_a_batch_that_was_cut_off_goes_on_where_it_was(talk, staging, monkeypatc
     assert sent(staging, 0, *messages) == 0
     assert arrived(talk) == [items(f"{key}1".encode(), f"{key}2".encode()) for key in "abcde"]
     assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
 
 
 @pytest.mark.parametrize(
@@ -202,6 +205,7 @@ def test_what_can_not_be_sent_is_kept_as_unrouted_and_stops_nothing(talk, stagin
         'the contract "AddItem" has no message type "EndDialog"',
     ]
     assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
 
 
 def test_keys_may_be_numbers(talk, staging):

@@ -23,6 +23,20 @@ route:
     deliver: {{service: Inventory, from_service: Orders, contract: AddItem, dialog_by: customer_id}}
 """
 
+FROM_SERVICE = """
+name: shipping
+checkpoint: {folder}/shipping
+box: {{dsn: "{dsn}", schema: {schema}}}
+receive:
+  - service: Inventory
+    promote: {{shown: {{path: ordinal, type: long}}}}
+route:
+  - to: shipped
+    where: "service = 'Inventory' AND NOT is_initiator"
+    resequence: {{policy: fifo, group: conversation_id}}
+    deliver: {{format: json, path: {folder}/out}}
+"""
+
 
 def declared(text, box, folder, name):
     (folder / "in").mkdir(exist_ok=True)
@@ -44,35 +58,40 @@ def forget_the_end(folder):
         (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def sent(box, queue):
-    """By the conversation what came, as (number, type, the body's version)."""
+def by_conversation(folder):
+    """What a pipeline delivered: for each conversation, as (number, type, the body's version)."""
     found = {}
-    while True:
-        with box.session() as tx:
-            delivery = tx.receive(queue, limit=1000)
-            if delivery is None:
-                return sorted(found.values())
-            for one in delivery:
-                version = json.loads(one.body)["version"]
-                found.setdefault(one.dialog.conversation_id, []).append((one.dialog.sequence, one.type, version))
+    for file in sorted(folder.glob("batch=*/*")):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            version = json.loads(row["body"])["version"] if row["body"] else None
+            found.setdefault(row["conversation_id"], []).append((row["dialog_sequence"], row["type"], version))
+    return sorted(found.values())
 
 
-def test_a_pipeline_ends_in_dialogs(spark, box, tmp_path):
+def test_a_pipeline_sends_in_dialogs_and_another_one_receives_them(spark, box, tmp_path):
     box.define(
         sq.Contract("AddItem", {"AddItem": "initiator", "Last": "initiator", "ItemAdded": "target"}),
         sq.Service("Orders", queue="orders"),
         sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
     )
-    pipeline = declared(INTO_DIALOGS, box, tmp_path, "selling")
+    selling = declared(INTO_DIALOGS, box, tmp_path, "selling")
     feed(tmp_path, "1", ("AddItem", 1, 2), ("AddItem", 2, 1), ("AddItem", 1, 1), ("Unknown", 3, 1), ("AddItem", 11, 1))
-    assert run(pipeline, once=True).waiting == ()
-    forget_the_end(tmp_path / "selling")
-    run(pipeline, once=True)
+    assert run(selling, once=True).waiting == ()
+    forget_the_end(tmp_path / "selling" / "query")
     feed(tmp_path, "2", ("Last", 1, 4), ("AddItem", 1, 3), ("AddItem", 2, 2))
-    assert run(pipeline, once=True).waiting == ()
-    assert sent(box, "inventory") == [
+    assert run(selling, once=True).waiting == ()
+    first, second = sorted(
+        (one for one in box.dialogs() if one.is_initiator), key=lambda one: one.send_sequence, reverse=True
+    )
+    with box.session() as tx:
+        tx.end(first.handle)
+    run(declared(FROM_SERVICE, box, tmp_path, "shipping"), once=True)
+    assert by_conversation(tmp_path / "out") == [
         [(0, "AddItem", 1), (1, "AddItem", 2)],
-        [(0, "AddItem", 1), (1, "AddItem", 2), (2, "AddItem", 3), (3, "Last", 4)],
+        [(0, "AddItem", 1), (1, "AddItem", 2), (2, "AddItem", 3), (3, "Last", 4), (4, "EndDialog", None)],
     ]
-    (unrouted,) = box.unrouted()
-    assert unrouted.problem == 'the contract "AddItem" has no message type "Unknown"'
+    states = {(one.conversation_id, one.is_initiator): one.state for one in box.dialogs()}
+    assert {states[first.conversation_id, side] for side in (True, False)} == {"CD"}
+    assert {states[second.conversation_id, side] for side in (True, False)} == {"CO"}
+    (unrouted,) = box.messages(status="unrouted")
+    assert unrouted.reason == 'the contract "AddItem" has no message type "Unknown"'
