@@ -53,7 +53,8 @@ CREATE FUNCTION {schema}.send_staged(
     how_many integer, OUT keys integer, OUT messages bigint
 )
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
+-- A plan that is made while the tables are small must not be one that reads all of them when they are large.
+SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 AS $function$
 DECLARE
@@ -73,8 +74,12 @@ DECLARE
                 sum(octet_length(message.body)::bigint) OVER in_order - octet_length(message.body) AS bytes_before
             FROM unnest(its_keys, its_handles) AS line (key, handle)
             CROSS JOIN unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
-            JOIN {schema}.staged_keys AS staged
-                ON staged.part_id = part.part_id AND staged.key = line.key COLLATE "C" AND staged.problem IS NULL
+            -- Each key is looked up; a list of keys that is compared with every message would be slower than all else.
+            CROSS JOIN LATERAL (
+                SELECT known.part_id, known.place FROM {schema}.staged_keys AS known
+                WHERE known.part_id = part.part_id AND known.key = line.key COLLATE "C" AND known.problem IS NULL
+                OFFSET 0
+            ) AS staged
             JOIN {schema}.staged_messages AS message
                 ON message.part_id = staged.part_id AND message.place = staged.place
             WINDOW in_order AS (ORDER BY part.at, staged.place)
@@ -102,18 +107,21 @@ BEGIN
     );
     PERFORM {schema}.lock_dialogs(known_handles);
     PERFORM FROM {schema}.endpoints AS own WHERE own.handle = ANY (known_handles) ORDER BY own.handle FOR NO KEY UPDATE;
-    WITH going AS (
+    WITH known AS MATERIALIZED (
+        SELECT one.key, one.handle FROM {schema}.writer_dialogs AS one
+        WHERE one.writer = of_writer AND one.key = ANY (wanted)
+    ), going AS (
         SELECT known.key, known.handle
-        FROM {schema}.writer_dialogs AS known
-        JOIN {schema}.endpoints AS own USING (handle)
+        FROM known
+        -- Each is looked up, however many there are of this service.
+        CROSS JOIN LATERAL (SELECT one.* FROM {schema}.endpoints AS one WHERE one.handle = known.handle OFFSET 0) AS own
         JOIN {schema}.dialog_rules AS rule
             ON rule.verb = 'send' AND rule.state = {schema}.state_now(own.state, own.expires_at)
-        WHERE known.writer = of_writer AND known.key = ANY (wanted) AND rule.refusal IS NULL
-            AND own.service = from_service COLLATE "C" AND own.contract = by_contract COLLATE "C"
+        WHERE rule.refusal IS NULL AND own.service = from_service COLLATE "C" AND own.contract = by_contract COLLATE "C"
             AND own.to_services = ARRAY[to_service COLLATE "C"]
     ), beginning AS MATERIALIZED (
         SELECT one.key, gen_random_uuid() AS handle
-        FROM unnest(wanted) AS one (key) LEFT JOIN going USING (key) WHERE going.key IS NULL
+        FROM (SELECT unnest(wanted) AS key EXCEPT SELECT going.key FROM going) AS one
     ), begun AS (
         INSERT INTO {schema}.endpoints (
             handle, conversation_id, is_initiator, service, queue_id, to_services, contract, group_id, state, priority,
@@ -124,11 +132,11 @@ BEGIN
             gen_random_uuid(), 'SO', 5, FALSE, coalesce((home.definition ->> 'retention')::boolean, FALSE)
         FROM beginning JOIN {schema}.services AS home ON home.service = from_service COLLATE "C"
     ), noted AS (
-        INSERT INTO {schema}.writer_dialogs AS known (writer, key, handle, batch)
+        INSERT INTO {schema}.writer_dialogs AS noting (writer, key, handle, batch)
         SELECT of_writer, one.key, one.handle, of_batch
         FROM (SELECT key, handle FROM going UNION ALL SELECT key, handle FROM beginning) AS one
         ON CONFLICT (writer, key) DO UPDATE SET handle = excluded.handle, batch = excluded.batch
-        RETURNING known.key, known.handle
+        RETURNING noting.key, noting.handle
     )
     SELECT array_agg(noted.key ORDER BY noted.key) AS its_keys, array_agg(noted.handle ORDER BY noted.key) AS its_handles
     INTO lines FROM noted;
