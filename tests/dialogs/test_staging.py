@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import psycopg
@@ -279,3 +280,14 @@ def test_names_that_can_not_be(names):
 def test_a_key_has_to_be_named(talk):
     with pytest.raises(sq.UsageError, match="no key for the dialogs"):
         DialogStaging(talk.dsn, talk.schema, speaker=SPEAKER, incoming=Incoming("AddItem"))
+
+
+def test_two_that_merge_one_batch_at_once_send_it_once(talk, staging, monkeypatch):
+    monkeypatch.setattr(dialog_staging, "_DIALOGS", 2)
+    messages = [(key, f"{key}{number}".encode()) for number in (1, 2) for key in "abcdefgh"]
+    with opened(talk) as other, ThreadPoolExecutor(2) as threads:
+        given = [(one, staged(one, 0, rows(*messages))) for one in (staging, other)]
+        done = [threads.submit(one.merge, "w", 0, parts) for one, parts in given]
+        assert sum(one.result(60) for one in done) == 16
+    assert arrived(talk) == [items(f"{key}1".encode(), f"{key}2".encode()) for key in "abcdefgh"]
+    assert left(talk) == [0, 0, 0]
