@@ -59,3 +59,24 @@ def prints(message, tx):
     note(message, tx)
     for stream in (sys.stdout, sys.stderr):
         stream.write("x" * 10_000_000 + "\n")
+
+
+def poison_beside(message, tx):
+    """The message of `bad` kills its process as soon as `good` has its own in hand, which keeps that until then."""
+    note(message, tx)
+    _began(message, tx)
+    bad = message.context["customer"] == "bad"
+    _other_begins("good" if bad else "bad", message.attempt + (not bad), tx)
+    if bad:
+        os.kill(os.getpid(), 9)
+
+
+def _other_begins(customer, times, tx):
+    """Wait until the other has begun so often; who is alone at its last attempt waits in vain."""
+    deadline = time.monotonic() + 3
+    with psycopg.connect(os.environ["TEST_DSN"], autocommit=True) as connection:
+        while time.monotonic() < deadline:
+            query = f"SELECT count(*) FROM {tx.access.schema}_began WHERE customer = %s"
+            if connection.execute(query, [customer]).fetchone()[0] >= times:
+                return
+            time.sleep(0.01)

@@ -132,6 +132,21 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
     assert box.broken() == []
 
 
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, crew, mode):
+    define(box, attempts=3)
+    publish(box, 1, customer="bad")
+    publish(box, 1, customer="good")
+    crew("poison_beside", "--mode", mode, "--lease", "3s")
+    until(lambda: rows(box, "SELECT 1 FROM {schema}.group_states WHERE state = 'faulted'") and left(box) == 1)
+    assert seen(box) == [("good", 1)]
+    query = "SELECT group_key, attempt FROM {schema}.faults ORDER BY group_key, attempt"
+    faults = [tuple(row) for row in rows(box, query)]
+    assert [attempt for who, attempt in faults if who == "bad"] == [1, 2, 3]
+    assert len([attempt for who, attempt in faults if who == "good"]) == 2  # it was in hand beside it, twice
+    assert box.broken() == []
+
+
 def test_postgresql_is_restarted(tmp_path):
     server = EmbeddedServer(tmp_path / "server")
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from seriatim.box.faults import Fault, Lost, fail, note_lost
@@ -56,11 +57,12 @@ class LeasedTurns:
 
     def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
         """Do one, if there is something to do within so many seconds; arguments, result and errors as of `Turns.take`."""
-        lease = self._claimed(wait_s, limit)
-        if lease is None:
-            return None
-        turn = _Turn(self, lease, slot)
-        with self.keeper.keeping(lease):
+        with ExitStack() as around:
+            lease = self._claimed(wait_s, limit, around)
+            if lease is None:
+                return None
+            turn = _Turn(self, lease, slot)
+            around.enter_context(self.keeper.keeping(lease))
             try:
                 turn.run()
             except LeaseLost as error:
@@ -84,12 +86,14 @@ class LeasedTurns:
                 note_lost(session, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S)
         return True
 
-    def _claimed(self, wait_s: float, limit: int) -> Lease | None:
+    def _claimed(self, wait_s: float, limit: int, around: ExitStack) -> Lease | None:
         turns = self.turns
         with turns.box.session() as session, translated(session.access.place):
             delivery = session.receive(turns.queue, limit=min(limit, turns.run_length), wait=wait_s)
             if delivery is None:
                 return None
+            # Before the claim, which costs an attempt if the process dies.
+            around.enter_context(turns.company(delivery, session.access.known.definitions.queue(turns.queue)))
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(session, delivery, size, turns.worker, self.keeper.period_us)
 

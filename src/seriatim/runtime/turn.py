@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
+from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Delivery
 from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.session import Session
@@ -22,6 +23,7 @@ from seriatim.errors import Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Received
+from seriatim.runtime.company import COMPANY
 from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered
 from seriatim.runtime.slate import Slot, Work
@@ -92,8 +94,9 @@ class Turns:
                 if delivery is None:
                     return None
                 turn = _Turn(self, session, delivery, slot)
-                slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
-                turn.run()
+                with self.company(delivery, session.access.known.definitions.queue(self.queue)):
+                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                    turn.run()
         except TurnEnded as error:
             if turn is None:
                 raise
@@ -109,6 +112,12 @@ class Turns:
         finally:
             slot.end()
         return turn.tried
+
+    def company(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
+        """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""
+        attempts = queue.declared.attempts
+        last = attempts > 1 and delivery.messages[0].attempt >= attempts
+        return COMPANY.at_work(alone=last, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
 
     def time_out(self, slot: Slot, work: Work) -> bool:
         """Have a turn ended that takes too long, and write that down; whoever comes first does.
