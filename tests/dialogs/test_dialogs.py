@@ -356,3 +356,18 @@ def test_what_is_closed_is_forgotten_with_its_conversation_group(talk):
         assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)
         assert tx.connection.execute(groups).fetchone() == (0,)
     assert talk.dialogs() == []
+
+
+def test_an_end_that_takes_messages_out_of_the_midst_of_a_group_breaks_no_law(talk):
+    with talk.session() as tx:
+        first = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
+        second = tx.begin_dialog("Orders", "Inventory", contract="AddItem", related_to=first)
+        tx.send_many([(first, "AddItem", b""), (second, "AddItem", b"")])
+    with talk.session() as tx:
+        for handle in (first, second, first, first):
+            tx.send(far_of(talk, handle), "Note", b"")
+    with talk.session() as tx:
+        assert len(tx.receive("orders", limit=1)) == 1
+    with talk.session() as tx:
+        tx.end(second)
+    assert talk.broken() == []

@@ -221,7 +221,7 @@ FAULTS = [
     ((*JSON, KEY, "splt: $.l"), "6:5: unknown key 'splt' in receive[0] (did you mean 'split'?)"),
     (
         (*JSON, KEY, "dialogs: {}"),
-        "6:5: receive[0].dialogs (dialogs between services) is not available in this version",
+        "6:5: receive[0].dialogs (dialogs of the pipeline's own) is not available in this version",
     ),
 ]
 

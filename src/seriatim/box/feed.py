@@ -20,15 +20,18 @@ from psycopg.rows import tuple_row
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Locked, Turns
+from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.rows import batches_of, own_names
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
+from seriatim.box.transmission import transmit_to
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.box_types import declared
+from seriatim.pipeline.box_types import DIALOG, declared
 from seriatim.pipeline.level import TYPE
+from seriatim.pipeline.section import likely
 
 __all__ = ["Feed", "Part"]
 
@@ -50,13 +53,14 @@ class Feed(Closing):
     Args:
         dsn: the box; as `MessageBox.open` takes it.
         schema: its schema.
-        queue: the queue; None: the spool.
+        queue: the queue; None: the spool, or that of the service.
+        service: a service, whose queue it is.
         pipeline: the pipeline's name, which the queue gets as its owner.
         takes_over: take the queue from a checkpoint that is no more.
         prefix: what the names of the columns of properties begin with.
 
     Raises:
-        UsageError: there is no such queue.
+        UsageError: there is no such queue, or service.
         EnvironmentProblem: the box can't be reached; names host and database.
     """
 
@@ -66,6 +70,7 @@ class Feed(Closing):
         schema: str = DEFAULT_SCHEMA,
         *,
         queue: str | None = None,
+        service: str | None = None,
         pipeline: str = "spark",
         takes_over: bool = False,
         prefix: str = "",
@@ -79,7 +84,10 @@ class Feed(Closing):
         self._prefix = prefix
         self._held: psycopg.Connection | None = None
         self._reader = ""
-        if queue is not None:
+        self._service = service
+        if service is not None:
+            self._name = self._queue_of(service)
+        if self._name is not None:
             self._queue()
 
     # ---- columns
@@ -87,9 +95,13 @@ class Feed(Closing):
     def properties(self) -> dict[str, str]:
         """The properties that the message types declare, by name, and their types; each has a column.
 
+        Messages for a service have none of these; they have what tells of their dialog.
+
         Raises:
             UsageError: a column would have a name that another column has.
         """
+        if self._service is not None:
+            return dict(DIALOG)
         with self._transaction() as connection:
             types = self._access.known.current(connection).types
         found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
@@ -130,6 +142,8 @@ class Feed(Closing):
         if newest <= batch:
             newest = batch + 1
             if queue.enabled:
+                if queue.serves:
+                    self._look(queue)
                 self._route()
                 self._fill(reader, newest, _MOST if at_most is None else at_most)
             with self._transaction() as connection:
@@ -199,6 +213,12 @@ class Feed(Closing):
 
     # ---- inside
 
+    def _look(self, queue: BoxQueue) -> None:
+        """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
+        with self._transaction() as connection:
+            fire_due(self._access, connection)
+            transmit_to(self._access, connection, queue)
+
     def _route(self) -> bool:
         """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""
         with self._transaction() as connection:
@@ -239,6 +259,8 @@ class Feed(Closing):
             ordinals=[one for each in handed for one in each.ordinals],
             late=[one for each in handed for one in each.late],
         )
+        if handed and self._queue().serves:
+            self._run(connection, "talk_in_batch", entry_ids=[one for each in handed for one in each.entry_ids])
         return sum(len(each.entry_ids) for each in handed) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -320,7 +342,13 @@ class Feed(Closing):
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
         with self._transaction() as connection, connection.cursor(name="feed", binary=True) as cursor:
             cursor.execute(statement(name, self._schema), parameters)
-            yield from batches_of(cursor.fetchmany, properties, prefix=self._prefix, ordered=ordered)
+            yield from batches_of(
+                cursor.fetchmany,
+                properties,
+                prefix=self._prefix,
+                ordered=ordered,
+                dialogs=self._service is not None,
+            )
 
     def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
         with connection.cursor(row_factory=tuple_row) as cursor:
@@ -332,6 +360,14 @@ class Feed(Closing):
             return dict(named)
         queue = self._queue()
         return {"queue_id": queue.queue_id, "ordered": not isinstance(queue.declared.policy, Unordered), **named}
+
+    def _queue_of(self, service: str) -> str:
+        with self._transaction() as connection:
+            services = self._access.known.current(connection).services
+        if service not in services:
+            remedy = likely(service, services) or "box.define(Service(…))"
+            raise UsageError(f"there is no service {service!r}", remedy=remedy)
+        return services[service].queue
 
     def _is_unordered(self) -> bool:
         return isinstance(self._queue().declared.policy, Unordered)

@@ -52,7 +52,7 @@ _MOST_ROWS, _MOST_BYTES, _FETCHED = 10_000, 32 * 2**20, 500
 
 
 def batches_of(
-    fetch: Any, properties: Mapping[str, str], *, prefix: str = "", ordered: bool = True
+    fetch: Any, properties: Mapping[str, str], *, prefix: str = "", ordered: bool = True, dialogs: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``read_*.sql``, as record batches.
 
@@ -61,12 +61,13 @@ def batches_of(
         properties: the properties that get columns of their own, and their types.
         prefix: what the names of these columns begin with.
         ordered: whether the rows have the columns of a queue.
+        dialogs: whether the properties are those that tell of a message's dialog.
 
     Yields:
         at most 10,000 rows and not much more than 32 MiB.
     """
     while rows := _some(fetch):
-        yield _batch(rows, properties, prefix, ordered=ordered)
+        yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
 
 
 def _some(fetch: Any) -> list[Sequence[Any]]:
@@ -82,7 +83,7 @@ def _some(fetch: Any) -> list[Sequence[Any]]:
 
 
 def _batch(
-    rows: Sequence[Sequence[Any]], properties: Mapping[str, str], prefix: str, *, ordered: bool
+    rows: Sequence[Sequence[Any]], properties: Mapping[str, str], prefix: str, *, ordered: bool, dialogs: bool
 ) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True))
     ids, kinds, locations, epochs, numbers, content_types, received, contexts, types, bodies, parts = columns[:11]
@@ -102,9 +103,17 @@ def _batch(
             for (name, kind), values in zip(ORDER_COLUMNS.items(), columns[11:15], strict=True)
         }
     if properties:
-        read = [context_of(text, known) for text, known in zip(contexts, types, strict=True)]
+        read: list[Mapping[str, Any]] = [context_of(text, one) for text, one in zip(contexts, types, strict=True)]
+        if dialogs:
+            read = [_of_dialog(context) for context in read]
         arrays |= {prefix + name: _property(read, name, kind) for name, kind in properties.items()}
     return pa.RecordBatch.from_pydict(arrays)
+
+
+def _of_dialog(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a message's context says of its dialog, under the names of the columns."""
+    found = context.get("dialog")
+    return {**found, "dialog_sequence": found.get("sequence")} if isinstance(found, dict) else {}
 
 
 def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa.Array:

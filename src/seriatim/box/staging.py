@@ -186,18 +186,23 @@ class Staging(Closing):
 
     def _check(self, connection: psycopg.Connection, parts: Sequence[StagedPart], definitions: Definitions) -> None:
         """See that all parts are there and whole, and routed by these definitions."""
+        for part_id, version in self._versions(connection, parts).items():
+            if version != definitions.version:
+                self._stage_again(connection, part_id, definitions)
+
+    def _versions(self, connection: psycopg.Connection, parts: Sequence[StagedPart]) -> dict[int, int]:
+        """See that all parts are there and whole; by which version of the definitions each was routed."""
         part_ids = [part_id for part_id, _ in parts]
         found = {row[0]: row[1:] for row in self._run(connection, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            version, said, there = found.get(part_id, (None, -1, -1))
+            _, said, there = found.get(part_id, (None, -1, -1))
             if not messages == said == there:
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-            if version != definitions.version:
-                self._stage_again(connection, part_id, definitions)
+        return {part_id: row[0] for part_id, row in found.items()}
 
     def _stage_again(self, connection: psycopg.Connection, part_id: int, definitions: Definitions) -> None:
         """Route a part anew, under other definitions than it was staged under."""

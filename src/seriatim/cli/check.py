@@ -74,9 +74,11 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
 
 
 def _named(kind: str | None, end: Source | Deliver) -> str:
-    """A format, or the queue of the message box, as people call it."""
+    """A format, or what of the message box, as people call it."""
     if kind != BOX:
         return str(kind)
+    if service := end.options.get("service"):
+        return f"{'dialogs with ' if isinstance(end, Deliver) else ''}the service {service} of the message box"
     queue = end.options.get("queue")
     return f"queue {queue} of the message box" if queue else "the subscriptions of the message box"
 

@@ -17,7 +17,7 @@ from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.section import likely
 
-__all__ = ["OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
+__all__ = ["DIALOG", "OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
 
 #: What every message of a box has without its type declaring it; what it wasn't given is null. `ticket` is the number.
 OWN: Mapping[str, str] = {
@@ -32,6 +32,17 @@ OWN: Mapping[str, str] = {
     "ticket": "long",
     "to": "string",
     "type": "string",
+}
+#: What tells of its dialog, of a message that came for a service; `dialog_sequence` is its number in its direction.
+DIALOG: Mapping[str, str] = {
+    "handle": "string",
+    "conversation_id": "string",
+    "service": "string",
+    "far_service": "string",
+    "contract": "string",
+    "dialog_sequence": "long",
+    "is_initiator": "boolean",
+    "is_monolog": "boolean",
 }
 #: What a message gets when its transaction commits; it is routed before.
 _AT_COMMIT = frozenset({"epoch", "ticket"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.box_place import queue_source, with_type
+from seriatim.pipeline.box_place import box_source, with_dialog, with_type
 from seriatim.pipeline.declaration import BOX, Promotion, Receive, Source, Split, Stamp
 from seriatim.pipeline.document import Scalar, Table
 from seriatim.pipeline.paths import Paths
@@ -19,10 +19,7 @@ from seriatim.pipeline.xpath import is_prefix
 __all__ = ["LATER", "read_namespaces", "receive"]
 
 #: Keys of the file's language that later versions understand, wherever they stand.
-LATER = {
-    "dialogs": "dialogs between services",
-    "service": "services and dialogs",
-}
+LATER = {"dialogs": "dialogs of the pipeline's own"}
 
 _ORDERED = ("string", "long", "timestamp")
 
@@ -48,7 +45,8 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
 
 
 def _name(section: Section, titles: set[str]) -> str | None:
-    name = section.text("location", required=not section.has("queue")) or section.text("queue")
+    boxed = section.has("queue") or section.has("service")
+    name = section.text("location", required=not boxed) or section.text("queue") or section.text("service")
     if name is not None and name in titles:
         section.fault("location", f"location {name!r} is given twice")
     elif name is not None and len(name) > 128:
@@ -60,7 +58,8 @@ def _name(section: Section, titles: set[str]) -> str | None:
 def _location(
     section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
 ) -> Receive | None:
-    origin = queue_source(section) if section.has("queue") else source(section, paths)
+    boxed = section.has("queue") or section.has("service")
+    origin = box_source(section) if boxed else source(section, paths)
     namespaces = read_namespaces(section, origin)
     split = _split(section, origin, namespaces, functions)
     # What is wrong with the split is told; paths are read as if it were there.
@@ -71,6 +70,8 @@ def _location(
     if origin is None or promoted is None or (section.has("split") and split is None):
         return None
     properties = with_type(promoted[0]) if origin.format == BOX else promoted[0]
+    if section.has("service"):
+        properties = with_dialog(section, properties, types, origin.options.get("prefix", ""))
     return Receive(name, origin, properties, promoted[1], namespaces, split, stamp)
 
 

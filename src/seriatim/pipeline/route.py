@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.box_place import by_subscriptions, queue_port
+from seriatim.pipeline.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.declaration import MOST_DESTINATIONS, Deliver, Destination, StartFrom
 from seriatim.pipeline.document import Scalar
 from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
@@ -52,8 +52,9 @@ def route(
         names.add(name or "")
         filtered = where(section, types, whole=properties.whole)
         step = process(section, functions, properties, returned)
-        ordering = _resequence(section, name, returning(properties, step), paths)
-        port = _deliver(section, paths)
+        found = returning(properties, step)
+        ordering = _resequence(section, name, found, paths)
+        port = _deliver(section, paths, found, ordering[0] if ordering is not None else None)
         section.finish(LATER)
         if ordering is not None and port is not None:
             queue, start_from = ordering
@@ -81,10 +82,13 @@ def require_property(
         )
 
 
-def _deliver(section: Section, paths: Paths) -> Deliver | None:
+def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
     port = section.section("deliver", required=True)
     if port is None:
         return None
+    if port.has("service"):
+        _check_key(port, properties, queue)
+        return service_port(port)
     if port.has("queue"):
         return queue_port(port)
     kind = _port_format(port)
@@ -102,6 +106,16 @@ def _deliver(section: Section, paths: Paths) -> Deliver | None:
     port.known("path")
     port.finish()
     return Deliver(kind, path, options) if kind else None
+
+
+def _check_key(port: Section, properties: Properties, queue: Queue | None) -> None:
+    """See that messages that go into dialogs have keys: a property, or else the groups in which they are ordered."""
+    key = port.text("dialog_by")
+    if key is not None:
+        require_property(port, "dialog_by", key, properties, ("string", "long"))
+    elif queue is not None and queue.group is None:
+        what = f"{port.full('dialog_by')} is missing, and {queue.policy.name} has no groups"
+        port.fault("service", what, "name the property with a dialog for each value")
 
 
 def _port_format(port: Section) -> str | None:

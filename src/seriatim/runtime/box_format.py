@@ -9,10 +9,12 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connections import DEFAULT_SCHEMA, VARIABLE
+from seriatim.box.dialog_staging import DialogStaging, Speaker
 from seriatim.box.dsn import without_secret
 from seriatim.box.feed import Feed
 from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
+from seriatim.pipeline.contract import DEFAULT
 from seriatim.pipeline.declaration import Pipeline
 from seriatim.spark.box_format import BoxFormat, BoxOptions
 
@@ -29,6 +31,7 @@ class DefaultSource(BoxFormat):
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,
+            service=options.service,
             pipeline=options.pipeline,
             takes_over=options.takes_over,
             prefix=options.prefix,
@@ -37,6 +40,13 @@ class DefaultSource(BoxFormat):
     @staticmethod
     def staging(options: BoxOptions) -> Staging:
         """See `BoxFormat`."""
+        if options.service is not None:
+            return DialogStaging(
+                without_secret(options.dsn),
+                options.schema or DEFAULT_SCHEMA,
+                speaker=Speaker(str(options.from_service), options.service, options.contract or DEFAULT),
+                incoming=Incoming(options.type or DEFAULT, options.dialog_by),
+            )
         return Staging(
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,

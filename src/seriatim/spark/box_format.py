@@ -39,6 +39,10 @@ _KNOWN = (
     "group",
     "sequence",
     "wait",
+    "service",
+    "fromService",
+    "contract",
+    "dialogBy",
 )
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
@@ -62,6 +66,10 @@ class BoxOptions:
         writer: who writes a frame that may be written again: then it is there once.
         batch: which of his frames it is; each has a higher number than the one before.
         wait_s: at most so many seconds a batch waits for room in a full queue.
+        service: the service to which rows are sent in dialogs; or for which messages come that are read.
+        from_service: where these begin.
+        contract: under which; None: the one that every box has.
+        dialog_by: the column with the keys: each has a dialog.
     """
 
     dsn: str | None = None
@@ -77,6 +85,10 @@ class BoxOptions:
     writer: str | None = None
     batch: int = 0
     wait_s: float = _WAIT_S
+    service: str | None = None
+    from_service: str | None = None
+    contract: str | None = None
+    dialog_by: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BoxOptions:
@@ -110,7 +122,33 @@ class BoxOptions:
             given.get("writer"),
             _whole("batch", given.get("batch", "0"), 0),
             seconds(micros(given["wait"])) if "wait" in given else _WAIT_S,
+            given.get("service"),
+            given.get("fromservice"),
+            given.get("contract"),
+            given.get("dialogby"),
         )
+
+    @property
+    def reads_queue(self) -> bool:
+        """Whether it is a queue that is read, and not the spool."""
+        return self.queue is not None or self.service is not None
+
+    def check_dialogs(self) -> None:
+        """Refuse what can't be written to both, dialogs and queues.
+
+        Raises:
+            UsageError: says which options go together.
+        """
+        named = {"service": self.service, "fromService": self.from_service, "dialogBy": self.dialog_by}
+        lacking = [name for name, value in named.items() if value is None]
+        if len(lacking) == len(named) and self.contract is None:
+            return
+        if lacking:
+            raise UsageError(
+                f"there is no {lacking[0]} for the dialogs", remedy="service, fromService and dialogBy go together"
+            )
+        if self.queue is not None or self.group is not None:
+            raise UsageError("messages go into a queue, or into dialogs", remedy="give queue or service, not both")
 
 
 def _whole(name: str, text: str, least: int) -> int:
@@ -139,22 +177,22 @@ class BoxFormat(DataSource):
 
     def schema(self) -> StructType:
         """The columns of what is read: asks the box which properties there are."""
-        options = BoxOptions.of(self.options)
+        options = self._read_options()
         feed = self.feed(options)
         try:
-            return schema_of(feed.properties(), options.prefix, ordered=options.queue is not None)
+            return schema_of(feed.properties(), options.prefix, ordered=options.reads_queue)
         finally:
             feed.close()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """See Spark."""
-        options = BoxOptions.of(self.options)
+        options = self._read_options()
         return BoxReader(partial(self.feed, options), schema, options.prefix)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
         """See Spark."""
-        options = BoxOptions.of(self.options)
-        if options.queue is None:
+        options = self._read_options()
+        if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
@@ -167,9 +205,20 @@ class BoxFormat(DataSource):
         """See Spark."""
         return BoxStreamWriter(partial(self.staging, self._checked(schema, overwrite=overwrite)))
 
+    def _read_options(self) -> BoxOptions:
+        options = BoxOptions.of(self.options)
+        if options.from_service or options.contract or options.dialog_by:
+            raise UsageError(
+                "fromService, contract and dialogBy are for writing", remedy="service alone says what is read"
+            )
+        if options.queue is not None and options.service is not None:
+            raise UsageError("a service has a queue", remedy="give queue or service, not both")
+        return options
+
     def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:
         options = BoxOptions.of(self.options)
         if overwrite:
             raise UsageError("messages are only added to a box", remedy='.mode("append")')
-        check_columns(schema, options.group, options.sequence)
+        options.check_dialogs()
+        check_columns(schema, options.group, options.sequence, options.dialog_by)
         return options

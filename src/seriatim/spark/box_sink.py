@@ -34,6 +34,7 @@ _PROPERTIES = (
     T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType,
     T.BooleanType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
+_KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: What the box gives; a frame that was read from one has them.
 _GIVEN = frozenset({"ticket", "epoch", "received_at"})
 
@@ -63,18 +64,19 @@ class _Staged(WriterCommitMessage):
     part: tuple[int, int] | None
 
 
-def check_columns(schema: T.StructType, group: str | None, sequence: str | None) -> None:
+def check_columns(schema: T.StructType, group: str | None, sequence: str | None, dialog_by: str | None = None) -> None:
     """Refuse a frame whose columns can't be those of messages.
 
     Args:
         schema: the frame's.
         group: the column with the groups, if the rows bring them.
         sequence: the column with their numbers.
+        dialog_by: the column with the keys, if the rows go into dialogs.
 
     Raises:
         ColumnError: names the column.
     """
-    for name, role in ((group, "group"), (sequence, "sequence")):
+    for name, role in ((group, "group"), (sequence, "sequence"), (dialog_by, "key of dialogs")):
         if name is not None and name not in schema.names:
             raise ColumnError(
                 f"there is no such column for the {role}",
@@ -86,10 +88,14 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None)
         if field.name in _GIVEN:
             raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
         if field.name == "parts" and isinstance(field.dataType, T.ArrayType):
+            if dialog_by is not None:
+                raise ColumnError("messages of dialogs have no parts", where=where, remedy="drop it")
             _check_parts(field.dataType)
             continue
-        if field.name in (group, sequence):
-            fitting: tuple[type[T.DataType], ...] = (T.StringType,) if field.name == group else (T.LongType,)
+        if field.name == dialog_by:
+            fitting: tuple[type[T.DataType], ...] = _KEYS
+        elif field.name in (group, sequence):
+            fitting = (T.StringType,) if field.name == group else (T.LongType,)
         else:
             fitting = _FIELDS.get(field.name, _PROPERTIES)
         if not isinstance(field.dataType, fitting):

@@ -130,7 +130,7 @@ class BoxSink(SparkSink):
     def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str]) -> None:
         super().__init__(session, BOX, None, {**options, "writer": writer, "wait": _WAIT})
         # Columns that are no properties: what the box gives itself, and what only told the order here.
-        used = {options.get("group"), options.get("sequence")}
+        used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]
 
     def take(self, batch: int, folder: Path) -> None:

@@ -4,7 +4,7 @@
 -- breaks it.
 -- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
--- Index: none for the entries, all of which are read; groups_pkey, aside_of_group, history_of_group.
+-- Index: none for the entries, all of which are read; groups_pkey, aside_of_group, history_of_group, services_of_queue.
 WITH waiting AS (
     SELECT queue_id, group_key, min(ordinal) AS first, max(ordinal) AS last, count(*) AS messages,
         count(DISTINCT ordinal) AS ordinals
@@ -38,13 +38,16 @@ WHERE place.definition #>> '{{policy,name}}' <> 'unordered' AND (
     OR waiting.first < 1
     OR waiting.last > known.ordinal
     OR done.messages > 0
-    -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has.
+    -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has; so does the
+    -- end of a dialog, which takes what waits for it out of its group.
     OR (
         known.incarnation = 0 AND known.ordinal <> known.decided[1]
         OR waiting.ordinals + dead.messages <> known.ordinal - waiting.first + 1
     ) AND NOT EXISTS (
         SELECT FROM {schema}.operator_log AS done
         WHERE done.queue = place.queue AND done.group_key = known.group_key AND done.action IN ('requeue', 'delete')
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.services AS serving WHERE serving.queue_id = known.queue_id
     )
 )
 LIMIT %(most)s

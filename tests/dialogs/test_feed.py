@@ -1,0 +1,144 @@
+"""A pipeline reads what comes for a service: in order, in batches that stay as they are, and its sides end by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.feed import Feed
+from tests.dialogs.talking import begun, far_of, let_expire, states
+
+
+@pytest.fixture
+def feed(talk):
+    with Feed(talk.dsn, talk.schema, service="Inventory", pipeline="p") as found:
+        yield found
+
+
+class Reader:
+    """Reads a feed batch by batch, as a query does."""
+
+    def __init__(self, feed):
+        self.feed = feed
+        self.name, self.batch = "", 0
+
+    def next(self, at_most=None):
+        """The rows of the next batch; the one before is done."""
+        if self.name:
+            self.feed.done(self.name, self.batch)
+        before = self.batch
+        self.name, self.batch, _ = self.feed.next(self.name, self.batch, at_most)
+        return self.rows(before)
+
+    def rows(self, after):
+        properties = self.feed.properties()
+        parts = self.feed.parts(self.name, after, self.batch)
+        tables = [table for part in parts for table in self.feed.read(after, self.batch, part, properties)]
+        return [row for table in tables for row in table.to_pylist()]
+
+
+def short(rows):
+    return [(row["type"], row["dialog_sequence"], row["body"]) for row in rows]
+
+
+def test_the_columns_tell_of_the_dialog(talk, feed):
+    handle = begun(talk, b"1", b"2")
+    rows = Reader(feed).next()
+    assert short(rows) == [("AddItem", 0, b"1"), ("AddItem", 1, b"2")]
+    (ours,) = talk.dialogs(handle=handle)
+    far = far_of(talk, handle)
+    for row in rows:
+        assert (row["handle"], row["conversation_id"]) == (str(far), str(ours.conversation_id))
+        assert (row["service"], row["far_service"], row["contract"]) == ("Inventory", "Orders", "AddItem")
+        assert (row["is_initiator"], row["is_monolog"]) == (False, False)
+    assert states(talk)[far] == "CO"
+    assert [row["ordinal"] for row in rows] == [1, 2]
+
+
+def test_a_side_ends_with_the_batch_that_has_the_end(talk, feed):
+    handle = begun(talk, b"1")
+    far, reader = far_of(talk, handle), Reader(feed)
+    assert short(reader.next()) == [("AddItem", 0, b"1")]
+    with talk.session() as tx:
+        tx.send(handle, "AddItem", b"2")
+        tx.end(handle)
+    before = reader.batch
+    rows = [("AddItem", 1, b"2"), ("EndDialog", 2, b"")]
+    assert short(reader.next()) == rows
+    assert (states(talk)[handle], states(talk)[far]) == ("CD", "CD")
+    with talk.session() as tx:
+        tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0 s')")
+    assert short(reader.rows(before)) == rows
+    assert reader.next() == []
+    assert talk.broken() == []
+
+
+def test_what_waits_behind_an_error_comes_too(talk, feed):
+    handle = begun(talk, b"1", b"2", b"3")
+    reader = Reader(feed)
+    assert short(reader.next(1)) == [("AddItem", 0, b"1")]
+    with talk.session() as tx:
+        tx.end(handle, error=(7, "sold out"))
+    (error,) = reader.next(1)
+    assert error["type"] == "Error"
+    assert b"sold out" in error["body"]
+    assert (states(talk)[handle], states(talk)[far_of(talk, handle)]) == ("CD", "CD")
+    assert short(reader.next()) == [("AddItem", 1, b"2"), ("AddItem", 2, b"3")]
+    assert reader.next() == []
+    assert talk.broken() == []
+
+
+def test_a_batch_stays_as_it_is_when_its_dialog_ends(talk, feed):
+    handle = begun(talk, b"1", b"2")
+    reader = Reader(feed)
+    rows = short(reader.next())
+    let_expire(talk, handle)
+    talk.tick()
+    assert set(states(talk).values()) == {"ER"}
+    assert short(reader.rows(0)) == rows
+    assert [row["type"] for row in reader.next()] == ["Error"]
+    assert states(talk)[far_of(talk, handle)] == "CD"
+
+
+def test_an_end_from_elsewhere_takes_nothing_out_of_a_batch(talk, feed):
+    handle = begun(talk, b"1", b"2", b"3")
+    reader = Reader(feed)
+    rows = short(reader.next(2))
+    with talk.session() as tx:
+        tx.end(far_of(talk, handle), cleanup=True)
+    assert short(reader.rows(0)) == rows
+    assert reader.next() == []
+    assert talk.broken() == []
+
+
+def test_a_lifetime_that_is_over_is_noticed(talk, feed):
+    handle = begun(talk, lifetime="1h")
+    with talk.session() as tx:
+        tx.send(handle, "AddItem", b"1")
+    let_expire(talk, handle)
+    assert [row["type"] for row in Reader(feed).next()] == ["Error"]
+
+
+def test_what_waited_for_room_comes_when_there_is_some(talk, feed):
+    talk.define(sq.Queue("inventory", group="conversation_group", max_messages=2))
+    begun(talk, b"1", b"2")
+    handle = begun(talk, b"3")
+    with talk.session() as tx:
+        tx.end(handle)
+    reader = Reader(feed)
+    found = []
+    for _ in range(5):
+        found += short(reader.next(1))
+    assert found == [("AddItem", 0, b"1"), ("AddItem", 1, b"2"), ("AddItem", 0, b"3"), ("EndDialog", 1, b"")]
+
+
+def test_what_is_there_now_can_be_looked_at(talk, feed):
+    begun(talk, b"1")
+    properties = feed.properties()
+    (row,) = [row for part in feed.parts_now() for one in feed.read_now(part, properties) for row in one.to_pylist()]
+    assert (row["body"], row["service"]) == (b"1", "Inventory")
+
+
+def test_a_service_that_is_not_there(talk):
+    with pytest.raises(sq.UsageError, match="no service 'Inventry'"):
+        Feed(talk.dsn, talk.schema, service="Inventry")
