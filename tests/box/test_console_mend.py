@@ -157,6 +157,19 @@ def test_requeued_it_goes_to_its_place_if_nothing_later_was_delivered(box):
     assert (dead(box), box.broken()) == ([], [])
 
 
+def test_what_went_to_the_end_stays_late_however_often_it_fails(box):
+    define(box)
+    publish(box, 1, 2)
+    failing(box)
+    groups.skip_message(box, "shop", "c1", **BY)
+    assert received(box) == [2]
+    assert dead_letters.requeue(box, letter_of(box, 1), **BY).place == "end"
+    failing(box)
+    groups.skip_message(box, "shop", "c1", **BY)
+    assert dead_letters.requeue(box, letter_of(box, 1), **BY).place == "ordinal"
+    assert [(sequence, late) for sequence, _, late, _ in deliveries(box)] == [(1, True)]
+
+
 def test_requeued_it_goes_to_the_end_where_something_later_was_delivered_and_says_so(box):
     define(box)
     publish(box, 1, 2, 3)

@@ -212,7 +212,8 @@ CREATE TABLE {schema}.aside (
     subscription_ids integer[] NOT NULL,
     ordinal bigint,
     attempt integer NOT NULL DEFAULT 0,
-    aside_at timestamptz NOT NULL DEFAULT now()
+    aside_at timestamptz NOT NULL DEFAULT now(),
+    late boolean NOT NULL DEFAULT FALSE
 );
 CREATE INDEX aside_of_group ON {schema}.aside (queue_id, group_key);
 CREATE INDEX aside_of_message ON {schema}.aside (arrival_id, position);
@@ -822,9 +823,9 @@ BEGIN
 END
 $function$;
 
--- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its groups; then the entries that stay (held,
--- or released and not handed out), those that are set aside, and the requests that it has obeyed. All groups are
--- locked by the caller.
+-- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its
+-- groups; then the entries that stay (held, or released and not handed out), those that are set aside, and the requests
+-- that it has obeyed. All groups are locked by the caller.
 CREATE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
     due_ats bigint[], ready_ranks bigint[],
@@ -875,11 +876,11 @@ BEGIN
         )
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         )
         SELECT
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, left_as, attempt
+            subscription_ids, left_as, late, attempt
         FROM gone;
     END IF;
     IF cardinality(obeyed_ids) > 0 THEN
@@ -1984,11 +1985,11 @@ BEGIN
     )
     INSERT INTO {schema}.aside (
         entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-        subscription_ids, ordinal, attempt
+        subscription_ids, ordinal, late, attempt
     )
     SELECT
         entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-        subscription_ids, of_ordinal, attempt
+        subscription_ids, of_ordinal, late, attempt
     FROM gone;
 END
 $function$;
@@ -3055,11 +3056,11 @@ BEGIN
     )
     INSERT INTO {schema}.aside (
         entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-        subscription_ids, ordinal, attempt
+        subscription_ids, ordinal, late, attempt
     )
     SELECT
         entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-        subscription_ids, ordinal, attempt
+        subscription_ids, ordinal, late, attempt
     FROM gone;
     INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
     SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.groups
@@ -3143,7 +3144,7 @@ BEGIN
         gone.entry_id, gone.queue_id, gone.group_key, its_status,
         (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
         gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
-        its_ordinal, to_the_end, gone.attempt
+        its_ordinal, to_the_end OR gone.late, gone.attempt
     FROM {schema}.spool AS stored WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
     UPDATE {schema}.groups AS known SET
         ordinal = known.ordinal + to_the_end::integer,
@@ -3457,11 +3458,11 @@ BEGIN
     ), kept AS (
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         )
         SELECT
             entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         FROM unread WHERE why IS NOT NULL
     ), removed AS (
         DELETE FROM {schema}.spool AS stored USING unread
