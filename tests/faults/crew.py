@@ -18,20 +18,20 @@ import psycopg
 import seriatim as sq
 from tests.command import environment
 
-#: How a process ends that found no server (EX_TEMPFAIL): start it again.
+#: How a process ends that found no server, or lost it at once (EX_TEMPFAIL): start it again.
 NO_SERVER = 75
 LOOK_S = 0.02
 Arguments = ParamSpec("Arguments")
 
 
 def ends_without_server(main: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Let a process end with `NO_SERVER` that could not open the box."""
+    """Let a process end with `NO_SERVER` that could not open the box: no server, or one that was killed meanwhile."""
 
     @functools.wraps(main)
     def ending(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
         try:
             main(*arguments, **options)
-        except sq.EnvironmentProblem as error:
+        except (sq.EnvironmentProblem, sq.Unavailable) as error:
             print(error, file=sys.stderr)  # noqa: T201
             sys.exit(NO_SERVER)
 
