@@ -1,15 +1,16 @@
-"""Starting and stopping, while messages come: subscriptions, and queues. What is declared stays as it is."""
+"""Starting and stopping, while messages come: subscriptions, queues and their readers. What is declared stays as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.change import Change, Kind
 from seriatim.box.define import record
-from seriatim.box.definitions import read_definitions
+from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.section import likely
@@ -29,24 +30,17 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
     """
     if state not in STATES:
         raise UsageError(f"a subscription can't be {state!r}", remedy=f"one of {', '.join(STATES)}")
-    connection.execute(statement("lock_definitions", schema))
-    known = read_definitions(connection, schema).subscriptions
-    changes = []
-    for name in dict.fromkeys(names):
-        if name not in known:
-            raise UsageError(f"there is no subscription {name!r}", remedy=likely(str(name), known))
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(statement("set_state", schema), {"name": name, "state": state}).fetchone()
-        if row is None:
-            continue
-        changes.append(Change(state, Kind.SUBSCRIPTION, name))
-        if state == "started":
-            parameters = {"subscription_id": row[0], "queue_id": row[1]}
-            connection.execute(statement("look_collected", schema), parameters)
-            connection.execute(statement("call_waiters", schema), {"queue_ids": [row[1]]})
-    if changes:
-        record(connection, schema, changes)
-    return changes
+
+    def check(name: str, known: Definitions) -> None:
+        if name not in known.subscriptions:
+            raise UsageError(f"there is no subscription {name!r}", remedy=likely(str(name), known.subscriptions))
+
+    changed = _set(connection, schema, names, "set_state", {"state": state}, check)
+    for _, (subscription_id, queue_id) in changed if state == "started" else ():
+        parameters = {"subscription_id": subscription_id, "queue_id": queue_id}
+        connection.execute(statement("look_collected", schema), parameters)
+        connection.execute(statement("call_waiters", schema), {"queue_ids": [queue_id]})
+    return _recorded(connection, schema, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
 
 
 def set_enabled(connection: psycopg.Connection, schema: str, names: Iterable[str], *, enabled: bool) -> list[Change]:
@@ -55,18 +49,13 @@ def set_enabled(connection: psycopg.Connection, schema: str, names: Iterable[str
     Raises:
         UsageError: no such queue.
     """
-    connection.execute(statement("lock_definitions", schema))
-    known = read_definitions(connection, schema)
-    changes = []
-    for name in dict.fromkeys(names):
+
+    def check(name: str, known: Definitions) -> None:
         known.queue(name)
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(statement("set_enabled", schema), {"name": name, "enabled": enabled}).fetchone()
-        if row is not None:
-            changes.append(Change("turned on" if enabled else "turned off", Kind.QUEUE, name))
-    if changes:
-        record(connection, schema, changes)
-    return changes
+
+    changed = _set(connection, schema, names, "set_enabled", {"enabled": enabled}, check)
+    what = "turned on" if enabled else "turned off"
+    return _recorded(connection, schema, [Change(what, Kind.QUEUE, name) for name, _ in changed])
 
 
 def set_activated(
@@ -77,18 +66,40 @@ def set_activated(
     Raises:
         UsageError: no such queue, or one without an activation.
     """
-    connection.execute(statement("lock_definitions", schema))
-    known = read_definitions(connection, schema)
-    changes = []
-    for name in dict.fromkeys(names):
+
+    def check(name: str, known: Definitions) -> None:
         if known.queue(name).declared.activation is None:
             raise UsageError(
                 "it has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
             )
+
+    changed = _set(connection, schema, names, "set_activated", {"activated": activated}, check)
+    what = "activated" if activated else "deactivated"
+    return _recorded(connection, schema, [Change(what, Kind.QUEUE, name) for name, _ in changed])
+
+
+def _set(
+    connection: psycopg.Connection,
+    schema: str,
+    names: Iterable[str],
+    name_of: str,
+    value: Mapping[str, Any],
+    check: Callable[[str, Definitions], None],
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """Set a value of each, by the statement `name_of`; those that had another, with the row that it gives."""
+    connection.execute(statement("lock_definitions", schema))
+    known = read_definitions(connection, schema)
+    changed = []
+    for name in dict.fromkeys(names):
+        check(name, known)
         with connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(statement("set_activated", schema), {"name": name, "activated": activated}).fetchone()
+            row = cursor.execute(statement(name_of, schema), {"name": name, **value}).fetchone()
         if row is not None:
-            changes.append(Change("activated" if activated else "deactivated", Kind.QUEUE, name))
+            changed.append((name, row))
+    return changed
+
+
+def _recorded(connection: psycopg.Connection, schema: str, changes: list[Change]) -> list[Change]:
     if changes:
         record(connection, schema, changes)
     return changes

@@ -31,7 +31,7 @@ class Company:
             patience_s: waits so long for that, or for those who want it; then it begins all the same, because a handler
                 may be stuck, or wait for another.
         """
-        had = self._enter(alone, patience_s)
+        had = self._enter(patience_s, alone=alone)
         try:
             yield
         finally:
@@ -40,7 +40,7 @@ class Company:
                 self._is_alone = self._is_alone and not had
                 self._changed.notify_all()
 
-    def _enter(self, alone: bool, patience_s: float) -> bool:
+    def _enter(self, patience_s: float, *, alone: bool) -> bool:
         """Wait, and be at work; whether nobody else is, or begins without having waited."""
         with self._changed:
             if alone:
