@@ -1,4 +1,4 @@
-"""Starting and stopping, while messages come: subscriptions, queues and their readers. What is declared stays as it is."""
+"""Starting and stopping while messages come: subscriptions, queues, their readers. What is declared stays as it is."""
 
 from __future__ import annotations
 
