@@ -42,17 +42,11 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The DSN of the one PostgreSQL of the whole run; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
-    import psycopg
-
     from seriatim.box.binaries import NEWEST
     from seriatim.box.embedded import EmbeddedServer
 
     major = int(os.environ.get("SERIATIM_TEST_POSTGRESQL", NEWEST))
     server = EmbeddedServer(tmp_path_factory.mktemp("postgresql") / "server", major)
-    # Unless told otherwise PostgreSQL makes tables in a schema that is named as the user, which a box's schema may be:
-    # other roles don't find them there.
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute("ALTER DATABASE postgres SET search_path = public")
     yield server.dsn
     server.close()
 

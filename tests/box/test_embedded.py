@@ -131,6 +131,14 @@ def test_boxes_of_one_process_share_it(folder):
             assert tx.dispense("crm").first == 1
 
 
+@linux
+def test_tables_of_the_application_are_not_put_into_the_box(folder):
+    with sq.MessageBox.open() as box, box.session() as tx:
+        tx.connection.execute("CREATE TABLE orders (number bigint)")
+        found = tx.connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'orders'").fetchall()
+    assert found == [("public",)]
+
+
 def test_the_path_may_be_long(folder, monkeypatch):
     long = folder.joinpath(*["a folder with a name that goes on and on"] * 4)
     long.mkdir(parents=True)

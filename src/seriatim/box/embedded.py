@@ -186,7 +186,14 @@ class EmbeddedServer:
 
 
 #: Nobody but this user gets into the socket's folder, which is why nobody is asked for a password.
-_INITDB = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
+_INITDB = (
+    "--auth=trust",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--no-instructions",
+    # Unless told otherwise PostgreSQL makes tables in the schema that is named as the user: the box's.
+    "--set=search_path=public",
+)
 
 
 @contextmanager
