@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.box import boxes
+from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
 from benchmarks.dialogs import talking
 from benchmarks.feed import Feed, Part
@@ -87,7 +88,7 @@ PARTS = {
     "whole": whole,
 }
 
-OFF_SPARK = {"box": boxes, "dialogs": talking, "workers": working}
+OFF_SPARK = {"box": boxes, "box-size": sizes, "dialogs": talking, "workers": working}
 
 
 @click.command

@@ -29,8 +29,6 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 from psycopg import IsolationLevel, sql
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.measure import Claim
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
@@ -72,8 +70,8 @@ class _Rate:
         return (self.cpu_empty / sum(self.empty)) / (self.cpu_full / sum(self.full))
 
 
-def sizes(root: Path, rows: int = 5_000_000, pairs: int = 40) -> Iterator[Claim]:
-    """Fill a box with so many processed messages, and measure it beside an empty one."""
+def sizes(root: Path, peers: bool, rows: int = 5_000_000, pairs: int = 40) -> Iterator[Claim]:
+    """Fill a box with so many processed messages, and measure it beside an empty one, about a quarter of an hour."""
     server = EmbeddedServer(root / "postgres")
     try:
         with ExitStack() as databases:
@@ -271,21 +269,3 @@ def _server_seconds(backend: int) -> float:
     except OSError:
         return 0.0
     return int(nanoseconds) / 1e9
-
-
-@click.command
-@click.option("--rows", default=5_000_000, show_default=True, help="Processed messages in the full box.")
-@click.option("--pairs", default=40, show_default=True, help="Seconds on each box, in turn, for each measurement.")
-@click.option("--data", type=click.Path(path_type=Path), default=Path(".bench"), help="Where PostgreSQL is.")
-def main(rows: int, pairs: int, data: Path) -> None:
-    """Measure a full message box beside an empty one."""
-    root = data.absolute()
-    root.mkdir(parents=True, exist_ok=True)
-    table = Table("what", "ratio", "has to be")
-    for claim in sizes(root, rows, pairs):
-        table.add_row(claim.what, f"{claim.ratio:.2f}", claim.demand)
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
