@@ -26,6 +26,7 @@ from benchmarks.filters import filtering
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
 from benchmarks.stamp import stamping
+from benchmarks.tuning import tuning
 from benchmarks.whole import whole
 from benchmarks.workers import working
 from seriatim import Standard
@@ -88,7 +89,7 @@ PARTS = {
     "whole": whole,
 }
 
-OFF_SPARK = {"box": boxes, "box-size": sizes, "dialogs": talking, "workers": working}
+OFF_SPARK = {"box": boxes, "box-size": sizes, "dialogs": talking, "tuning": tuning, "workers": working}
 
 
 @click.command
