@@ -26,10 +26,10 @@ from seriatim.box.embedded import EmbeddedServer
 __all__ = ["tuning"]
 
 _PAUSE_S = 0.005
-_COMPUTED = 20_000
+_COMPUTED = 120_000
 _GROUPS, _SECONDS = 200, 3.0
 #: Generous: more than any of the kinds handles in a second, so that groups don't run out.
-_MOST_A_SECOND = {"writes": 8_000, "waits": 4_000, "computes": 2_000}
+_MOST_A_SECOND = {"writes": 8_000, "waits": 4_000, "computes": 1_000}
 
 
 @dataclass(frozen=True, slots=True)
