@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 
@@ -35,14 +35,7 @@ class LeasedSession(Session):
     def __init__(
         self, lease: Lease, begin: Callable[[], AbstractContextManager[Session]], run_as: str | None = None
     ) -> None:
-        # The rest of a session is made when there is a connection.
-        self._access = lease.access
-        self._schema = lease.access.schema
-        self._place = lease.access.place
-        self._own = False
-        self._connection = None
-        self._delivery = None
-        self._instance = None
+        super().__init__(lease.access, None, own=False)
         self._lease = lease
         self._begin_transaction = begin
         self._run_as = run_as
@@ -50,12 +43,6 @@ class LeasedSession(Session):
         self._steps: Steps | None = None
         self._step: AbstractContextManager[None] | None = None
         self._ended = False
-
-    def __getattr__(self, name: str) -> Any:
-        """What a session has only when its transaction has begun: asking for it begins it."""
-        if name == "_dialogs" and self.connection is not None:
-            return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @property
     def token(self) -> int:
@@ -138,9 +125,8 @@ class LeasedSession(Session):
         self._lease.settled(count)
 
     def _join(self) -> psycopg.Connection:
-        connection = self._transaction.enter_context(self._begin_transaction()).connection
-        super().__init__(self._access, connection, own=False)
-        return connection
+        self._connection = self._transaction.enter_context(self._begin_transaction()).connection
+        return self._connection
 
     def _begin(self) -> None:
         connection = self._join()

@@ -50,13 +50,13 @@ class Session(DialogVerbs):
 
     Args:
         access: the box.
-        connection: a psycopg connection.
+        connection: a psycopg connection; None where it is not there yet.
         own: whether the transaction is the session's, and not one that the caller began.
     """
 
-    def __init__(self, access: Access, connection: psycopg.Connection, *, own: bool) -> None:
+    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool) -> None:
         self._access = access
-        self._connection: psycopg.Connection | None = connection
+        self._connection = connection
         self._schema = access.schema
         self._place = access.place
         self._own = own
