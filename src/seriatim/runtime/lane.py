@@ -10,7 +10,7 @@ from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, 
 from seriatim.runtime.leased import LeasedTurns
 from seriatim.runtime.pace import Pace
 from seriatim.runtime.slate import Slot
-from seriatim.runtime.turn import Turns
+from seriatim.runtime.turn import TransactionalTurns
 
 __all__ = ["Lane"]
 
@@ -30,7 +30,7 @@ class Lane(threading.Thread):
         stop: set when it shall end after its turn.
     """
 
-    def __init__(self, turns: Turns | LeasedTurns, slot: Slot, pace: Pace, stop: threading.Event) -> None:
+    def __init__(self, turns: TransactionalTurns | LeasedTurns, slot: Slot, pace: Pace, stop: threading.Event) -> None:
         # Where a handler never returns, that is no reason for the process to stay.
         super().__init__(name=turns.worker, daemon=True)
         self._turns = turns

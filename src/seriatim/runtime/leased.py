@@ -21,7 +21,7 @@ from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.handlers import answered
 from seriatim.runtime.keeper import Keeper
 from seriatim.runtime.slate import Slot, Work
-from seriatim.runtime.turn import LONG_S, PATIENCE_S, Turns, fault_of, untried
+from seriatim.runtime.turn import LONG_S, PATIENCE_S, TransactionalTurns, fault_of, untried
 
 __all__ = ["LeasedTurns"]
 
@@ -30,14 +30,14 @@ _LOG = logging.getLogger("seriatim.worker")
 
 @dataclass(frozen=True, slots=True)
 class LeasedTurns:
-    """The turns of one queue, in leases; as `Turns`.
+    """The turns of one queue, in leases; as `TransactionalTurns`.
 
     Args:
         turns: what is done, and with which limits.
         keeper: renews the leases.
     """
 
-    turns: Turns
+    turns: TransactionalTurns
     keeper: Keeper
 
     @property
@@ -56,7 +56,7 @@ class LeasedTurns:
         return self.turns.turn_limit_s
 
     def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
-        """Do one, if there is something to do within so many seconds; arguments, result and errors as of `Turns.take`."""
+        """Do one, if there is something to do in time; arguments, result and errors as of `TransactionalTurns.take`."""
         with ExitStack() as around:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
@@ -75,7 +75,7 @@ class LeasedTurns:
         return turn.tried
 
     def time_out(self, slot: Slot, work: Work) -> bool:
-        """Take the lease of a handler away that takes too long, and write that down; errors as of `Turns.time_out`."""
+        """Take the lease of a slow handler away, and write that down; errors as of `TransactionalTurns.time_out`."""
         if not slot.claim(work.turn):
             return False
         if work.entry_id is not None and work.token is not None:

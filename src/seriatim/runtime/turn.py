@@ -28,7 +28,7 @@ from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered
 from seriatim.runtime.slate import Slot, Work
 
-__all__ = ["LONG_S", "PATIENCE_S", "Turns", "fault_of", "untried"]
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "fault_of", "untried"]
 
 #: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
 LONG_S = 1.0
@@ -42,7 +42,7 @@ _NEARLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class TransactionalTurns:
     """The turns of one queue.
 
     Args:
@@ -142,7 +142,7 @@ class Turns:
 class _Turn:
     """One of them, in its transaction."""
 
-    def __init__(self, turns: Turns, session: Session, delivery: Delivery, slot: Slot) -> None:
+    def __init__(self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot) -> None:
         self.delivery = delivery
         self.steps = Steps(session, turns.run_as)
         self.tried = 0

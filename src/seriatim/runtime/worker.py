@@ -27,7 +27,7 @@ from seriatim.runtime.leased import LeasedTurns
 from seriatim.runtime.pace import Pace
 from seriatim.runtime.slate import Slate, Slot
 from seriatim.runtime.stop import Stop
-from seriatim.runtime.turn import Turns
+from seriatim.runtime.turn import TransactionalTurns
 
 __all__ = ["SPARE_LANES", "Limits", "Mode", "Worker"]
 
@@ -268,9 +268,9 @@ class Worker:
                 raise lane.error
         return sum(lane.handled for lane in lanes)
 
-    def _turns(self, box: MessageBox, number: int) -> Turns:
+    def _turns(self, box: MessageBox, number: int) -> TransactionalTurns:
         limits = self._limits
-        return Turns(
+        return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
             self._transient, limits.turn_limit_s, self._is_ending, self._run_as,
         )  # fmt: skip
