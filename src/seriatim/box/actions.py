@@ -19,11 +19,11 @@ from seriatim.box.groups import GroupView, group_of
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
 from seriatim.box.operator_log import log
-from seriatim.box.resequence import Acted, Judged
+from seriatim.box.resequence import Acted
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events, no_events
+from seriatim.kernel.outcome import EventKind, Events
 from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
@@ -181,9 +181,9 @@ def _done(
 ) -> Operation:
     mended = _mended(connection, schema, queue, asked)
     if mended.early is not None:
-        turns.judge(queue, locked, 0)
+        judged = turns.judge(queue, locked, 0)
         after = group_of(connection, schema, asked.queue, asked.group)
-        acted = Acted(Judged({}, [], no_events(), 0), mended.early, _unlocked(after), 0, 0)
+        acted = Acted(judged, mended.early, _unlocked(after), 0, 0)
     else:
         effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:
