@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.actions import Operator
+from seriatim.box.actions import Operator, require_of
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Turns
 from seriatim.box.failures import tell_judged
@@ -21,7 +21,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import Unordered
 from seriatim.kernel.requeue import Place, place
-from seriatim.kernel.states import Action, require
+from seriatim.kernel.states import Action
 
 __all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "dead_letters_of", "delete", "requeue"]
 
@@ -170,7 +170,7 @@ def _requeued(access: Access, connection: psycopg.Connection, queue: BoxQueue, l
         raise _none(letter.entry_id)
     sequence, ordinal, following, last_ordinal, undelivered, forgotten, is_known = rows[0]
     if is_known:
-        require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
+        require_of(group_of(connection, schema, letter.queue, letter.group), Action.REQUEUE)
     intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
     goes = (
         place(queue.declared.policy_of(letter.group), following, sequence, ordinal, intact=intact)
