@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.box import actions
 from seriatim.box import dead_letters as letters
 from seriatim.box.faults import fail
+from seriatim.box.feed import Feed
 from seriatim.box.lease import claim
 from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
 from seriatim.kernel.transitions import leads
@@ -200,3 +201,43 @@ def test_of_a_queue_that_is_off_groups_are_as_they_are(queues):
         assert do(queues, Action.REQUEUE, state, keys[1]).letter.group == keys[1]
     finally:
         queues.start(state)
+
+
+def test_what_a_pipeline_has_in_hand_stays_its_own(queues):
+    queues.define(
+        sq.Queue("read", sq.Standard(), group="customer", sequence="version"),
+        sq.Subscription("read", where="customer LIKE 'read %'", to="read"),
+    )
+    for action in Action:
+        publish(queues, f"read {action}", 1, 2, 4)
+    with Feed(queues.dsn, queues.schema, queue="read", pipeline="p") as feed:
+        reader, batch, count = feed.next("", 0, None)
+        assert count == 2 * len(Action)
+        for action in set(Action) - {Action.REQUEUE}:
+            key = f"read {action}"
+            if GroupState.WAITING in ALLOWED[action]:
+                do(queues, action, "read", key)
+            else:
+                assert_refused(queues, action, "read", key, GroupState.WAITING)
+            assert groups.group_view(queues, "read", key).in_hand == 2
+        assert feed.next(reader, 0, 0)[2] == count
+        assert batch == 1
+
+
+def test_of_a_group_of_dialogs_there_is_no_next_number(queues):
+    queues.define(
+        sq.Service("Asking", queue="asking"), sq.Service("Answering", queue="answering", contracts=["DEFAULT"])
+    )
+    with queues.session() as tx:
+        tx.send(tx.begin_dialog("Asking", "Answering"), "DEFAULT", b"1")
+    (view,) = groups.groups(queues, "answering")
+    for action in (Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE):
+        assert_refused(queues, action, "answering", view.group, GroupState.READY)
+    with pytest.raises(
+        sq.ActionRefused, match="only a standard queue has a next number; the group is ready"
+    ) as refused:
+        do(queues, Action.RESET, "answering", view.group)
+    assert refused.value.remedy == "allowed now: suspend, abort, close, requeue"
+    for action in (Action.SUSPEND, Action.RESUME, Action.ABORT, Action.CLOSE):
+        done = do(queues, action, "answering", view.group)
+        assert done.after in leads(done.before, action)
