@@ -78,6 +78,30 @@ def test_what_is_resubmitted_and_still_has_no_place(box):
     assert (one["message_id"], one["fault_kind"], one["failed_queue"]) == ("m1", "invalid", "shop")
 
 
+def test_a_message_whose_instance_has_ended(box):
+    box.define(
+        sq.MessageType("order", properties={"order_id": "long", "shipment_id": "string"}),
+        sq.Queue("work", policy=sq.Fifo(), group="order_id"),
+        sq.Subscription("new", "type = 'order'", "work", starts="a:b", correlate=["order_id", "shipment_id"]),
+    )
+    ask(box)
+
+    def handle(does):
+        with box.session() as tx:
+            if (delivery := tx.receive("work")) is not None:
+                for _ in delivery:
+                    does(tx.instance)
+
+    box.publish(sq.Message(type="order", context={"order_id": 7}))
+    handle(lambda instance: instance.correlate(shipment_id="S1"))
+    box.publish([sq.Message(type="order", context=one) for one in ({"order_id": 7}, {"shipment_id": "S1"})])
+    handle(lambda instance: instance.end())
+    handle(lambda _: pytest.fail("nobody is there for it"))
+    (one,) = failures(box)
+    assert short([one]) == [("work", "7", "order", "dead", "DeadLetter", True, "its instance has ended")]
+    assert (one["shipment_id"], one["ordinal"], one["attempts"]) == ("S1", 3, 0)
+
+
 def batch(*messages):
     """A part of a pipeline's batch: (id, type, customer, version)."""
     names = ("message_id", "type", "customer", "version")

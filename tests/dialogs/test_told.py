@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
+from seriatim.box.dialog_clock import fire
 from seriatim.box.dialog_staging import DialogStaging, Speaker
 from seriatim.box.faults import Fault, Lost, note_lost
 from seriatim.box.incoming import Incoming
 from seriatim.kernel.fault import FaultKind
+from tests.box.given_up import given_up
 from tests.box.test_failures import ask, failures
-from tests.dialogs.talking import begun, far_of, let_expire, taken
+from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
 OBJECT = sq.MessageType("AddItem", validation="valid_json", schema='{"type": "object", "additionalProperties": false}')
 
@@ -71,6 +73,25 @@ def test_what_killed_its_worker_is_told_with_its_dialog(talk):
     assert (one["fault_kind"], one["handle"], one["attempts"]) == ("poison", str(far_of(talk, handle)), 1)
 
 
+def test_what_was_rolled_back_too_often(talk):
+    talk.define(sq.Queue("inventory", group="conversation_group", rollbacks=2))
+    ask(talk)
+    begun(talk, b"1", b"2")
+    for _ in range(2):
+        with given_up(talk.session()) as tx:
+            assert len(tx.receive("inventory", limit=5)) == 2
+    with given_up(talk.session()) as tx:
+        assert tx.receive("inventory") is None
+    (one,) = failures(talk)  # though who found it rolls back, as the group stays suspended
+    assert (one["fault_kind"], one["error_class"], one["dialog_sequence"], one["attempts"]) == (
+        "poison",
+        "RolledBack",
+        0,
+        2,
+    )
+    assert (one["error"], one["dead_letter"]) == ("it was rolled back 2 times in a row", False)
+
+
 def test_what_a_pipeline_can_not_send(talk):
     ask(talk)
     rows = pa.RecordBatch.from_pydict({"customer": [None, "a", "b"], "type": ["AddItem", "AddItem", "ItemAdded"]})
@@ -85,14 +106,17 @@ def test_what_a_pipeline_can_not_send(talk):
 
 @pytest.fixture
 def other(talk):
-    """The box as a role has it that may receive from one of the queues, and publish failures."""
+    """The box as a role has it: `other(publish=[…], …)`."""
     ask(talk)
     name = f"{talk.schema}_role"
     with psycopg.connect(talk.dsn, autocommit=True) as owner:
         owner.execute(f"CREATE ROLE {name} LOGIN")
-    talk.grant(name, receive=["orders"], publish=["alarms"])
-    with sq.MessageBox.open(talk.dsn.replace("seriatim@", f"{name}@"), schema=talk.schema) as box:
-        yield box
+
+    def opened(**rights):
+        talk.grant(name, publish=["alarms"], **rights)
+        return sq.MessageBox.open(talk.dsn.replace("seriatim@", f"{name}@"), schema=talk.schema)
+
+    yield opened
     with psycopg.connect(talk.dsn, autocommit=True) as owner:
         owner.execute(f"DROP SCHEMA {talk.schema} CASCADE")
         owner.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
@@ -103,6 +127,17 @@ def test_of_what_a_role_may_not_receive_it_can_not_tell(talk, other, caplog):
     with talk.session() as tx:
         tx.send(far_of(talk, handle), "ItemAdded", b"3")
     let_expire(talk, handle)
-    assert [kind for kind, _ in taken(other, "orders")] == ["Error"]  # who comes first ends it
+    with other(receive=["orders"]) as box:
+        assert [kind for kind, _ in taken(box, "orders")] == ["Error"]  # who comes first ends it
     assert [(one["failed_queue"], one["failed_type"]) for one in failures(talk)] == [("orders", "ItemAdded")]
-    assert "2 failures aren't published: they are in queues that the role may not receive from" in caplog.text
+    assert "failures aren't published of queues that the role may not receive from: 2" in caplog.text
+
+
+def test_who_may_receive_nothing_ends_dialogs_all_the_same(talk, other, caplog):
+    handle = begun(talk, b"1", lifetime="1h")
+    let_expire(talk, handle)
+    with other() as box:
+        assert fire(box._access) == 1
+    assert set(states(talk).values()) == {"ER"}
+    assert failures(talk) == []
+    assert "that the role may not receive from: 1" in caplog.text

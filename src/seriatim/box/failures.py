@@ -27,7 +27,7 @@ from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind, Events
 from seriatim.kernel.states import Action
 from seriatim.pipeline.failure import FAILURE, Failed, failure_of
-from seriatim.pipeline.message import Message, Received
+from seriatim.pipeline.message import Message
 
 if TYPE_CHECKING:
     from seriatim.box.actions import Operation
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from seriatim.box.route import Routed
 
 __all__ = [
+    "dead",
     "judge_and_tell",
     "tell",
     "tell_acted",
@@ -42,8 +43,8 @@ __all__ = [
     "tell_gone",
     "tell_judged",
     "tell_kept_out",
+    "tell_of",
     "tell_routed",
-    "tell_stray",
 ]
 
 _LOG = logging.getLogger("seriatim.worker")
@@ -157,13 +158,15 @@ def tell_gone(access: Access, connection: psycopg.Connection, entry_ids: Sequenc
         tell(access, connection, _of_gone(access, connection, entry_ids))
 
 
-def tell_stray(
-    access: Access, connection: psycopg.Connection, queue: str, group: str, message: Received, why: str
-) -> None:
-    """Of a message that was set aside because nothing is there that could take it."""
+def tell_of(access: Access, connection: psycopg.Connection, message: Message, what: Failed) -> None:
+    """Of one message that is at hand, where anybody asks."""
     if _asked(access, connection):
-        what = replace(_dead(queue, group, why), attempts=message.attempt - 1, ordinal=message.ordinal)
         tell(access, connection, [(message, what)])
+
+
+def dead(queue: str | None, group: str | None, why: str) -> Failed:
+    """What is told of a message that was set aside for good."""
+    return Failed(queue, group or None, kind="dead", error_class="DeadLetter", error=why, attempts=0, dead_letter=True)
 
 
 def tell_kept_out(access: Access, connection: psycopg.Connection, message_ids: Sequence[str] | None = None) -> None:
@@ -208,11 +211,13 @@ def tell_routed(
         routed: where they go.
         again: they were unrouted before, and that was told then.
     """
+    if not _asked(access, connection):
+        return
     entries = routed.entries
     wanted = set(entries.places)
     unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
     refused = [at for at, problem in enumerate(entries.problems) if problem is not None]
-    if not (unwanted or refused) or not _asked(access, connection):
+    if not (unwanted or refused):
         return
     queues, failed = _names(access), [(messages[row], _unrouted(routed.typed.problems[row])) for row in unwanted]
     failed += [
@@ -244,12 +249,6 @@ def _invalid(queue: str | None, group: str | None, why: str | None) -> Failed:
     return Failed(queue, group or None, kind="invalid", error_class="Invalid", error=why or "", attempts=0)
 
 
-def _dead(queue: str | None, group: str | None, why: str) -> Failed:
-    return Failed(
-        queue, group or None, kind="dead", error_class="DeadLetter", error=why, attempts=0, dead_letter=True
-    )  # fmt: skip
-
-
 def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -> Message:
     """A message without its body; what tells of its dialog is among its properties."""
     context = context_of(written, types)
@@ -269,7 +268,7 @@ def _messages(
         (
             _message(name, kind, context, types),
             replace(
-                (_invalid if disposition == Disposition.INVALID.word else _dead)(queues.get(queue_id), group, reason),
+                (_invalid if disposition == Disposition.INVALID.word else dead)(queues.get(queue_id), group, reason),
                 attempts=attempts,
                 ordinal=ordinal,
             ),
@@ -285,7 +284,7 @@ def _of_gone(
         return []
     found = _messages(access, connection, entry_ids)
     if (unknown := len(entry_ids) - len(found)) > 0:
-        _LOG.error("%d failures aren't published: they are in queues that the role may not receive from", unknown)
+        _LOG.error("failures aren't published of queues that the role may not receive from: %d", unknown)
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -18,7 +19,7 @@ from seriatim.box.access import Access
 from seriatim.box.correlation import key_of
 from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.deliver import Delivery
-from seriatim.box.failures import tell_stray
+from seriatim.box.failures import dead, tell_of
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.sequence import key_problem
@@ -216,7 +217,10 @@ class Instances:
             return instance, False
         named = parameters | {"message_id": message.message_id, "ordinal": message.ordinal, "why": _ENDED}
         self._connection.execute(statement("set_stray_aside", self._schema), named)
-        tell_stray(self._access, self._connection, self._queue.declared.name, group, message, _ENDED)
+        what = replace(
+            dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal
+        )
+        tell_of(self._access, self._connection, message, what)
         delivery.done()
         return None, True
 
