@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from tests.box.shop import define
 from tests.box.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no", "w1")
+DEADLINE_S = 20.0
 WHO = {"actor": "me", "reason": "test"}
 TOLD = ("failed_queue", "failed_group", "failed_type", "fault_kind", "error_class", "dead_letter", "error")
 
@@ -144,6 +146,23 @@ def test_how_many_there_are_makes_no_difference_to_how_often_the_box_is_asked(bo
             tx.publish([stray() for _ in range(size)])
         assert asked == ["kept_out"]
         assert len(failures(box)) == min(size, 100)
+
+
+def test_holes_of_many_groups_are_looked_up_together(box, monkeypatch):
+    define(box, policy=sq.Standard(hole_timeout=0.01, on_hole="skip"))
+    ask(box)
+    box.publish([sq.Message(type="order", context={"customer": f"c{one}", "version": 3}) for one in range(20)])
+    asked, found, deadline = [], [], time.monotonic() + DEADLINE_S
+    read = telling.statement
+    monkeypatch.setattr(telling, "statement", lambda name, schema: asked.append(name) or read(name, schema))
+    while len(found) < 20:
+        box.tick()  # judges all of them, and some time later again
+        with box.session() as tx:
+            tx.receive("shop")
+        found += failures(box)
+        assert time.monotonic() < deadline
+    assert {one["error"] for one in found} == {"the numbers 1 to 2 are missing"}
+    assert asked.count("failed_messages") == asked.count("behind_holes")
 
 
 def test_where_nobody_asks_a_pipeline_looks_nothing_up(box, monkeypatch):

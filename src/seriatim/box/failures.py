@@ -90,7 +90,7 @@ def tell_fault(access: Access, connection: psycopg.Connection, entry_id: int, wh
     """Of a handler's failure at a message of which only its entry is known; after its attempt was counted."""
     if _asked(access, connection):
         found = _messages(access, connection, [entry_id])
-        told = [(one, replace(what, ordinal=was.ordinal, attempts=was.attempts)) for one, was in found]
+        told = [(one, replace(what, ordinal=was.ordinal, attempts=was.attempts)) for one, was in found.values()]
         tell(access, connection, told)
 
 
@@ -182,8 +182,8 @@ def tell_kept_out(access: Access, connection: psycopg.Connection, message_ids: S
     queues = _names(access)
     parameters = {"message_ids": None if message_ids is None else list(message_ids)}
     # A batch of a pipeline may be large; what is published by a call is in memory already.
-    name = "kept_out" if message_ids is None else ""
-    with connection.cursor(name, row_factory=tuple_row) as cursor:
+    of_server = "kept_out" if message_ids is None else ""
+    with connection.cursor(of_server, row_factory=tuple_row) as cursor:
         cursor.execute(statement("kept_out", access.schema), parameters)
         while rows := cursor.fetchmany(_PORTION):
             tell(
@@ -258,14 +258,14 @@ def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -
 
 def _messages(
     access: Access, connection: psycopg.Connection, entry_ids: Sequence[int]
-) -> list[tuple[Message, Failed]]:  # fmt: skip
+) -> dict[int, tuple[Message, Failed]]:
     """Messages by their entries, as they are now, as far as the role may know them, with why they were set aside."""
     queues = _names(access)
     with connection.cursor(row_factory=tuple_row) as cursor:
         parameters = written({"entry_ids": list(entry_ids)})
         rows = cursor.execute(statement("failed_messages", access.schema), parameters).fetchall()
-    return [
-        (
+    return {
+        entry_id: (
             _message(name, kind, context, types),
             replace(
                 (_invalid if disposition == Disposition.INVALID.word else dead)(queues.get(queue_id), group, reason),
@@ -273,19 +273,17 @@ def _messages(
                 ordinal=ordinal,
             ),
         )
-        for queue_id, group, name, kind, context, types, ordinal, attempts, disposition, reason in rows
-    ]
+        for entry_id, queue_id, group, name, kind, context, types, ordinal, attempts, disposition, reason in rows
+    }
 
 
-def _of_gone(
-    access: Access, connection: psycopg.Connection, entry_ids: Sequence[int]
-) -> list[tuple[Message, Failed]]:  # fmt: skip
+def _of_gone(access: Access, connection: psycopg.Connection, entry_ids: Sequence[int]) -> list[tuple[Message, Failed]]:
     if not entry_ids:
         return []
     found = _messages(access, connection, entry_ids)
     if (unknown := len(entry_ids) - len(found)) > 0:
         _LOG.error("failures aren't published of queues that the role may not receive from: %d", unknown)
-    return found
+    return list(found.values())
 
 
 def _of_holes(
@@ -298,6 +296,7 @@ def _of_holes(
     parameters = written({"queue_id": queue.queue_id, "group_keys": groups, "lasts": lasts})
     with connection.cursor(row_factory=tuple_row) as cursor:
         (behind,) = cursor.execute(statement("behind_holes", access.schema), parameters).fetchall()[0]
+    found = _messages(access, connection, [one for one in behind if one is not None])
     told = []
     for group, kind, first, last, entry_id in zip(
         groups, holes.kind.tolist(), holes.first.tolist(), lasts, behind, strict=True
@@ -306,6 +305,7 @@ def _of_holes(
         what = Failed(
             queue.declared.name, group, kind="hole", error_class=_CLASSES[EventKind(kind)], error=missing, attempts=0
         )
-        found = _messages(access, connection, [entry_id]) if entry_id is not None else []
-        told += [(message, replace(what, ordinal=one.ordinal, attempts=one.attempts)) for message, one in found]
+        if entry_id in found:
+            message, was = found[entry_id]
+            told.append((message, replace(what, ordinal=was.ordinal, attempts=was.attempts)))
     return told

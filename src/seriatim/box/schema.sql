@@ -4486,8 +4486,8 @@ $function$;
 -- receive from.
 CREATE FUNCTION {schema}.failed_messages(of_entries bigint[])
 RETURNS TABLE (
-    queue_id integer, group_key text, message_id text, type text, context text, property_types jsonb, ordinal bigint,
-    attempt integer, disposition text, reason text
+    entry_id bigint, queue_id integer, group_key text, message_id text, type text, context text, property_types jsonb,
+    ordinal bigint, attempt integer, disposition text, reason text
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -4500,8 +4500,8 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit_anything();
     RETURN QUERY
-    SELECT one.queue_id, one.group_key, stored.message_id, stored.type, stored.context::text, stored.property_types,
-        one.ordinal, one.attempt, one.disposition, one.reason
+    SELECT one.entry_id, one.queue_id, one.group_key, stored.message_id, stored.type, stored.context::text,
+        stored.property_types, one.ordinal, one.attempt, one.disposition, one.reason
     FROM (
         SELECT entry.entry_id, entry.queue_id, entry.group_key, entry.arrival_id, entry.position, entry.ordinal,
             entry.attempt, NULL AS disposition, '' AS reason

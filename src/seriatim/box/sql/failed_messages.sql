@@ -3,5 +3,5 @@
 -- Locks: none.
 -- Index: entries_pkey, aside_pkey, spool_pkey.
 SELECT
-    queue_id, group_key, message_id, type, context, property_types, ordinal, attempt, disposition, reason
+    entry_id, queue_id, group_key, message_id, type, context, property_types, ordinal, attempt, disposition, reason
 FROM {schema}.failed_messages(%(entry_ids)s::bigint[])
