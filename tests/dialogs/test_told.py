@@ -61,6 +61,17 @@ def test_what_is_unread_when_the_lifetime_is_over(talk):
     assert failures(talk) == []
 
 
+def test_it_waits_for_no_numbers_that_the_same_session_has_taken(talk):
+    ask(talk)
+    handle = begun(talk, b"1", lifetime="1h")
+    let_expire(talk, handle)
+    impatient = psycopg.conninfo.make_conninfo(talk.dsn, options="-c lock_timeout=3s")
+    with sq.MessageBox.open(impatient, schema=talk.schema) as box, box.session() as tx:
+        tx.dispense("box")
+        assert [one.type for one in tx.receive("inventory")] == ["Error"]
+    assert len(failures(talk)) == 1
+
+
 def test_what_killed_its_worker_is_told_with_its_dialog(talk):
     ask(talk)
     handle = begun(talk, b"1")

@@ -72,7 +72,7 @@ def tell(access: Access, connection: psycopg.Connection, failed: Sequence[tuple[
     failures = [failure_of(message, what) for message, what in failed if message.type != FAILURE]
     definitions = access.known.definitions
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "parent_id"}
+        known = {*declared.types(), "correlation_id", "location", "parent_id"}
         failures = [
             replace(one, context={name: value for name, value in one.context.items() if name in known})
             for one in failures

@@ -12,7 +12,8 @@ from seriatim.pipeline.message import Message, Property, Received
 
 __all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
 
-#: Its type.
+#: Its type, and the location where it is received: who tells, in a transaction apart, waits for nobody who has taken numbers
+#: of another location.
 FAILURE = "seriatim.failure"
 #: What a filter may name of it, whether a type declares it or not.
 FAILURE_PROPERTIES: Mapping[str, str] = {
@@ -88,5 +89,5 @@ def failure_of(message: Message, what: Failed) -> Message:
         type=FAILURE,
         body=json.dumps(body).encode(),
         content_type="application/json",
-        context={**kept, **about, "parent_id": message.message_id},
+        context={**kept, **about, "location": FAILURE, "parent_id": message.message_id},
     )
