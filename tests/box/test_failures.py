@@ -21,9 +21,8 @@ WHO = {"actor": "me", "reason": "test"}
 
 
 def ask(box, where="type = 'seriatim.failure'", **options):
-    box.define(
-        sq.Queue("alarms", policy=sq.Unordered(), **options), sq.Subscription("alarms", where=where, to="alarms")
-    )
+    given = {"policy": sq.Unordered()} | options
+    box.define(sq.Queue("alarms", **given), sq.Subscription("alarms", where=where, to="alarms"))
 
 
 def failures(box):

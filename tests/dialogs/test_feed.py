@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.box import batch_check
 from seriatim.box.feed import Feed
+from seriatim.box.statements import statement
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 
@@ -142,3 +144,78 @@ def test_what_is_there_now_can_be_looked_at(talk, feed):
 def test_a_service_that_is_not_there(talk):
     with pytest.raises(sq.UsageError, match="no service 'Inventry'"):
         Feed(talk.dsn, talk.schema, service="Inventry")
+
+
+@pytest.fixture
+def strict(talk):
+    """Bodies are JSON objects."""
+    talk.define(sq.MessageType("AddItem", validation="valid_json", schema='{"type": "object"}'))
+    return talk
+
+
+def test_the_dialog_ends_with_an_error_that_names_the_violation(strict, feed):
+    begun(strict, b"{}", b"{ }")
+    wrong = begun(strict, b"{}", b"[]", b"{ }")
+    with strict.session() as tx:
+        tx.end(wrong)
+    rows = Reader(feed).next()
+    (error,) = [row for row in rows if row["type"] == "Error"]
+    rows.remove(error)
+    assert sorted(short(rows)) == [("AddItem", 0, b"{}"), ("AddItem", 0, b"{}"), ("AddItem", 1, b"{ }")]
+    assert (error["type"], error["handle"]) == ("Error", str(far_of(strict, wrong)))
+    assert b"the message 1 isn't a 'AddItem'" in error["body"]
+    assert [(one.status, one.type) for one in strict.messages() if one.status != "in_hand"] == [
+        ("invalid", "AddItem"), ("dead", "AddItem"), ("dead", "EndDialog"),
+    ]  # fmt: skip
+    assert states(strict)[far_of(strict, wrong)] == "CD"
+    assert sorted(states(strict).values()) == ["CD", "CD", "CO", "CO"]
+    assert strict.broken() == []
+
+
+def test_the_first_message_may_be_wrong_and_the_other_side_is_told(strict, feed):
+    wrong = begun(strict, b"", b"{}")
+    reader = Reader(feed)
+    assert [row["type"] for row in reader.next()] == ["Error"]
+    assert states(strict)[wrong] == "ER"
+    with strict.session() as tx:
+        assert [one.type for one in tx.receive("orders")] == ["Error"]
+    assert reader.next() == []
+    assert strict.broken() == []
+
+
+def test_of_dialogs_in_one_group_the_others_go_on(strict, feed):
+    handles = [begun(strict, b"{}", b"{ }"), begun(strict, b"{}", b"1"), begun(strict, b"{}", b"{ }")]
+    group = strict.dialogs(handle=far_of(strict, handles[0]))[0].group_id
+    with strict.session() as tx:
+        for handle in handles[1:]:
+            tx.move(far_of(strict, handle), group)
+    rows = short(Reader(feed).next())
+    assert rows[:5] == [
+        ("AddItem", 0, b"{}"),
+        ("AddItem", 1, b"{ }"),
+        *[("AddItem", 0, b"{}")] * 2,
+        ("AddItem", 1, b"{ }"),
+    ]
+    assert [kind for kind, *_ in rows[5:]] == ["Error"]
+
+
+def test_a_batch_is_filled_with_others_and_stays_as_it_is(strict, feed):
+    begun(strict, b"{}", b"{}", b"[]", b"{}")
+    begun(strict, b"{}", b"{}", b"{}")
+    reader, found = Reader(feed), []
+    while rows := short(reader.next(3)):
+        found.append(rows)
+        assert short(reader.rows(reader.batch - 1)) == rows
+    assert all(len(rows) <= 3 for rows in found)
+    assert sorted(kind for rows in found for kind, *_ in rows) == ["AddItem"] * 5 + ["Error"]
+    assert strict.broken() == []
+
+
+def test_as_many_as_fail_are_one_statement(strict, feed, monkeypatch):
+    asked = []
+    monkeypatch.setattr(batch_check, "statement", lambda name, schema: asked.append(name) or statement(name, schema))
+    for _ in range(12):
+        begun(strict, b"[]")
+    assert [row["type"] for row in Reader(feed).next()] == ["Error"] * 12
+    assert asked[:2] == ["bodies_in_batch", "fail_in_batch"]
+    assert asked.count("fail_in_batch") == 1

@@ -19,18 +19,18 @@ from seriatim.box.groups import GroupView, group_of
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
 from seriatim.box.operator_log import log
-from seriatim.box.resequence import Acted, Judged
+from seriatim.box.resequence import Acted
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events, no_events
+from seriatim.kernel.outcome import EventKind, Events
 from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
 
-__all__ = ["Asked", "Operation", "Operator", "act"]
+__all__ = ["Asked", "Operation", "Operator", "act", "require_of"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -150,7 +150,7 @@ def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int |
     if not locked.keys:
         found = group_of(connection, schema, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
-        require(asked.action, found.state, asked.group)
+        require_of(found, asked.action)
         if asked.action in _REQUESTED:
             return _requested(connection, schema, queue, asked, found)
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
@@ -161,6 +161,20 @@ def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int |
                 remedy="try again when it has ended",
             )
     return _done(connection, schema, turns, queue, locked, asked)
+
+
+def require_of(found: GroupView, action: Action) -> None:
+    """Let an action pass that fits the group.
+
+    Raises:
+        ActionRefused: names the state, and the actions that are allowed; from a worker's lease a group is aborted.
+    """
+    try:
+        require(action, found.state, found.group)
+    except ActionRefused as error:
+        more = f", {Action.ABORT}" if found.state is GroupState.LOCKED and found.leased_by is not None else ""
+        where = f"queue {found.queue!r}, {error.where}"
+        raise ActionRefused(error.what, where=where, remedy=f"{error.remedy}{more}") from None
 
 
 def _requested(
@@ -181,9 +195,9 @@ def _done(
 ) -> Operation:
     mended = _mended(connection, schema, queue, asked)
     if mended.early is not None:
-        turns.judge(queue, locked, 0)
+        judged = turns.judge(queue, locked, 0)
         after = group_of(connection, schema, asked.queue, asked.group)
-        acted = Acted(Judged({}, [], no_events(), 0), mended.early, _unlocked(after), 0, 0)
+        acted = Acted(judged, mended.early, _unlocked(after), 0, 0)
     else:
         effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:

@@ -264,7 +264,7 @@ class MessageBox(Closing):
         """
         ids = None if message_ids is None else list(message_ids)
         with translated(self._place):
-            return resubmit(self._transaction, self._schema, ids, message_type)
+            return resubmit(self._access, ids, message_type)
 
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
         """Look at what is in a queue, or in one of its groups, without locks: by group, in the order of leaving.

@@ -10,16 +10,18 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from seriatim.box.actions import Operator
+from seriatim.box.access import Access
+from seriatim.box.actions import Operator, require_of
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Turns
+from seriatim.box.failures import tell_judged
 from seriatim.box.groups import containing, fitting, group_of
 from seriatim.box.operator_log import log
 from seriatim.box.statements import statement
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import Unordered
 from seriatim.kernel.requeue import Place, place
-from seriatim.kernel.states import Action, require
+from seriatim.kernel.states import Action
 
 __all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "dead_letters_of", "delete", "requeue"]
 
@@ -114,7 +116,7 @@ def dead_letters_of(
         return cursor.execute(statement("dead_letters", schema), parameters).fetchall()
 
 
-def requeue(connection: psycopg.Connection, schema: str, entry_id: int, by: Operator) -> Requeued:
+def requeue(access: Access, connection: psycopg.Connection, entry_id: int, by: Operator) -> Requeued:
     """Put one back, in the transaction of the connection: to its place if nothing later was delivered, else to the end.
 
     Raises:
@@ -122,13 +124,14 @@ def requeue(connection: psycopg.Connection, schema: str, entry_id: int, by: Oper
         ActionRefused: its group is closed.
         Unavailable: somebody works on its group, and goes on doing so.
     """
+    schema = access.schema
     (letter,) = _found(connection, schema, [entry_id])
     queue = Known(schema).read(connection).queue(letter.queue)
     if isinstance(queue.declared.policy, Unordered):
         _put_back(connection, schema, entry_id, Place.ARRIVAL, 0)
         where = Place.ARRIVAL
     else:
-        where = _requeued(connection, schema, queue, letter)
+        where = _requeued(access, connection, queue, letter)
     connection.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
     details = {"entry_id": entry_id, "message_id": letter.message_id, "place": where}
     number = log(
@@ -154,7 +157,8 @@ def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]
     return letters
 
 
-def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, letter: DeadLetter) -> Place:
+def _requeued(access: Access, connection: psycopg.Connection, queue: BoxQueue, letter: DeadLetter) -> Place:
+    schema = access.schema
     turns = Turns(connection, schema)
     locked = turns.lock(queue, 1, letter.group, _PATIENCE_MS)
     where = f"queue {letter.queue!r}, group {letter.group!r}"
@@ -166,7 +170,7 @@ def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, lett
         raise _none(letter.entry_id)
     sequence, ordinal, following, last_ordinal, undelivered, forgotten, is_known = rows[0]
     if is_known:
-        require(Action.REQUEUE, group_of(connection, schema, letter.queue, letter.group).state, letter.group)
+        require_of(group_of(connection, schema, letter.queue, letter.group), Action.REQUEUE)
     intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
     goes = (
         place(queue.declared.policy_of(letter.group), following, sequence, ordinal, intact=intact)
@@ -174,7 +178,7 @@ def _requeued(connection: psycopg.Connection, schema: str, queue: BoxQueue, lett
         else Place.ARRIVAL
     )
     _put_back(connection, schema, letter.entry_id, goes, ordinal if goes is Place.ORDINAL else last_ordinal + 1)
-    turns.judge(queue, locked, 0)
+    tell_judged(access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
     return goes
 
 

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
 from seriatim.kernel.dialog import CLOSED_KEPT_S
 
@@ -38,7 +39,11 @@ def fire(access: Access) -> int:
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
         with access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            (done,) = cursor.execute(statement("fire_dialogs", access.schema), {"at_most": _DIALOGS}).fetchall()[0]
+            parameters = {"at_most": _DIALOGS}
+            done, set_aside = cursor.execute(statement("fire_dialogs", access.schema), parameters).fetchall()[0]
+            if set_aside:
+                access.known.current(connection)  # whoever fires may have known nothing yet, or for long
+                tell_gone(access, connection, set_aside)
         total += done
     return total
 

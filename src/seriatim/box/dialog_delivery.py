@@ -13,12 +13,11 @@ from seriatim.box import rollbacks
 from seriatim.box.access import Access
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Delivery
+from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
-from seriatim.pipeline.body_check import body_reader
 from seriatim.pipeline.message import Received
-from seriatim.pipeline.values import Unreadable
 
-__all__ = ["accept", "first_of"]
+__all__ = ["accept", "first_of", "why_failed"]
 
 
 def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, definitions: Definitions) -> bool:
@@ -33,12 +32,14 @@ def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, d
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()
             parameters = {
-                "handle": message.dialog.handle,
-                "message_id": message.message_id,
-                "sequence": message.dialog.sequence,
-                "why": f"the message {message.dialog.sequence} isn't a {message.type!r}: {violation}",
+                "handles": [message.dialog.handle],
+                "message_ids": [message.message_id],
+                "sequences": [message.dialog.sequence],
+                "whys": [why_failed(message.dialog.sequence, message.type, violation)],
             }
-            connection.execute(statement("fail_dialog", schema), parameters)
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                (set_aside,) = cursor.execute(statement("fail_dialogs", schema), parameters).fetchall()[0]
+            tell_gone(access, connection, set_aside)
             return False
     begun = [
         one.dialog.handle
@@ -62,10 +63,9 @@ def first_of(connection: psycopg.Connection, schema: str, handle: UUID) -> int:
 
 def _violation(message: Received, definitions: Definitions) -> str | None:
     kind = definitions.types.get(message.type)
-    if kind is None or (kind.validation == "none" and kind.format() is None):
-        return None
-    try:
-        body_reader(kind.validation, kind.schema, kind.format())(message.body)
-    except Unreadable as error:
-        return str(error)
-    return None
+    return None if kind is None or not kind.checks_bodies else kind.violation(message.body)
+
+
+def why_failed(sequence: int | None, kind: str, violation: str) -> str:
+    """Why a dialog fails: what the error that ends it says."""
+    return f"the message {sequence} isn't a {kind!r}: {violation}"

@@ -15,6 +15,7 @@ import psycopg
 
 from seriatim.box.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions import Definitions
+from seriatim.box.failures import tell_kept_out
 from seriatim.box.incoming import Incoming, Placed, storable
 from seriatim.box.staging import StagedPart, Staging
 from seriatim.errors import UsageError
@@ -110,7 +111,10 @@ class DialogStaging(Staging):
                 keys, messages = self._send(connection, writer, batch, part_ids)
                 is_whole = keys < _DIALOGS
                 if is_whole:
-                    messages += self._run(connection, "end_sends", part_ids=part_ids)[0][0]
+                    (unsent,) = self._run(connection, "end_sends", part_ids=part_ids)[0]
+                    messages += unsent
+                    if unsent:
+                        tell_kept_out(self._access, connection)
                     stray = self._run(connection, "stray_parts", writer=writer, batch=batch)
                     if stray:
                         self._run(connection, "drop_parts", part_ids=[part_id for (part_id,) in stray])

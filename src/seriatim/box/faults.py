@@ -163,7 +163,7 @@ def note_lost(
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
         will_retry=not entry_ids, dead_letter=dead,
     )  # fmt: skip
-    tell_fault(tx.access, tx.connection, queue, lost.entry_id, told)
+    tell_fault(tx.access, tx.connection, lost.entry_id, told)
     return Failed(attempts, will_retry=not entry_ids)
 
 

@@ -17,6 +17,7 @@ import psycopg
 import pyarrow as pa
 from psycopg.rows import tuple_row
 
+from seriatim.box.batch_check import fail_invalid
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Locked, Turns
@@ -251,17 +252,20 @@ class Feed(Closing):
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
         tell_judged(self._access, connection, self._queue(), locked.keys, judged)
         handed = judged.handed
+        entry_ids = [one for each in handed for one in each.entry_ids]
         self._run(
             connection,
             "put_in_batch",
             batch=batch,
-            entry_ids=[one for each in handed for one in each.entry_ids],
+            entry_ids=entry_ids,
             ordinals=[one for each in handed for one in each.ordinals],
             late=[one for each in handed for one in each.late],
         )
-        if handed and self._queue().serves:
-            self._run(connection, "talk_in_batch", entry_ids=[one for each in handed for one in each.entry_ids])
-        return sum(len(each.entry_ids) for each in handed) or -1
+        if entry_ids and self._queue().serves:
+            gone = fail_invalid(self._access, connection, self._queue(), batch, entry_ids)
+            entry_ids = [one for one in entry_ids if one not in gone]
+            self._run(connection, "talk_in_batch", entry_ids=entry_ids)
+        return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """The reader, after the queue was made its own, and the last batch that it has or will never get."""

@@ -6,9 +6,11 @@ import json
 
 import psycopg
 
+from seriatim.box.access import Access
 from seriatim.box.actions import Asked, act
 from seriatim.box.definitions import Known
 from seriatim.box.deliver import Turns
+from seriatim.box.failures import tell_acted
 from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of
 from seriatim.box.statements import statement
 from seriatim.errors import Unavailable
@@ -20,17 +22,19 @@ __all__ = ["resume", "suspend", "terminate"]
 _BRIEFLY_MS = 250
 
 
-def suspend(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+def suspend(access: Access, connection: psycopg.Connection, instance_id: int, actor: str, reason: str) -> InstanceView:
     """Let its messages wait; a message that somebody works on is finished."""
-    return _of_group(connection, schema, Action.SUSPEND, instance_id, actor, reason)
+    return _of_group(access, connection, Action.SUSPEND, instance_id, actor, reason)
 
 
-def resume(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+def resume(access: Access, connection: psycopg.Connection, instance_id: int, actor: str, reason: str) -> InstanceView:
     """Let its messages go on."""
-    return _of_group(connection, schema, Action.RESUME, instance_id, actor, reason)
+    return _of_group(access, connection, Action.RESUME, instance_id, actor, reason)
 
 
-def terminate(connection: psycopg.Connection, schema: str, instance_id: int, actor: str, reason: str) -> InstanceView:
+def terminate(
+    access: Access, connection: psycopg.Connection, instance_id: int, actor: str, reason: str
+) -> InstanceView:
     """End it: what waits in its group follows the starting subscriptions again. A suspended one is resumed for that.
 
     Returns:
@@ -39,6 +43,7 @@ def terminate(connection: psycopg.Connection, schema: str, instance_id: int, act
     Raises:
         Unavailable: somebody works on a message of it.
     """
+    schema = access.schema
     found = instance_of(connection, schema, instance_id)
     asked = Asked(Action.RESUME, found.queue, found.group, actor, reason)
     queue = Known(schema).read(connection).queue(found.queue)
@@ -58,13 +63,14 @@ def terminate(connection: psycopg.Connection, schema: str, instance_id: int, act
     named = {"actor": actor, "action": "terminate", "queue": found.queue, "group_key": found.group, "reason": reason}
     connection.execute(statement("log_operation", schema), named | {"details": json.dumps(details)})
     if found.status is InstanceStatus.SUSPENDED:
-        act(connection, schema, asked)
+        tell_acted(access, connection, act(connection, schema, asked))
     return found
 
 
 def _of_group(
-    connection: psycopg.Connection, schema: str, action: Action, instance_id: int, actor: str, reason: str
+    access: Access, connection: psycopg.Connection, action: Action, instance_id: int, actor: str, reason: str
 ) -> InstanceView:
-    found = instance_of(connection, schema, instance_id)
-    act(connection, schema, Asked(action, found.queue, found.group, actor, reason))
-    return instance_of(connection, schema, instance_id)
+    found = instance_of(connection, access.schema, instance_id)
+    asked = Asked(action, found.queue, found.group, actor, reason)
+    tell_acted(access, connection, act(connection, access.schema, asked))
+    return instance_of(connection, access.schema, instance_id)

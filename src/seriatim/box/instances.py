@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.access import Access
 from seriatim.box.correlation import key_of
 from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.deliver import Delivery
+from seriatim.box.failures import dead, tell_of
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.sequence import key_problem
@@ -181,15 +184,16 @@ class Instances:
     """The instances of one queue, in the transaction of the connection.
 
     Args:
+        access: the box.
         connection: in whose transaction.
-        schema: the schema of the box.
         queue: the queue's name, one to which starting subscriptions lead.
         definitions: what is defined.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str, queue: str, definitions: Definitions) -> None:
+    def __init__(self, access: Access, connection: psycopg.Connection, queue: str, definitions: Definitions) -> None:
+        self._access = access
         self._connection = connection
-        self._schema = schema
+        self._schema = access.schema
         self._queue = definitions.queue(queue)
         self._definitions = definitions
 
@@ -213,6 +217,10 @@ class Instances:
             return instance, False
         named = parameters | {"message_id": message.message_id, "ordinal": message.ordinal, "why": _ENDED}
         self._connection.execute(statement("set_stray_aside", self._schema), named)
+        what = replace(
+            dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal
+        )
+        tell_of(self._access, self._connection, message, what)
         delivery.done()
         return None, True
 

@@ -18,7 +18,7 @@ from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.correlation import Look, looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_unwanted
+from seriatim.box.failures import tell_routed
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.route import Entries, Routed, Router
@@ -115,10 +115,7 @@ def _enter(connection: psycopg.Connection, access: Access, found: Sequence[_Pend
     with connection.cursor(row_factory=tuple_row) as cursor:
         (done,) = cursor.execute(statement("route", schema), written(parameters)).fetchall()[0]
     if done:
-        wanted = set(routed.entries.places)
-        unwanted = [row for row in range(len(found)) if row not in wanted]
-        problems = {found[row].message.message_id: routed.typed.problems[row] for row in unwanted}
-        tell_unwanted(access, connection, [found[row].message for row in unwanted], problems)
+        tell_routed(access, connection, [one.message for one in found], routed)
     return bool(done)
 
 

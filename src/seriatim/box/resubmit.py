@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -12,9 +11,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
-from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.definitions import Definitions
+from seriatim.box.failures import tell_routed
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
@@ -45,32 +46,30 @@ class _Waiting(NamedTuple):
 
 
 def resubmit(
-    transaction: Callable[[], AbstractContextManager[psycopg.Connection]],
-    schema: str,
+    access: Access,
     message_ids: Sequence[str] | None = None,
     kind: str | None = None,
 ) -> Resubmitted:
     """Route unrouted messages by what is defined now, in order of their tickets, a transaction for some at a time.
 
     Args:
-        transaction: makes one.
-        schema: the schema of the box.
+        access: the box.
         message_ids: only these; None: all.
         kind: only messages of this type.
     """
     total = routed = stamp = position = 0
     position = -1
     while True:
-        with transaction() as connection:
-            definitions = read_definitions(connection, schema)
+        with access.transaction() as connection:
+            definitions = access.known.current(connection)
             parameters = {
                 "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
                 "message_ids": None if message_ids is None else list(message_ids),
             }  # fmt: skip
             with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-                rows = cursor.execute(statement("unrouted", schema), parameters).fetchall()
+                rows = cursor.execute(statement("unrouted", access.schema), parameters).fetchall()
             waiting = [_waiting(row) for row in rows]
-            done = _route(connection, schema, definitions, waiting)
+            done = _route(access, connection, definitions, waiting)
         if done is None:
             continue  # the definitions have changed meanwhile
         routed, total = routed + done, total + len(waiting)
@@ -88,10 +87,10 @@ def _waiting(row: Sequence[Any]) -> _Waiting:
 
 
 def _route(
-    connection: psycopg.Connection, schema: str, definitions: Definitions, waiting: Sequence[_Waiting]
+    access: Access, connection: psycopg.Connection, definitions: Definitions, waiting: Sequence[_Waiting]
 ) -> int | None:
     """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
-    routed, queue_ids = 0, set[int]()
+    schema, routed, queue_ids = access.schema, 0, set[int]()
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
@@ -105,6 +104,7 @@ def _route(
         if not taken:
             connection.rollback()
             return None
+        tell_routed(access, connection, [one.message for one in some], found, again=True)
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)
     if queue_ids:

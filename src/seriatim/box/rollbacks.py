@@ -17,7 +17,9 @@ from psycopg.rows import tuple_row
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Delivery
+from seriatim.box.failures import tell_of
 from seriatim.box.statements import statement
+from seriatim.pipeline.failure import Failed
 
 __all__ = ["take_in_hand"]
 
@@ -48,6 +50,13 @@ def take_in_hand(
     counting = entry | {"rolled_back": rolled_back, "own": own, "at_most": queue.declared.rollbacks}
     with access.transaction() as apart, apart.cursor(row_factory=tuple_row) as cursor:
         (suspends,) = cursor.execute(statement("note_rollback", access.schema), counting).fetchall()[0]
+        if suspends:
+            message, times = delivery.messages[0], queue.declared.rollbacks or 0
+            what = Failed(
+                delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
+                error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
+            )  # fmt: skip
+            tell_of(access, apart, message, what)
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,

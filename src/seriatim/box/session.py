@@ -21,7 +21,7 @@ from seriatim.box.deliver import Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
-from seriatim.box.failures import tell_unrouted
+from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, parameters_of, portions
 from seriatim.box.receive import Receiver
@@ -172,8 +172,9 @@ class Session(DialogVerbs):
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
                     routed, begun = self._admitted(fresh[begin:], until, read=True), begin
                     self._keep_together(around)
-            if begun or len(set(routed.entries.places)) < len(fresh):
-                tell_unrouted(self._access, self.connection, fresh)
+            entries = routed.entries
+            if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
+                tell_kept_out(self._access, self.connection, [one.message_id for one in fresh])
         return [message.message_id for message in given]
 
     @property
@@ -274,7 +275,7 @@ class Session(DialogVerbs):
                     if len(delivery) > 1:  # the process didn't know yet
                         delivery.put_back()
                         continue
-                    instances = Instances(connection, self._schema, queue, definitions)
+                    instances = Instances(self._access, connection, queue, definitions)
                     self._instance, stray = instances.find(delivery)
                     if stray:
                         continue

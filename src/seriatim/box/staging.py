@@ -24,6 +24,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
+from seriatim.box.failures import tell_kept_out
 from seriatim.box.incoming import Incoming, Placed, messages_of, storable
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
@@ -137,6 +138,7 @@ class Staging(Closing):
             definitions = self._access.known.current(connection)
             self._check(connection, parts, definitions)
             (messages,) = self._run(connection, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
+            tell_kept_out(self._access, connection)
             version = definitions.version
             self._run(connection, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
             stray = self._run(connection, "stray_parts", writer=writer, batch=batch)

@@ -14,7 +14,7 @@ from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Rea
 from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome, due, settle
 from seriatim.kernel.state import Flag, Held, Ranges, State
-from seriatim.kernel.states import Action, GroupState, require, shown_state
+from seriatim.kernel.states import Action, GroupState, allowed_in, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["abort", "close", "reset", "resume", "retry", "skip_hole", "skip_message", "state_of", "suspend"]
@@ -118,9 +118,15 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
     """Goes on at another number. Forward: what is held below it becomes late, what is passed over counts as skipped."""
-    require(Action.RESET, state_of(policy, state), group)
+    shown = state_of(policy, state)
+    require(Action.RESET, shown, group)
     if not isinstance(policy, Standard):
-        raise ActionRefused("only a standard queue has a next number", where=f"group {group!r}")
+        others = [one for one in allowed_in(shown) if one not in (Action.RESET, Action.SKIP_HOLE)]
+        raise ActionRefused(
+            f"only a standard queue has a next number; the group is {shown}",
+            where=f"group {group!r}",
+            remedy=f"allowed now: {', '.join(others)}",
+        )
     groups, step = state.groups, policy.increment
     next_, first = int(groups.next[0]), int(groups.first[0])
     if (following - next_) % step or not -(2**62) <= following <= 2**62:

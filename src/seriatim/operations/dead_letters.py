@@ -66,7 +66,7 @@ def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Reque
         Unavailable: somebody works on its group, and goes on doing so.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return letters.requeue(tx.connection, box.schema, entry_id, Operator(actor, reason))
+        return letters.requeue(tx.access, tx.connection, entry_id, Operator(actor, reason))
 
 
 def requeue_each(

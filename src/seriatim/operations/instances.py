@@ -70,14 +70,14 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.suspend(tx.connection, box.schema, instance_id, actor, reason)
+        return instance_actions.suspend(tx.access, tx.connection, instance_id, actor, reason)
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
     """Let its messages go on. Errors as of `suspend`."""
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.resume(tx.connection, box.schema, instance_id, actor, reason)
+        return instance_actions.resume(tx.access, tx.connection, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -92,7 +92,7 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.terminate(tx.connection, box.schema, instance_id, actor, reason)
+        return instance_actions.terminate(tx.access, tx.connection, instance_id, actor, reason)
 
 
 def _checked(instance_id: object) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from seriatim.kernel.filter import Expression
 from seriatim.kernel.route import properties
-from seriatim.pipeline.message import Message, Property
+from seriatim.pipeline.message import Message, Property, Received
 
 __all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
 
-#: Its type.
+#: Its type, and the location where it is received: who tells, in a transaction apart, waits for nobody who has taken numbers
+#: of another location.
 FAILURE = "seriatim.failure"
 #: What a filter may name of it, whether a type declares it or not.
 FAILURE_PROPERTIES: Mapping[str, str] = {
@@ -47,7 +48,8 @@ class Failed:
         queue: the queue's name; None where no queue has it.
         group: the key of its group; None where it has none.
         kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (what comes before it is
-            missing), ``dead`` (it was set aside for good), ``unrouted``.
+            missing), ``dead`` (it was set aside for good), ``invalid`` (it isn't what the queue, or its type, asks for),
+            ``unrouted``.
         error_class: the name of the error's class.
         error: what it said.
         attempts: how often it was tried.
@@ -68,7 +70,7 @@ class Failed:
 
 
 def failure_of(message: Message, what: Failed) -> Message:
-    """The failure at a message, with the properties of the message beside what went wrong."""
+    """The failure at a message, with the properties of the message, and of its dialog, beside what went wrong."""
     about: dict[str, Property] = {
         "failed_queue": what.queue,
         "failed_group": what.group,
@@ -80,10 +82,12 @@ def failure_of(message: Message, what: Failed) -> Message:
         "dead_letter": what.dead_letter,
     }
     kept = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}
+    if isinstance(message, Received) and message.dialog is not None:
+        kept |= message.dialog.properties()
     body = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
     return Message(
         type=FAILURE,
         body=json.dumps(body).encode(),
         content_type="application/json",
-        context={**kept, **about, "parent_id": message.message_id},
+        context={**kept, **about, "location": FAILURE, "parent_id": message.message_id},
     )

@@ -156,6 +156,19 @@ class Dialog:
     is_initiator: bool
     is_monolog: bool = False
 
+    def properties(self) -> dict[str, Property]:
+        """What tells of it, under the names of properties."""
+        return {
+            "handle": str(self.handle),
+            "conversation_id": str(self.conversation_id),
+            "service": self.service,
+            "far_service": self.far_service,
+            "contract": self.contract,
+            "dialog_sequence": self.sequence,
+            "is_initiator": self.is_initiator,
+            "is_monolog": self.is_monolog,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received(Message):

@@ -12,6 +12,7 @@ from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.properties import OF_MESSAGES, checked_property, checked_type
+from seriatim.pipeline.values import Unreadable, problem_text
 from seriatim.pipeline.xpath import compiled, is_prefix
 
 __all__ = ["MessageType"]
@@ -63,6 +64,19 @@ class MessageType:
             for name, one in self.properties.items()
             if not isinstance(one, str)
         )
+
+    @property
+    def checks_bodies(self) -> bool:
+        """Whether a body can be one that it refuses."""
+        return self.validation != "none" or self.format() is not None
+
+    def violation(self, body: bytes) -> str | None:
+        """What is wrong with a body; None: nothing."""
+        try:
+            body_reader(self.validation, self.schema, self.format())(body)
+        except Unreadable as error:
+            return problem_text(str(error))
+        return None
 
     def format(self) -> Format | None:
         """What bodies are read as; None: they aren't read."""

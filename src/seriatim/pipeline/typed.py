@@ -21,14 +21,13 @@ from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Property
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.name import checked_name
-from seriatim.pipeline.values import Converter, Unreadable, Value, converted, shortened
+from seriatim.pipeline.values import Converter, Unreadable, Value, converted, problem_text, shortened
 from seriatim.pipeline.xml_paths import XmlPaths
 
 __all__ = ["MessageTypes", "Typed"]
 
 #: The reserved properties that a context may give; the box gives the others, or they are fields of the message.
 _GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to"})
-_LONGEST_PROBLEM = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class MessageTypes:
                     context = _kept(message)
                     undeclared.append(row)
             except Unreadable as error:
-                problem = _storable(str(error))
+                problem = problem_text(str(error))
             contexts.append(context)
             problems.append(problem)
         return Typed(messages, contexts, problems, undeclared)
@@ -196,8 +195,3 @@ def _location(value: Value) -> str:
 
 
 _OWN: Mapping[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
-
-
-def _storable(problem: str) -> str:
-    """A problem as text that PostgreSQL can hold, whatever a body's names have in them."""
-    return shortened(problem, _LONGEST_PROBLEM).encode(errors="backslashreplace").decode().replace("\0", "\\0")

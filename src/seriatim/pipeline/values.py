@@ -18,7 +18,17 @@ import numpy as np
 
 from seriatim.kernel.filter import Kind, type_from
 
-__all__ = ["Converter", "Unreadable", "Value", "as_in_json", "converted", "converter", "shortened", "text_of"]
+__all__ = [
+    "Converter",
+    "Unreadable",
+    "Value",
+    "as_in_json",
+    "converted",
+    "converter",
+    "problem_text",
+    "shortened",
+    "text_of",
+]
 
 Value = Any
 Converter = Callable[[Value], Value]
@@ -26,6 +36,7 @@ Converter = Callable[[Value], Value]
 _LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _EXACT = Context(prec=100)
+_LONGEST_PROBLEM = 1_000
 
 
 class Unreadable(Exception):
@@ -174,3 +185,8 @@ def _wrong(value: Value, what: str) -> ValueError:
 def shortened(text: str, most: int = 60) -> str:
     """A text as far as a reason should quote it."""
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def problem_text(problem: str) -> str:
+    """A problem as text that PostgreSQL can hold, whatever a body's names have in them."""
+    return shortened(problem, _LONGEST_PROBLEM).encode(errors="backslashreplace").decode().replace("\0", "\\0")

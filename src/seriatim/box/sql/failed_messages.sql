@@ -1,6 +1,7 @@
--- Purpose: what failures tell of messages that are in a queue, or were set aside from it.
+-- Purpose: what failures tell of messages that are in queues, or were set aside from them.
 -- Caller: failures.py, where somebody asks for failures.
 -- Locks: none.
 -- Index: entries_pkey, aside_pkey, spool_pkey.
-SELECT group_key, message_id, type, context, property_types, ordinal, attempt, reason
-FROM {schema}.failed_messages(%(queue_id)s, %(entry_ids)s::bigint[])
+SELECT
+    entry_id, queue_id, group_key, message_id, type, context, property_types, ordinal, attempt, disposition, reason
+FROM {schema}.failed_messages(%(entry_ids)s::bigint[])
