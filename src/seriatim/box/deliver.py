@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.arrays import written
+from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
@@ -22,10 +22,18 @@ from seriatim.kernel.state import State
 from seriatim.pipeline.level import type_of
 from seriatim.pipeline.message import Received
 
-__all__ = ["Begun", "Delivery", "Locked", "Turns"]
+__all__ = ["Begun", "Delivery", "Locked", "Mark", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
+_FRESH_TEXT = numbers(_FRESH)
+
+
+class Mark(NamedTuple):
+    """Of what is handed out: the transaction that had it in hand and was rolled back, if any; and our own."""
+
+    rolled_back: int | None
+    own: int
 
 
 class Delivery:
@@ -40,6 +48,7 @@ class Delivery:
         messages: what is handed out, in order.
         entry_ids: the numbers of their entries.
         incarnation: of the group.
+        mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class Delivery:
         self._end_after = end_after
         self.entry_ids = entry_ids
         self.incarnation = incarnation
+        self.mark: Mark | None = None
         self._open = True
         self._done = False
 
@@ -319,8 +329,11 @@ class Turns:
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
         }  # fmt: skip
+        name = "hand_out"
+        if queue.serves:
+            name = "take_line"
+            parameters |= {"fresh": _FRESH_TEXT, "marks": queue.declared.rollbacks is not None}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            name = "hand_out_dialogs" if queue.serves else "hand_out"
             rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         if not rows:
             return None, definitions.version
@@ -330,7 +343,10 @@ class Turns:
             list(column) for column in zip(*(row[4:8] for row in rows), strict=True)
         )
         handed = Handed(key, incarnation, entry_ids, sequences, ordinals, late)
-        return self._delivery(queue, handed, [row[8:] for row in rows], definitions), version
+        delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
+        if queue.serves:
+            delivery.mark = Mark(*rows[0][22:])
+        return delivery, version
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""

@@ -1,0 +1,234 @@
+-- Dialogs cost fewer statements: what waits for a service is handed out by one, without a turn that judges.
+
+-- Leave a mark on the first message of a delivery, and see whether there is one: who locks a row stays written in it,
+-- whatever becomes of his transaction. Answers with the transaction that left the mark, if it was rolled back and none
+-- counts it already. `locker`: who stands in the row. The caller has the lock of the group.
+CREATE FUNCTION {schema}.mark_entry(of_queue integer, of_group text, of_entry bigint, locker bigint) RETURNS bigint
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    own bigint := pg_current_xact_id()::text::bigint & 4294967295;
+    following bigint;
+    whole bigint;
+BEGIN
+    PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry FOR UPDATE SKIP LOCKED;
+    IF locker IN (0, own) THEN
+        RETURN NULL;
+    END IF;
+    following := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    -- A row keeps the lower half of a transaction's number.
+    whole := following - ((following - locker) & 4294967295);
+    IF whole BETWEEN 3 AND following - 1 AND pg_xact_status(whole::text::xid8) = 'aborted' AND NOT EXISTS (
+        SELECT FROM {schema}.rollbacks AS known
+        WHERE known.queue_id = of_queue AND known.group_key = of_group AND known.last_by = locker
+    ) THEN
+        RETURN locker;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+
+-- As `mark_entry`, for what a turn hands out. `begun`: dialogs of which it is the first message.
+CREATE OR REPLACE FUNCTION {schema}.take_in_hand(of_queue integer, of_group text, of_entry bigint, begun uuid[]) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    IF cardinality(begun) > 0 THEN
+        PERFORM {schema}.converse(begun);
+    END IF;
+    RETURN {schema}.mark_entry(of_queue, of_group, of_entry, (
+        SELECT entry.xmax::text::bigint FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry
+    ));
+END
+$function$;
+
+-- Hand out the next messages of a service's queue: of the group that has waited longest, what is queued and then what
+-- has arrived, in order of commit, and lock that group. A queue of dialogs is first in, first out: what has arrived
+-- leaves as it is, so no rule has to be asked as long as nothing stops the group, goes ahead, or may not be seen yet.
+-- Where one of these is so, an operator has asked something, a timer is due, or so much has arrived that it is cheaper
+-- judged at once, there is no row: then it is a turn's turn. `fresh`: the state of a group that is new. `marks`: count
+-- rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
+CREATE FUNCTION {schema}.take_line(
+    of_queue integer, named text, at_most integer, at_us bigint, fresh bigint[], marks boolean
+)
+RETURNS TABLE (
+    version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
+    ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
+    body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
+    priority smallint, subscription_ids integer[], parts integer, rolled_back bigint, own bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+DECLARE
+    moment_us bigint := coalesce(at_us, {schema}.now_us());
+    -- More than that is judged at once, and read again each time until it is.
+    most bigint := 2 * at_most::bigint + 20;
+    around record;
+    candidate text;
+    tried text[] := ARRAY[]::text[];
+    of_group text;
+    line record;
+    known record;
+    released bigint;
+    following bigint;
+    mark bigint;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    SELECT
+        EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue)
+            OR EXISTS (SELECT FROM {schema}.to_route)
+            OR EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp())
+            OR EXISTS (
+                SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+            ) AS judges,
+        (SELECT max(change.version) FROM {schema}.changes AS change) AS version
+    INTO around;
+    IF around.judges OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN;
+    END IF;
+    FOR candidate IN
+        SELECT next.group_key FROM (
+            (
+                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
+                WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL
+                    AND (named IS NULL OR one.group_key = named) ORDER BY one.ready_rank
+            ) UNION ALL (
+                SELECT one.group_key, one.rank FROM {schema}.entries AS one
+                WHERE one.queue_id = of_queue AND one.status = 'arrived' AND named IS NULL ORDER BY one.rank
+            ) UNION ALL (
+                SELECT one.group_key, one.due_at FROM {schema}.groups AS one
+                WHERE one.queue_id = of_queue AND one.due_at <= moment_us AND named IS NULL ORDER BY one.due_at
+            ) UNION ALL (
+                SELECT named, 9223372036854775807 WHERE named IS NOT NULL
+            )
+        ) AS next
+        ORDER BY next.rank
+    LOOP
+        CONTINUE WHEN candidate = ANY (tried);
+        tried := tried || candidate;
+        -- A group that isn't handed out of is not locked: the block takes the lock back.
+        BEGIN
+            CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, candidate));
+            -- A statement of its own: its snapshot is younger than the lock.
+            SELECT
+                count(*) AS waiting, count(one.ordinal) AS queued, array_agg(one.entry_id) AS ids,
+                array_agg(one.ordinal) AS ordinals, array_agg(one.rank) AS ranks, (array_agg(one.mark))[1] AS mark,
+                coalesce(bool_or(one.ahead OR one.visible_at IS NOT NULL), FALSE)
+                    OR EXISTS (
+                        SELECT FROM {schema}.groups AS other
+                        WHERE other.queue_id = of_queue AND other.group_key = candidate
+                            AND (other.flags > 1 OR other.due_at IS NOT NULL)
+                    )
+                    OR EXISTS (
+                        SELECT FROM {schema}.requests AS request
+                        WHERE request.queue_id = of_queue AND request.group_key = candidate
+                    )
+                    OR EXISTS (
+                        SELECT FROM {schema}.leases AS lease
+                        WHERE lease.queue_id = of_queue AND lease.group_key = candidate
+                    ) AS judges
+            INTO line
+            FROM (
+                SELECT entry.* FROM (
+                    SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM (
+                        SELECT
+                            one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.position,
+                            one.xmax::text::bigint AS mark
+                        FROM {schema}.entries AS one
+                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
+                        ORDER BY one.ordinal LIMIT at_most + 1::bigint
+                    ) AS queued
+                    UNION ALL
+                    SELECT
+                        come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.position,
+                        come.xmax::text::bigint, run.stamp, 1
+                    FROM (
+                        SELECT one.*, one.xmax FROM {schema}.entries AS one
+                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
+                        LIMIT most + 1
+                    ) AS come
+                    -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.
+                    JOIN {schema}.tickets AS run USING (arrival_id)
+                ) AS entry
+                ORDER BY entry.part, entry.first_by, entry.position
+            ) AS one;
+            IF line.judges OR line.waiting - line.queued > most THEN
+                RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';
+            ELSIF line.waiting = 0 THEN
+                RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
+            END IF;
+            of_group := candidate;
+            EXIT;
+        EXCEPTION
+            WHEN SQLSTATE 'SQ001' THEN NULL;
+            WHEN SQLSTATE 'SQ002' THEN RETURN;
+        END;
+    END LOOP;
+    IF of_group IS NULL THEN
+        RETURN;
+    END IF;
+    released := least(line.waiting, at_most) - least(line.queued, at_most);
+    following := CASE WHEN line.queued > at_most THEN line.ranks[at_most + 1] END;
+    -- What arrived and isn't handed out stays as it is: its own rank says when it is next.
+    UPDATE {schema}.groups AS one SET
+        flags = one.flags | 1, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
+        decided[1] = one.decided[1] + released, clock = greatest(one.clock, moment_us), ready_rank = following,
+        touched_at = now()
+    WHERE one.queue_id = of_queue AND one.group_key = of_group
+    RETURNING one.ordinal, one.incarnation INTO known;
+    IF NOT FOUND THEN
+        INSERT INTO {schema}.groups AS one (
+            queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
+            arrivals, decided, ready_rank
+        )
+        SELECT
+            of_queue, of_group, place.incarnation, fresh[1] | 1, fresh[2], fresh[3], fresh[4], fresh[5],
+            fresh[6] + released, fresh[7], fresh[8], moment_us, '{{}}', released, ARRAY[released, 0, 0, 0, 0, 0, 0],
+            following
+        FROM {schema}.queues AS place WHERE place.queue_id = of_queue
+        RETURNING one.ordinal, one.incarnation INTO known;
+    END IF;
+    IF marks THEN
+        mark := {schema}.mark_entry(of_queue, of_group, line.ids[1], line.mark);
+    END IF;
+    IF EXISTS (
+        SELECT FROM {schema}.endpoints AS side
+        WHERE side.queue_id = of_queue AND side.state = 'SI'
+            AND side.group_id = CASE WHEN pg_input_is_valid(of_group, 'uuid') THEN of_group::uuid END
+    ) THEN
+        PERFORM {schema}.converse(ARRAY(
+            SELECT (stored.context -> 'dialog' ->> 'handle')::uuid
+            FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+            WHERE entry.entry_id = ANY (line.ids[:at_most]) AND stored.context -> 'dialog' -> 'sequence' = '0'
+        ));
+    END IF;
+    RETURN QUERY
+    SELECT
+        around.version, 'read committed', of_group, known.incarnation, entry.entry_id, entry.sequence,
+        coalesce(handed.ordinal, known.ordinal - released + handed.place - line.queued), entry.late,
+        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
+        stored.received_at, run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number,
+        (run.number - 1 + stored.position) % place.last_number + 1,
+        entry.attempt, entry.priority, entry.subscription_ids, stored.parts,
+        mark, pg_current_xact_id()::text::bigint & 4294967295
+    FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
+    JOIN {schema}.entries AS entry ON entry.entry_id = handed.entry_id
+    JOIN {schema}.spool AS stored ON stored.arrival_id = entry.arrival_id AND stored.position = entry.position
+    JOIN {schema}.tickets AS run ON run.arrival_id = entry.arrival_id
+    JOIN {schema}.locations AS place ON place.location = run.location
+    ORDER BY handed.place;
+END
+$function$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
