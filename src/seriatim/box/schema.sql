@@ -2375,16 +2375,10 @@ $function$;
 
 -- A new id for a message: a UUID of version 7, so that ids made later sort later.
 CREATE FUNCTION {schema}.new_message_id() RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE
-AS $function$
-DECLARE
-    chance bytea := uuid_send(gen_random_uuid());
-BEGIN
-    -- A random UUID says version 4 and the variant already.
-    chance := overlay(chance PLACING substring(int8send({schema}.now_us() / 1000) FROM 3) FROM 1);
-    RETURN encode(set_byte(chance, 6, get_byte(chance, 6) & 15 | 112), 'hex')::uuid;
-END
-$function$;
+LANGUAGE sql VOLATILE PARALLEL SAFE
+-- One expression, so that it isn't called for each message.
+RETURN overlay(lpad(to_hex({schema}.now_us() / 1000), 12, '0') PLACING '-' FROM 9 FOR 0) || '-7'
+    || substr(gen_random_uuid()::text, 16);
 
 -- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
 -- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
@@ -3666,6 +3660,78 @@ BEGIN
 END
 $function$;
 
+-- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's queue
+-- has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and has
+-- changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
+CREATE FUNCTION {schema}.send_straight(of_handle uuid, kind text, content_types text[], bodies bytea[]) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    messages bigint := cardinality(bodies);
+    one record;
+    base bigint;
+    arrival bigint;
+    told jsonb;
+BEGIN
+    SELECT
+        own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator, own.service AS own_service,
+        rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
+        far.priority,
+        CASE WHEN own.begun_by <> pg_current_xact_id() THEN
+            pg_advisory_xact_lock({schema}.group_lock(own.queue_id, own.group_id::text))
+        END AS locked
+    INTO one
+    FROM {schema}.endpoints AS own
+    JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
+    JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
+    JOIN {schema}.endpoints AS far
+        ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
+        AND far.service = own.to_services[1] COLLATE "C"
+    JOIN {schema}.queues AS place ON place.queue_id = far.queue_id
+    WHERE own.handle = of_handle AND NOT own.is_monolog AND NOT own.retains AND NOT far.retains
+        AND far.state IN ('SO', 'SI', 'CO', 'DI') AND place.definition ->> 'max_messages' IS NULL
+        AND agreed.definition -> 'types' ->> kind IN (
+            'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
+        )
+        AND NOT EXISTS (
+            SELECT FROM {schema}.transmission AS before
+            WHERE before.to_service = far.service AND before.handle = own.handle
+        )
+    FOR KEY SHARE OF far;
+    IF NOT FOUND OR kind IN ('EndDialog', 'Error', 'Timer') THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM {schema}.permit('receive', ARRAY[one.own_queue]);
+    PERFORM {schema}.permit('publish', ARRAY[one.queue_id]);
+    -- While its group was waited for it may have been moved, or the other side has ended.
+    UPDATE {schema}.endpoints AS own SET send_sequence = own.send_sequence + messages, state = one.becomes
+    WHERE own.handle = of_handle AND own.group_id = one.own_group AND own.state = one.state
+        AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+    RETURNING own.send_sequence - messages INTO base;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
+    RETURNING arrival_id INTO arrival;
+    told := jsonb_build_object('dialog', jsonb_build_object(
+        'handle', one.handle, 'conversation_id', one.conversation_id, 'service', one.service,
+        'far_service', one.own_service, 'contract', one.contract, 'is_initiator', NOT one.is_initiator,
+        'is_monolog', FALSE
+    ));
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
+    SELECT
+        arrival, message.place - 1, {schema}.new_message_id(), kind, message.content_type,
+        jsonb_set(told, '{{dialog,sequence}}', to_jsonb(base + message.place - 1)), message.body, 1
+    FROM unnest(content_types, bodies) WITH ORDINALITY AS message (content_type, body, place);
+    INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority)
+    SELECT
+        one.queue_id, one.group_id::text, {schema}.now_us() - (one.priority - 5) * 10000000, arrival, position,
+        one.priority
+    FROM generate_series(0, messages - 1) AS position;
+    RETURN TRUE;
+END
+$function$;
+
 -- Send messages in dialogs, all or none; in their order. What can't be delivered yet waits in the transmission queue.
 CREATE FUNCTION {schema}.try_send(
     handles uuid[], kinds text[], content_types text[], bodies bytea[],
@@ -3685,6 +3751,11 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
+    IF cardinality(handles) > 0 AND handles[1] = ALL (handles) AND kinds[1] = ALL (kinds)
+        AND array_position(bodies, NULL) IS NULL AND pg_column_size(bodies) <= 536870912
+        AND {schema}.send_straight(handles[1], kinds[1], content_types, bodies) THEN
+        RETURN;
+    END IF;
     PERFORM {schema}.lock_dialogs(handles);
     PERFORM FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles) ORDER BY known.handle FOR NO KEY UPDATE;
     SELECT
@@ -4620,6 +4691,18 @@ DECLARE
     -- More than that is judged at once, and read again each time until it is.
     most bigint := 2 * at_most::bigint + 20;
     around record;
+    -- The groups in the order in which they are looked at, where the first one isn't to be had.
+    others CURSOR FOR
+        SELECT next.group_key FROM (
+            (
+                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
+                WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank
+            ) UNION ALL (
+                SELECT one.group_key, one.rank FROM {schema}.entries AS one
+                WHERE one.queue_id = of_queue AND one.status = 'arrived' ORDER BY one.rank
+            )
+        ) AS next
+        ORDER BY next.rank;
     candidate text;
     tried text[] := ARRAY[]::text[];
     of_group text;
@@ -4631,40 +4714,37 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
-        EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue)
-            OR EXISTS (SELECT FROM {schema}.to_route)
+        EXISTS (SELECT FROM {schema}.to_route)
             OR EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp())
+            OR EXISTS (
+                SELECT FROM {schema}.groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
+            )
             OR EXISTS (
                 SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
             ) AS judges,
-        (SELECT max(change.version) FROM {schema}.changes AS change) AS version
-    INTO around;
+        (SELECT max(change.version) FROM {schema}.changes AS change) AS version,
+        coalesce(named, CASE
+            WHEN come.rank < ready.rank THEN come.group_key ELSE coalesce(ready.group_key, come.group_key)
+        END) AS first
+    INTO around
+    FROM (SELECT) AS once
+    LEFT JOIN LATERAL (
+        SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
+        WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank LIMIT 1
+    ) AS ready ON TRUE
+    LEFT JOIN LATERAL (
+        SELECT one.group_key, one.rank FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.status = 'arrived' ORDER BY one.rank LIMIT 1
+    ) AS come ON TRUE;
     IF around.judges OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    FOR candidate IN
-        SELECT next.group_key FROM (
-            (
-                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
-                WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL
-                    AND (named IS NULL OR one.group_key = named) ORDER BY one.ready_rank
-            ) UNION ALL (
-                SELECT one.group_key, one.rank FROM {schema}.entries AS one
-                WHERE one.queue_id = of_queue AND one.status = 'arrived' AND named IS NULL ORDER BY one.rank
-            ) UNION ALL (
-                SELECT one.group_key, one.due_at FROM {schema}.groups AS one
-                WHERE one.queue_id = of_queue AND one.due_at <= moment_us AND named IS NULL ORDER BY one.due_at
-            ) UNION ALL (
-                SELECT named, 9223372036854775807 WHERE named IS NOT NULL
-            )
-        ) AS next
-        ORDER BY next.rank
-    LOOP
-        CONTINUE WHEN candidate = ANY (tried);
-        tried := tried || candidate;
+    candidate := around.first;
+    WHILE candidate IS NOT NULL LOOP
         -- A group that isn't handed out of is not locked: the block takes the lock back.
+        <<attempt>>
         BEGIN
-            CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, candidate));
+            EXIT attempt WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, candidate));
             -- A statement of its own: its snapshot is younger than the lock.
             SELECT
                 count(*) AS waiting, count(one.ordinal) AS queued, array_agg(one.entry_id) AS ids,
@@ -4676,13 +4756,17 @@ BEGIN
                             AND (other.flags > 1 OR other.due_at IS NOT NULL)
                     )
                     OR EXISTS (
-                        SELECT FROM {schema}.requests AS request
-                        WHERE request.queue_id = of_queue AND request.group_key = candidate
+                        SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue
                     )
                     OR EXISTS (
                         SELECT FROM {schema}.leases AS lease
                         WHERE lease.queue_id = of_queue AND lease.group_key = candidate
-                    ) AS judges
+                    ) AS judges,
+                EXISTS (
+                    SELECT FROM {schema}.endpoints AS side
+                    WHERE side.queue_id = of_queue AND side.state = 'SI'
+                        AND side.group_id = CASE WHEN pg_input_is_valid(candidate, 'uuid') THEN candidate::uuid END
+                ) AS begins
             INTO line
             FROM (
                 SELECT entry.* FROM (
@@ -4719,7 +4803,20 @@ BEGIN
             WHEN SQLSTATE 'SQ001' THEN NULL;
             WHEN SQLSTATE 'SQ002' THEN RETURN;
         END;
+        tried := tried || candidate;
+        IF named IS NOT NULL THEN
+            RETURN;
+        ELSIF others IS NULL THEN
+            OPEN others;
+        END IF;
+        LOOP
+            FETCH others INTO candidate;
+            EXIT WHEN (candidate <> ALL (tried)) IS NOT FALSE;
+        END LOOP;
     END LOOP;
+    IF others IS NOT NULL THEN
+        CLOSE others;
+    END IF;
     IF of_group IS NULL THEN
         RETURN;
     END IF;
@@ -4747,11 +4844,7 @@ BEGIN
     IF marks THEN
         mark := {schema}.mark_entry(of_queue, of_group, line.ids[1], line.mark);
     END IF;
-    IF EXISTS (
-        SELECT FROM {schema}.endpoints AS side
-        WHERE side.queue_id = of_queue AND side.state = 'SI'
-            AND side.group_id = CASE WHEN pg_input_is_valid(of_group, 'uuid') THEN of_group::uuid END
-    ) THEN
+    IF line.begins THEN
         PERFORM {schema}.converse(ARRAY(
             SELECT (stored.context -> 'dialog' ->> 'handle')::uuid
             FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
