@@ -102,19 +102,26 @@ class Dialogs:
 
     def send(self, messages: Iterable[tuple[UUID | str, str, bytes, str | None]]) -> None:
         """Send (handle, type, body, content type), all or none; errors as of `Session.send`."""
-        handles: list[str] = []
+        handles: list[UUID] = []
         types: list[str] = []
         bodies: list[bytes] = []
         content_types: list[str | None] = []
         for handle, kind, body, content_type in messages:
             if not isinstance(body, bytes):
                 raise UsageError(f"the body of a message is {type(body).__name__}", remedy="give bytes: encode it")
-            handles.append(str(handle_of(handle)))
+            handles.append(handle_of(handle))
             types.append(_text(kind))
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
-        if handles:
-            parameters = {"handles": handles, "types": types, "bodies": bodies, "content_types": content_types}
+        if not handles:
+            return
+        parameters: dict[str, Any] = {"bodies": bodies, "content_types": content_types}
+        if len(set(handles)) == len(set(types)) == 1:
+            if all(one is None for one in content_types):
+                parameters["content_types"] = None
+            _raise(*self._row("send_run", written(parameters | {"handle": handles[0], "type": types[0]})))
+        else:
+            parameters |= {"handles": [str(handle) for handle in handles], "types": types}
             _raise(*self._row("send", written(parameters)))
 
     def end(

@@ -3751,11 +3751,6 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
-    IF cardinality(handles) > 0 AND handles[1] = ALL (handles) AND kinds[1] = ALL (kinds)
-        AND array_position(bodies, NULL) IS NULL AND pg_column_size(bodies) <= 536870912
-        AND {schema}.send_straight(handles[1], kinds[1], content_types, bodies) THEN
-        RETURN;
-    END IF;
     PERFORM {schema}.lock_dialogs(handles);
     PERFORM FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles) ORDER BY known.handle FOR NO KEY UPDATE;
     SELECT
@@ -3866,6 +3861,32 @@ BEGIN
 END
 $function$;
 
+-- As `try_send`, of messages of one type in one dialog. `content_types` is NULL where none has any.
+CREATE FUNCTION {schema}.try_send_run(
+    handle uuid, kind text, content_types text[], bodies bytea[], OUT refused text, OUT what text, OUT remedy text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+DECLARE
+    messages integer := coalesce(cardinality(bodies), 0);
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
+    PERFORM {schema}.hold_definitions();
+    IF messages = 0 OR array_position(bodies, NULL) > 0 OR pg_column_size(bodies) > 536870912
+        OR NOT {schema}.send_straight(handle, kind, content_types, bodies) THEN
+        SELECT one.* INTO refused, what, remedy FROM {schema}.try_send(
+            array_fill(handle, ARRAY[messages]), array_fill(kind, ARRAY[messages]),
+            coalesce(content_types, array_fill(NULL::text, ARRAY[messages])), bodies
+        ) AS one;
+    END IF;
+END
+$function$;
+
 -- Send a message in a dialog, within the caller's transaction: for triggers, procedures and other languages.
 CREATE FUNCTION {schema}.send(handle uuid, type text, body bytea DEFAULT '', content_type text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
@@ -3874,7 +3895,7 @@ AS $function$
 DECLARE
     done record;
 BEGIN
-    done := {schema}.try_send(ARRAY[handle], ARRAY[type], ARRAY[content_type], ARRAY[body]);
+    done := {schema}.try_send_run(handle, type, ARRAY[content_type], ARRAY[body]);
     PERFORM {schema}.refuse(done.refused, done.what, done.remedy);
 END
 $function$;
