@@ -394,7 +394,7 @@ class Turns:
             queue.declared.name,
             handed.group,
             messages,
-            lambda: self._execute("complete", named),
+            lambda: self._complete(named, len(messages)),
             # A message without a group was locked, and nothing else has happened to it.
             lambda: None if handed.group is None else self._execute("put_back", named),
             lambda count: self._end_after(named, count),
@@ -404,11 +404,18 @@ class Turns:
 
     def _end_after(self, named: dict[str, Any], count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
-        columns = ("entry_ids", "ordinals", "late")
         if count:
-            self._execute("complete", named | {name: named[name][:count] for name in columns})
+            self._complete(named, count)
         if named["group_key"] is not None:
-            self._execute("put_back", named | {name: named[name][count:] for name in columns})
+            self._execute("put_back", named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")})
+
+    def _complete(self, named: dict[str, Any], count: int) -> None:
+        if named["keep"] == "nothing":
+            unkept = {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]}
+            self._execute("complete_unkept", unkept)
+        else:
+            columns = {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")}
+            self._execute("complete", named | columns)
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))

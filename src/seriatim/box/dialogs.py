@@ -113,16 +113,17 @@ class Dialogs:
             types.append(_text(kind))
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
-        if not handles:
-            return
-        parameters: dict[str, Any] = {"bodies": bodies, "content_types": content_types}
-        if len(set(handles)) == len(set(types)) == 1:
-            if all(one is None for one in content_types):
-                parameters["content_types"] = None
-            _raise(*self._row("send_run", written(parameters | {"handle": handles[0], "type": types[0]})))
-        else:
-            parameters |= {"handles": [str(handle) for handle in handles], "types": types}
-            _raise(*self._row("send", written(parameters)))
+        told = {"handle": handles[0], "type": types[0]} if len(set(handles)) == len(set(types)) == 1 else {}
+        if told and len(bodies) == 1:
+            _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
+        elif told:
+            unsaid = all(one is None for one in content_types)
+            columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
+            _raise(*self._row("send_run", written(told | columns)))
+        elif handles:
+            columns = {"bodies": bodies, "content_types": content_types}
+            names = {"handles": [str(handle) for handle in handles], "types": types}
+            _raise(*self._row("send", written(names | columns)))
 
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]

@@ -906,9 +906,20 @@ DECLARE
     arrivals bigint[];
     positions bigint[];
     alone bigint;
+    gone record;
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
-    IF keep = 'nothing' THEN
+    IF keep = 'nothing' AND cardinality(entry_ids) = 1 THEN
+        -- What follows for many, without arrays.
+        DELETE FROM {schema}.entries WHERE entry_id = entry_ids[1] RETURNING arrival_id, position INTO gone;
+        DELETE FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
+        IF NOT FOUND THEN
+            arrivals := ARRAY[gone.arrival_id];
+            positions := ARRAY[gone.position];
+            alone := 0;
+        END IF;
+    ELSIF keep = 'nothing' THEN
         WITH done AS (
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
         ), alone AS (
@@ -4706,6 +4717,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_sort = off
 AS $function$
 DECLARE
     moment_us bigint := coalesce(at_us, {schema}.now_us());
@@ -4805,7 +4817,9 @@ BEGIN
                         come.xmax::text::bigint, run.stamp, 1
                     FROM (
                         SELECT one.*, one.xmax FROM {schema}.entries AS one
-                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
+                        -- Said so that the index of all that has arrived isn't one to choose.
+                        WHERE one.queue_id = of_queue AND one.group_key = candidate
+                            AND one.status >= 'arrived' AND one.status <= 'arrived'
                         LIMIT most + 1
                     ) AS come
                     -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.

@@ -68,6 +68,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_sort = off
 AS $function$
 DECLARE
     moment_us bigint := coalesce(at_us, {schema}.now_us());
@@ -167,7 +168,9 @@ BEGIN
                         come.xmax::text::bigint, run.stamp, 1
                     FROM (
                         SELECT one.*, one.xmax FROM {schema}.entries AS one
-                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
+                        -- Said so that the index of all that has arrived isn't one to choose.
+                        WHERE one.queue_id = of_queue AND one.group_key = candidate
+                            AND one.status >= 'arrived' AND one.status <= 'arrived'
                         LIMIT most + 1
                     ) AS come
                     -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.
@@ -368,6 +371,96 @@ DECLARE
 BEGIN
     done := {schema}.try_send_run(handle, type, ARRAY[content_type], ARRAY[body]);
     PERFORM {schema}.refuse(done.refused, done.what, done.remedy);
+END
+$function$;
+
+-- What was handed out is done: it goes, or is kept as history. A message with a single destination goes with it; of one
+-- with more, nobody who completes can tell whether he is the last, so that is left to the clean-up.
+CREATE OR REPLACE FUNCTION {schema}.complete(
+    of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+DECLARE
+    arrivals bigint[];
+    positions bigint[];
+    alone bigint;
+    gone record;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    IF keep = 'nothing' AND cardinality(entry_ids) = 1 THEN
+        -- What follows for many, without arrays.
+        DELETE FROM {schema}.entries WHERE entry_id = entry_ids[1] RETURNING arrival_id, position INTO gone;
+        DELETE FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
+        IF NOT FOUND THEN
+            arrivals := ARRAY[gone.arrival_id];
+            positions := ARRAY[gone.position];
+            alone := 0;
+        END IF;
+    ELSIF keep = 'nothing' THEN
+        WITH done AS (
+            DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
+        ), alone AS (
+            DELETE FROM {schema}.spool AS stored USING done
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
+            RETURNING stored.position
+        )
+        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
+        INTO arrivals, positions, alone FROM done;
+    ELSIF keep = 'everything' THEN
+        WITH done AS (
+            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
+                AS handed (entry_id, ordinal, late)
+            WHERE entry.entry_id = handed.entry_id
+            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
+        )
+        INSERT INTO {schema}.history (
+            entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
+            subscription_ids, attempt
+        )
+        SELECT
+            entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position, sequence,
+            subscription_ids, attempt
+        FROM done;
+    ELSE
+        WITH done AS (
+            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
+                AS handed (entry_id, ordinal, late)
+            WHERE entry.entry_id = handed.entry_id
+            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
+        ), kept AS (
+            INSERT INTO {schema}.history (
+                entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
+                subscription_ids, attempt
+            )
+            SELECT
+                entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position,
+                sequence, subscription_ids, attempt
+            FROM done WHERE attempt > 0
+        ), alone AS (
+            DELETE FROM {schema}.spool AS stored USING done
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
+                AND done.attempt = 0
+            RETURNING stored.position
+        )
+        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
+        INTO arrivals, positions, alone FROM done WHERE attempt = 0;
+    END IF;
+    IF cardinality(arrivals) > alone THEN
+        INSERT INTO {schema}.dropped (arrival_id, position)
+        SELECT arrival_id, position FROM unnest(arrivals, positions) AS done (arrival_id, position)
+        WHERE EXISTS (
+            SELECT FROM {schema}.spool AS stored
+            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position
+        );
+    END IF;
 END
 $function$;
 
