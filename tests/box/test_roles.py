@@ -176,7 +176,16 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     # What is about a dialog looks for its queue, and here there is no such dialog. Time is nobody's.
     # `activations`: of the queues that it may receive from.
     known = {"schema_version", "version", "definitions", "is_unrouted", "led_by", "unregister", "activations"}
-    of_dialogs = {"try_begin", "try_send", "try_end", "try_set_timer", "try_move", "converse", "drop_ended"}
+    of_dialogs = {
+        "try_begin",
+        "try_send",
+        "try_send_run",
+        "try_end",
+        "try_set_timer",
+        "try_move",
+        "converse",
+        "drop_ended",
+    }
     of_dialogs |= {"fail_dialog", "group_of", "history_of", "is_due", "fire_dialogs"}
     assert allowed == known | of_dialogs
     assert wrong == {"begin_dialog", "begin_monolog", "send", "end_dialog", "set_dialog_timer", "move_dialog"}

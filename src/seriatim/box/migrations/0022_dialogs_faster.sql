@@ -276,32 +276,47 @@ DECLARE
     arrival bigint;
     told jsonb;
 BEGIN
-    SELECT
-        own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator, own.service AS own_service,
-        rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
-        far.priority,
-        CASE WHEN own.begun_by <> pg_current_xact_id() THEN
-            pg_advisory_xact_lock({schema}.group_lock(own.queue_id, own.group_id::text))
-        END AS locked
-    INTO one
-    FROM {schema}.endpoints AS own
-    JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
-    JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
-    JOIN {schema}.endpoints AS far
-        ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
-        AND far.service = own.to_services[1] COLLATE "C"
-    JOIN {schema}.queues AS place ON place.queue_id = far.queue_id
-    WHERE own.handle = of_handle AND NOT own.is_monolog AND NOT own.retains AND NOT far.retains
-        AND far.state IN ('SO', 'SI', 'CO', 'DI') AND place.definition ->> 'max_messages' IS NULL
-        AND agreed.definition -> 'types' ->> kind IN (
-            'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
-        )
-        AND NOT EXISTS (
-            SELECT FROM {schema}.transmission AS before
-            WHERE before.to_service = far.service AND before.handle = own.handle
-        )
-    FOR KEY SHARE OF far;
-    IF NOT FOUND OR kind IN ('EndDialog', 'Error', 'Timer') THEN
+    IF kind IN ('EndDialog', 'Error', 'Timer') THEN
+        RETURN FALSE;
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        SELECT
+            own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator,
+            own.service AS own_service, rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
+            far.priority,
+            CASE WHEN own.begun_by <> pg_current_xact_id() THEN
+                pg_advisory_xact_lock({schema}.group_lock(own.queue_id, own.group_id::text))
+            END AS locked
+        INTO one
+        FROM {schema}.endpoints AS own
+        JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
+        JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
+        JOIN {schema}.endpoints AS far
+            ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
+            AND far.service = own.to_services[1] COLLATE "C"
+        JOIN {schema}.queues AS place ON place.queue_id = far.queue_id
+        WHERE own.handle = of_handle AND NOT own.is_monolog AND NOT own.retains AND NOT far.retains
+            AND far.state IN ('SO', 'SI', 'CO', 'DI') AND place.definition ->> 'max_messages' IS NULL
+            AND agreed.definition -> 'types' ->> kind IN (
+                'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
+            )
+            AND NOT EXISTS (
+                SELECT FROM {schema}.transmission AS before
+                WHERE before.to_service = far.service AND before.handle = own.handle
+            )
+        FOR KEY SHARE OF far;
+        EXIT WHEN FOUND OR attempt = 2;
+        -- With its first message a dialog gets its other side, unless that would be refused. One that the transaction
+        -- itself has begun nobody else ends meanwhile.
+        PERFORM {schema}.add_targets(ARRAY[of_handle])
+        FROM {schema}.endpoints AS own JOIN {schema}.contracts AS agreed USING (contract)
+        WHERE own.handle = of_handle AND own.begun_by = pg_current_xact_id() AND own.state = 'SO'
+            AND NOT own.is_monolog AND NOT own.retains
+            AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+            AND agreed.definition -> 'types' ->> kind IN ('any', 'initiator');
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    IF one.handle IS NULL THEN
         RETURN FALSE;
     END IF;
     PERFORM {schema}.permit('receive', ARRAY[one.own_queue]);
