@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import seriatim as sq
 from tests.dialogs.talking import begun, far_of, states, taken
 
 
@@ -76,13 +77,29 @@ def test_a_turn_makes_the_same_of_it(talk):
                 look(talk, far_of(talk, handle))
             with talk.session() as tx, calls(tx) as called:
                 delivery = tx.receive("inventory", limit=limit, group=group)
-                kept += [] if delivery is None else [(one.body, one.ordinal, one.sequence) for one in delivery]
+                kept.extend((one.body, one.ordinal, one.sequence) for one in delivery or ())
             assert (called.get("decide", 0) > 0) == (handle == looked)
     assert found[plain] == found[looked]
     assert [ordinal for _, ordinal, _ in found[plain]] == list(range(1, 12))
     assert group_of(talk, far_of(talk, plain)) == group_of(talk, far_of(talk, looked))
     assert set(states(talk).values()) == {"CO"}
     assert talk.broken() == []
+
+
+def test_where_the_definitions_have_changed_a_turn_reads_them_first(talk):
+    begun(talk, b"0", b"1", b"2")
+    assert turns_for(talk) == (b"0", 0)
+    with sq.MessageBox.open(talk.dsn, schema=talk.schema) as other:
+        other.define(sq.Queue("more", policy=sq.Unordered()))
+    assert turns_for(talk) == (b"1", 1)
+    assert turns_for(talk) == (b"2", 0)
+
+
+def turns_for(box):
+    """The next message, and how many turns were judged for it."""
+    with box.session() as tx, calls(tx) as called:
+        (message,) = tx.receive("inventory")
+    return message.body, called.get("decide", 0)
 
 
 def test_what_is_put_back_comes_again_in_its_place(talk):

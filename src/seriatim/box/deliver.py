@@ -332,7 +332,8 @@ class Turns:
         name = "hand_out"
         if queue.serves:
             name = "take_line"
-            parameters |= {"fresh": _FRESH_TEXT, "marks": queue.declared.rollbacks is not None}
+            marks = queue.declared.rollbacks is not None
+            parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         if not rows:

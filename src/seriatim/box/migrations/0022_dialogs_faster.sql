@@ -50,10 +50,10 @@ $function$;
 -- has arrived, in order of commit, and lock that group. A queue of dialogs is first in, first out: what has arrived
 -- leaves as it is, so no rule has to be asked as long as nothing stops the group, goes ahead, or may not be seen yet.
 -- Where one of these is so, an operator has asked something, a timer is due, or so much has arrived that it is cheaper
--- judged at once, there is no row: then it is a turn's turn. `fresh`: the state of a group that is new. `marks`: count
+-- judged at once, there is no row: then it is a turn's turn. Nor is there where the definitions have changed. `fresh`: the state of a group that is new. `marks`: count
 -- rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
 CREATE FUNCTION {schema}.take_line(
-    of_queue integer, named text, at_most integer, at_us bigint, fresh bigint[], marks boolean
+    of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], marks boolean
 )
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
@@ -120,7 +120,9 @@ BEGIN
         SELECT one.group_key, one.rank FROM {schema}.entries AS one
         WHERE one.queue_id = of_queue AND one.status = 'arrived' ORDER BY one.rank LIMIT 1
     ) AS come ON TRUE;
-    IF around.judges OR current_setting('transaction_isolation') <> 'read committed' THEN
+    -- By other definitions the queue may have another policy.
+    IF around.judges OR around.version <> known_version
+        OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
     candidate := around.first;
