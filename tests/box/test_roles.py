@@ -177,8 +177,8 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     # `activations`, `failed_messages`: of the queues that it may receive from.
     known = {"schema_version", "version", "definitions", "is_unrouted", "led_by", "unregister", "activations"}
     known |= {"failed_messages"}
-    of_dialogs = {"try_begin", "try_send", "try_end", "try_set_timer", "try_move", "converse", "drop_ended"}
-    of_dialogs |= {"fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}
+    of_dialogs = {"try_begin", "try_send", "try_send_run", "try_end", "try_set_timer", "try_move", "converse"}
+    of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}
     assert allowed == known | of_dialogs
     assert wrong == {"begin_dialog", "begin_monolog", "send", "end_dialog", "set_dialog_timer", "move_dialog"}
     assert {"take_in", "publish", "hand_out", "decide", "complete", "put_back", "handed", "route"} <= refused

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.arrays import written
+from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
@@ -22,10 +22,18 @@ from seriatim.kernel.state import State
 from seriatim.pipeline.level import type_of
 from seriatim.pipeline.message import Received
 
-__all__ = ["Begun", "Delivery", "Locked", "Turns"]
+__all__ = ["Begun", "Delivery", "Locked", "Mark", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
+_FRESH_TEXT = numbers(_FRESH)
+
+
+class Mark(NamedTuple):
+    """Of what is handed out: the transaction that had it in hand and was rolled back, if any; and our own."""
+
+    rolled_back: int | None
+    own: int
 
 
 class Delivery:
@@ -40,6 +48,7 @@ class Delivery:
         messages: what is handed out, in order.
         entry_ids: the numbers of their entries.
         incarnation: of the group.
+        mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class Delivery:
         self._end_after = end_after
         self.entry_ids = entry_ids
         self.incarnation = incarnation
+        self.mark: Mark | None = None
         self._open = True
         self._done = False
 
@@ -319,8 +329,12 @@ class Turns:
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
         }  # fmt: skip
+        name = "hand_out"
+        if queue.serves:
+            name = "take_line"
+            marks = queue.declared.rollbacks is not None
+            parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            name = "hand_out_dialogs" if queue.serves else "hand_out"
             rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         if not rows:
             return None, definitions.version
@@ -330,7 +344,10 @@ class Turns:
             list(column) for column in zip(*(row[4:8] for row in rows), strict=True)
         )
         handed = Handed(key, incarnation, entry_ids, sequences, ordinals, late)
-        return self._delivery(queue, handed, [row[8:] for row in rows], definitions), version
+        delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
+        if queue.serves:
+            delivery.mark = Mark(*rows[0][22:])
+        return delivery, version
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
@@ -378,7 +395,7 @@ class Turns:
             queue.declared.name,
             handed.group,
             messages,
-            lambda: self._execute("complete", named),
+            lambda: self._complete(named, len(messages)),
             # A message without a group was locked, and nothing else has happened to it.
             lambda: None if handed.group is None else self._execute("put_back", named),
             lambda count: self._end_after(named, count),
@@ -388,11 +405,18 @@ class Turns:
 
     def _end_after(self, named: dict[str, Any], count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
-        columns = ("entry_ids", "ordinals", "late")
         if count:
-            self._execute("complete", named | {name: named[name][:count] for name in columns})
+            self._complete(named, count)
         if named["group_key"] is not None:
-            self._execute("put_back", named | {name: named[name][count:] for name in columns})
+            self._execute("put_back", named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")})
+
+    def _complete(self, named: dict[str, Any], count: int) -> None:
+        if named["keep"] == "nothing":
+            unkept = {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]}
+            self._execute("complete_unkept", unkept)
+        else:
+            columns = {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")}
+            self._execute("complete", named | columns)
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))

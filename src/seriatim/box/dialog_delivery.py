@@ -46,6 +46,7 @@ def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, d
         for one in delivery.messages
         if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
     ]
+    begun = begun if delivery.mark is None else []  # it has been seen to
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
         return rollbacks.take_in_hand(access, connection, queue, delivery, begun)

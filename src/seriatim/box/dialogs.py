@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.arrays import written
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.dialog import Verb
@@ -101,7 +102,10 @@ class Dialogs:
 
     def send(self, messages: Iterable[tuple[UUID | str, str, bytes, str | None]]) -> None:
         """Send (handle, type, body, content type), all or none; errors as of `Session.send`."""
-        handles, types, bodies, content_types = [], [], [], []
+        handles: list[UUID] = []
+        types: list[str] = []
+        bodies: list[bytes] = []
+        content_types: list[str | None] = []
         for handle, kind, body, content_type in messages:
             if not isinstance(body, bytes):
                 raise UsageError(f"the body of a message is {type(body).__name__}", remedy="give bytes: encode it")
@@ -109,9 +113,17 @@ class Dialogs:
             types.append(_text(kind))
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
-        if handles:
-            parameters = {"handles": handles, "types": types, "bodies": bodies, "content_types": content_types}
-            _raise(*self._row("send", parameters))
+        told = {"handle": handles[0], "type": types[0]} if len(set(handles)) == len(set(types)) == 1 else {}
+        if told and len(bodies) == 1:
+            _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
+        elif told:
+            unsaid = all(one is None for one in content_types)
+            columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
+            _raise(*self._row("send_run", written(told | columns)))
+        elif handles:
+            columns = {"bodies": bodies, "content_types": content_types}
+            names = {"handles": [str(handle) for handle in handles], "types": types}
+            _raise(*self._row("send", written(names | columns)))
 
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery
+from seriatim.box.deliver import Delivery, Mark
 from seriatim.box.failures import tell_of
 from seriatim.box.statements import statement
 from seriatim.pipeline.failure import Failed
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("seriatim.dialogs")
 def take_in_hand(
     access: Access, connection: psycopg.Connection, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID]
 ) -> bool:
-    """Mark what is handed out, and count the rollback that it bears the mark of, if it does.
+    """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
 
     Args:
         access: the box.
@@ -42,12 +42,14 @@ def take_in_hand(
         False where that was one too many: the delivery is put back, and its group is suspended by its next turn.
     """
     entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(statement("take_in_hand", access.schema), entry | {"begun": list(begun)}).fetchall()
-    ((rolled_back, own),) = found
-    if rolled_back is None:
+    mark = delivery.mark
+    if mark is None:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            found = cursor.execute(statement("take_in_hand", access.schema), entry | {"begun": list(begun)}).fetchall()
+        mark = Mark(*found[0])
+    if mark.rolled_back is None:
         return True
-    counting = entry | {"rolled_back": rolled_back, "own": own, "at_most": queue.declared.rollbacks}
+    counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.rollbacks}
     with access.transaction() as apart, apart.cursor(row_factory=tuple_row) as cursor:
         (suspends,) = cursor.execute(statement("note_rollback", access.schema), counting).fetchall()[0]
         if suspends:
