@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from psycopg import sql
 
 import seriatim as sq
+from seriatim.box.migrate import migrations
 from seriatim.cli.main import main
 from tests.box.given_up import given_up
 
@@ -439,11 +440,10 @@ def test_a_migration_lets_in_again(team):
     box.grant(name, publish=["shop"])
     with box.session() as tx:
         tx.connection.execute(f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {box.schema} FROM {name}")
-        last = tx.connection.execute(f"SELECT max(number) FROM {box.schema}.migrations").fetchone()[0]
-        tx.connection.execute(
-            f"SELECT {box.schema}.let_in(role) FROM (SELECT DISTINCT role FROM {box.schema}.grants) AS known"
-        )
-    assert last >= 5
+        # The last one makes views only: without them it can be applied again.
+        tx.connection.execute(f"DROP VIEW {box.schema}.messages, {box.schema}.message_places")
+        tx.connection.execute(f"DELETE FROM {box.schema}.migrations WHERE number = {migrations()[-1].number}")
+    assert sq.MessageBox.migrate(box.dsn, schema=box.schema) == [migrations()[-1]]
     with opened(box, dsn) as own, own.session() as tx:
         tx.publish(order("c1"))
 

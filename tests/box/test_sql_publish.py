@@ -12,7 +12,6 @@ import pytest
 import seriatim as sq
 from seriatim.box import pending
 from seriatim.box.deliver import Turns
-from seriatim.box.migrate import migrations
 from seriatim.box.tick import Tick
 from tests.box.given_up import given_up
 
@@ -350,7 +349,6 @@ def test_in_order_with_python_publishers_under_load(queues):  # noqa: C901 -- fo
 
 def test_the_hot_reads_go_by_their_index(queues):
     """With many that wait, the first are found by the index, not by reading all."""
-    assert migrations()[-1].number >= 5
     with queues.session() as tx:
         tx.connection.execute(
             f"INSERT INTO {queues.schema}.to_route SELECT n, 0, n, 'x' FROM generate_series(1, 20000) AS n"

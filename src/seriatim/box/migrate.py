@@ -1,7 +1,7 @@
 """Makes the schema of a box and brings it up to date; knows which version this seriatim works with.
 
-A fresh box is made from ``schema.sql``; an older one goes through the migrations that it lacks, all in one
-transaction, one process at a time. There is no way back: a newer schema is for a newer seriatim.
+A box is made by all migrations, in order; an older one goes through those that it lacks; in one transaction, one process
+at a time. There is no way back: a newer schema is for a newer seriatim.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def version_of(connection: psycopg.Connection, schema: str) -> int | None:
         SchemaMismatch: there is a schema of that name that isn't a box.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        is_there, is_box, tells = cursor.execute(statement("find_schema", schema), {"schema": schema}).fetchall()[0]
+        is_there, is_box = cursor.execute(statement("find_schema", schema), {"schema": schema}).fetchall()[0]
         if not is_there:
             return None
         if not is_box:
@@ -59,9 +59,7 @@ def version_of(connection: psycopg.Connection, schema: str) -> int | None:
                 f"the schema {schema} is there, but it is no message box",
                 remedy="give another schema to the box, or drop that one",
             )
-        # A role without rights on tables has to ask; boxes of before there were roles don't tell.
-        name = "schema_version" if tells else "migrations_version"
-        (version,) = cursor.execute(statement(name, schema)).fetchall()[0]
+        (version,) = cursor.execute(statement("schema_version", schema)).fetchall()[0]
         return version or 0
 
 
@@ -98,27 +96,23 @@ def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
     _check_server(connection)
     connection.execute(statement("lock_schema", schema), {"schema": schema})
     found = version_of(connection, schema)
-    if found is None:
-        connection.execute(script("schema.sql", schema))
-        missing = list(migrations())
-    else:
-        _refuse_newer(found, schema)
-        missing = [one for one in migrations() if one.number > found]
-        for one in missing:
-            connection.execute(script(one.path, schema))
-        if missing:
-            connection.execute(statement("let_in_again", schema))
+    _refuse_newer(found or 0, schema)
+    missing = [one for one in migrations() if one.number > (found or 0)]
     for one in missing:
+        connection.execute(script(one.path, schema))
         connection.execute(statement("record_migration", schema), {"number": one.number, "name": one.name})
+    if missing:
+        connection.execute(statement("let_in_again", schema))
     return missing
 
 
 def fresh_sql(schema: str) -> str:
     """The SQL that makes a box, as one transaction; the same as `migrate` does where there is none."""
+    steps = "\n".join(script(one.path, schema).decode() for one in migrations())
     applied = ",\n    ".join(f"({one.number}, '{one.name}')" for one in migrations())
     target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
     record = f"INSERT INTO {target} (number, name) VALUES\n    {applied};"
-    return f"BEGIN;\n\n{script('schema.sql', schema).decode()}\n{record}\n\nCOMMIT;"
+    return f"BEGIN;\n\n{steps}\n{record}\n\nCOMMIT;"
 
 
 def _refuse_newer(found: int, schema: str) -> None:

@@ -37,7 +37,7 @@ def statement(name: str, schema: str) -> bytes:
 
 
 def script(name: str, schema: str) -> bytes:
-    """A file of several statements, ``migrations/NAME`` or ``schema.sql``, with its comments."""
+    """A file of several statements, ``migrations/NAME``, with its comments."""
     return _for_schema(_text(name), schema)
 
 

@@ -1,4 +1,4 @@
--- Purpose: is there a schema of that name, and has it a box's record of migrations, and tells its version?
+-- Purpose: is there a schema of that name, and has it a box's record of migrations?
 -- Caller: migrate.py.
 -- Locks: none.
 -- Index: the catalog's own.
@@ -7,8 +7,4 @@ SELECT
     EXISTS (
         SELECT FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
         WHERE space.nspname = %(schema)s AND class.relname = 'migrations'
-    ) AS is_box,
-    EXISTS (
-        SELECT FROM pg_proc AS function JOIN pg_namespace AS space ON space.oid = function.pronamespace
-        WHERE space.nspname = %(schema)s AND function.proname = 'schema_version'
-    ) AS tells
+    ) AS is_box

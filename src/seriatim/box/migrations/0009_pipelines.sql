@@ -1,12 +1,4 @@
--- Spark on both sides: queues that belong to pipelines, which read them batch by batch, and batches of pipelines that
--- come into the box, each once.
-
--- `in_hand`: a pipeline has it, in a batch.
-ALTER TABLE {schema}.entries ADD COLUMN batch bigint;
-ALTER TABLE {schema}.entries DROP CONSTRAINT entries_status_check;
-ALTER TABLE {schema}.entries ADD CONSTRAINT entries_status_check
-CHECK (status IN ('arrived', 'held', 'queued', 'in_hand'));
-CREATE INDEX entries_in_hand ON {schema}.entries (queue_id, batch, group_key, ordinal) WHERE batch IS NOT NULL;
+-- Pipelines that read queues, and write to them.
 
 -- The queues that pipelines read. `reader`: what the pipeline's checkpoint knows itself by. `batch`: the newest batch
 -- that is complete, and may be handed over again and again; `done`: through this one they are worked on, and
@@ -129,43 +121,6 @@ BEGIN
 END
 $function$;
 
--- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a look
--- at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for its
--- groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
-CREATE FUNCTION {schema}.lock_many(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
-LANGUAGE plpgsql
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
-AS $function$
-DECLARE
-    candidates text[];
-    taken text[];
-BEGIN
-    SELECT array_agg(group_key) INTO candidates FROM (
-        SELECT group_key FROM (
-            (
-                SELECT group_key, ready_rank AS rank FROM {schema}.groups
-                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank LIMIT how_many
-            ) UNION ALL (
-                SELECT group_key, rank FROM {schema}.entries
-                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank LIMIT 20 * how_many
-            ) UNION ALL (
-                SELECT group_key, due_at FROM {schema}.groups
-                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at LIMIT how_many
-            ) UNION ALL (
-                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue LIMIT how_many
-            )
-        ) AS one GROUP BY group_key ORDER BY min(rank) LIMIT how_many
-    ) AS first;
-    SELECT array_agg(group_key) INTO taken FROM unnest(candidates) AS wanted (group_key)
-    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
-    -- Whoever wanted a group to be looked at committed before; the turn reads after this.
-    DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = ANY (taken) AND action = 'look';
-    RETURN coalesce(taken, ARRAY[]::text[]);
-END
-$function$;
-
 -- Put into a reader's next batch what a turn has released; the groups are locked by the caller.
 CREATE FUNCTION {schema}.put_in_batch(
     of_queue integer, in_batch bigint, entry_ids bigint[], ordinals bigint[], lates boolean[]
@@ -238,7 +193,9 @@ CREATE UNLOGGED TABLE {schema}.staged_messages (
     property_types text,
     body bytea NOT NULL,
     destinations integer NOT NULL,
-    problem text
+    problem text,
+    -- How many parts it has; NULL: none.
+    parts integer
 );
 CREATE INDEX staged_messages_of_part ON {schema}.staged_messages (part_id, place);
 
@@ -255,6 +212,17 @@ CREATE UNLOGGED TABLE {schema}.staged_entries (
     subscription_ids integer[] NOT NULL
 );
 CREATE INDEX staged_entries_of_part ON {schema}.staged_entries (part_id, place);
+
+-- What they have beside their bodies. `place` is that of the message in its part of the batch.
+CREATE UNLOGGED TABLE {schema}.staged_message_parts (
+    part_id bigint NOT NULL,
+    place bigint NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL,
+    content_type text,
+    body bytea NOT NULL
+);
+CREATE INDEX staged_message_parts_of_part ON {schema}.staged_message_parts (part_id, place);
 
 -- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
 -- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
@@ -293,12 +261,16 @@ BEGIN
         SELECT part_id, place, arrival_id, position FROM numbered JOIN arrived USING (location)
     ), spooled AS (
         INSERT INTO {schema}.spool (
-            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
         )
         SELECT
             arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
-            destinations
+            destinations, parts
         FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+    ), beside AS (
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_id, position, number, name, content_type, body
+        FROM placed JOIN {schema}.staged_message_parts USING (part_id, place)
     ), entered AS (
         INSERT INTO {schema}.entries (
             queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
@@ -323,11 +295,12 @@ BEGIN
     )
     SELECT count(*) INTO taken FROM placed;
     DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_message_parts WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
     DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
     RETURN taken;
 END
 $function$;
 
--- Nobody but the owner.
+-- Nobody but the owner, unless he lets them in.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -1,5 +1,4 @@
--- Pipelines that send into dialogs: what is staged for them, and which dialog a key of a writer has; and pipelines that
--- receive what comes for a service.
+-- Pipelines that send in dialogs, and receive what comes for a service.
 
 -- The dialogs that pipelines send in: for each key of a writer the one that its messages go into, and the last batch of
 -- the writer of which they are sent. It outlives its dialog until that batch is whole, so that nothing is sent twice.
@@ -170,45 +169,6 @@ BEGIN
 END
 $function$;
 
--- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any more.
--- Answers with how many sides.
-CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    forgotten bigint;
-BEGIN
-    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
-    WITH gone AS (
-        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
-        RETURNING handle, queue_id, group_id
-    ), uncounted AS (
-        DELETE FROM {schema}.rollbacks AS known USING gone
-        WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_id::text
-    ), unwritten AS (
-        DELETE FROM {schema}.writer_dialogs AS known USING gone, {schema}.writers AS writing
-        WHERE known.handle = gone.handle AND writing.writer = known.writer AND known.batch <= writing.batch
-    ), emptied AS (
-        DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
-        WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
-            AND NOT EXISTS (
-                SELECT FROM {schema}.endpoints AS other
-                WHERE other.queue_id = one.queue_id AND other.group_id = one.group_id
-                    AND other.handle NOT IN (SELECT handle FROM gone)
-            )
-            AND NOT EXISTS (
-                SELECT FROM {schema}.entries AS entry
-                WHERE entry.queue_id = one.queue_id AND entry.group_key = one.group_id::text
-            )
-            AND pg_try_advisory_xact_lock({schema}.group_lock(one.queue_id, one.group_id::text))
-    )
-    SELECT count(*) INTO forgotten FROM gone;
-    RETURN forgotten;
-END
-$function$;
-
 -- What is to be done for dialogs whose messages a pipeline gets: who receives the first one converses; who receives an
 -- EndDialog or an Error ends his side, and still gets what waits behind it. The caller has the locks of their groups, and
 -- has put the messages into a batch.
@@ -249,46 +209,24 @@ BEGIN
 END
 $function$;
 
--- Take away what waits for a side in its queue, but for messages that its turn has in hand; with a reason it is set
--- aside, else it goes. The caller has the lock of its group.
-CREATE OR REPLACE FUNCTION {schema}.drop_unread(of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL)
-RETURNS void
+-- As `fail_dialogs`, of messages that a turn has put into a batch which isn't complete: they, and what is behind them in
+-- their dialogs, are taken out of it.
+CREATE FUNCTION {schema}.fail_in_batch(
+    of_queue integer, in_batch bigint, handles uuid[], message_ids text[], sequences bigint[], whys text[]
+) RETURNS bigint[]
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
-DECLARE
-    own record;
-    gone bigint;
 BEGIN
-    SELECT known.queue_id, known.group_id INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
-    WITH unread AS (
-        DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
-        WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text
-            AND stored.arrival_id = entry.arrival_id AND stored.position = entry.position
-            AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand)
-            AND (from_sequence IS NULL OR (stored.context -> 'dialog' ->> 'sequence')::bigint >= from_sequence)
-            -- The batch of a pipeline stays as it is.
-            AND entry.batch IS NULL
-        RETURNING entry.*
-    ), kept AS (
-        INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
-        )
-        SELECT
-            entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
-        FROM unread WHERE why IS NOT NULL
-    ), removed AS (
-        DELETE FROM {schema}.spool AS stored USING unread
-        WHERE why IS NULL AND stored.arrival_id = unread.arrival_id AND stored.position = unread.position
-    )
-    SELECT count(*) INTO gone FROM unread;
-    IF gone > 0 THEN
-        INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
-        VALUES (own.queue_id, own.group_id::text, 'look', {schema}.now_us());
-    END IF;
+    UPDATE {schema}.entries AS entry SET status = 'queued', batch = NULL
+    FROM unnest(handles, sequences) AS one (handle, sequence)
+    JOIN {schema}.endpoints AS known USING (handle), {schema}.spool AS stored
+    WHERE entry.queue_id = of_queue AND entry.batch = in_batch AND entry.group_key = known.group_id::text
+        AND stored.arrival_id = entry.arrival_id AND stored.position = entry.position
+        AND stored.context -> 'dialog' ->> 'handle' = one.handle::text
+        AND (stored.context -> 'dialog' ->> 'sequence')::bigint >= one.sequence;
+    RETURN {schema}.fail_dialogs(handles, message_ids, sequences, whys);
 END
 $function$;
 

@@ -1,8 +1,3 @@
--- Dialogs: contracts, services, the sides of dialogs, the transmission queue, and the functions that are their verbs.
-
--- Of a dialog: an entry that goes before what is queued in its group.
-ALTER TABLE {schema}.entries ADD COLUMN ahead boolean NOT NULL DEFAULT FALSE;
-
 -- Dialogs: conversations of two services, each message an entry of the receiver's queue, in the group of its side.
 --
 -- A side writes its own row, and takes a KEY SHARE lock on the other one's while it sends; so both send at once. Who ends
@@ -281,9 +276,9 @@ LANGUAGE sql STABLE
 RETURN convert_to(jsonb_build_object('code', code, 'text', why)::text, 'UTF8');
 
 -- Take away what waits for a side in its queue, but for messages that its turn has in hand; with a reason it is set
--- aside, else it goes. The caller has the lock of its group.
+-- aside, else it goes. The caller has the lock of its group. Answers with the entries that are set aside.
 CREATE FUNCTION {schema}.drop_unread(of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL)
-RETURNS void
+RETURNS bigint[]
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -291,6 +286,7 @@ AS $function$
 DECLARE
     own record;
     gone bigint;
+    set_aside bigint[];
 BEGIN
     SELECT known.queue_id, known.group_id INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
     WITH unread AS (
@@ -299,25 +295,29 @@ BEGIN
             AND stored.arrival_id = entry.arrival_id AND stored.position = entry.position
             AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand)
             AND (from_sequence IS NULL OR (stored.context -> 'dialog' ->> 'sequence')::bigint >= from_sequence)
+            -- The batch of a pipeline stays as it is.
+            AND entry.batch IS NULL
         RETURNING entry.*
     ), kept AS (
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         )
         SELECT
             entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         FROM unread WHERE why IS NOT NULL
     ), removed AS (
         DELETE FROM {schema}.spool AS stored USING unread
         WHERE why IS NULL AND stored.arrival_id = unread.arrival_id AND stored.position = unread.position
     )
-    SELECT count(*) INTO gone FROM unread;
+    SELECT count(*), coalesce(array_agg(unread.entry_id ORDER BY unread.entry_id) FILTER (WHERE why IS NOT NULL), '{{}}')
+    INTO gone, set_aside FROM unread;
     IF gone > 0 THEN
         INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
         VALUES (own.queue_id, own.group_id::text, 'look', {schema}.now_us());
     END IF;
+    RETURN set_aside;
 END
 $function$;
 
@@ -511,6 +511,93 @@ BEGIN
 END
 $function$;
 
+-- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's queue
+-- has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and has
+-- changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
+CREATE FUNCTION {schema}.send_straight(of_handle uuid, kind text, content_types text[], bodies bytea[]) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    messages bigint := cardinality(bodies);
+    one record;
+    base bigint;
+    arrival bigint;
+    told jsonb;
+BEGIN
+    IF kind IN ('EndDialog', 'Error', 'Timer') THEN
+        RETURN FALSE;
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        SELECT
+            own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator,
+            own.service AS own_service, rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
+            far.priority,
+            CASE WHEN own.begun_by <> pg_current_xact_id() THEN
+                pg_advisory_xact_lock({schema}.group_lock(own.queue_id, own.group_id::text))
+            END AS locked
+        INTO one
+        FROM {schema}.endpoints AS own
+        JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
+        JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
+        JOIN {schema}.endpoints AS far
+            ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
+            AND far.service = own.to_services[1] COLLATE "C"
+        JOIN {schema}.queues AS place ON place.queue_id = far.queue_id
+        WHERE own.handle = of_handle AND NOT own.is_monolog AND NOT own.retains AND NOT far.retains
+            AND far.state IN ('SO', 'SI', 'CO', 'DI') AND place.definition ->> 'max_messages' IS NULL
+            AND agreed.definition -> 'types' ->> kind IN (
+                'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
+            )
+            AND NOT EXISTS (
+                SELECT FROM {schema}.transmission AS before
+                WHERE before.to_service = far.service AND before.handle = own.handle
+            )
+        FOR KEY SHARE OF far;
+        EXIT WHEN FOUND OR attempt = 2;
+        -- With its first message a dialog gets its other side, unless that would be refused. One that the transaction
+        -- itself has begun nobody else ends meanwhile.
+        PERFORM {schema}.add_targets(ARRAY[of_handle])
+        FROM {schema}.endpoints AS own JOIN {schema}.contracts AS agreed USING (contract)
+        WHERE own.handle = of_handle AND own.begun_by = pg_current_xact_id() AND own.state = 'SO'
+            AND NOT own.is_monolog AND NOT own.retains
+            AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+            AND agreed.definition -> 'types' ->> kind IN ('any', 'initiator');
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    IF one.handle IS NULL THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM {schema}.permit('receive', ARRAY[one.own_queue]);
+    PERFORM {schema}.permit('publish', ARRAY[one.queue_id]);
+    -- While its group was waited for it may have been moved, or the other side has ended.
+    UPDATE {schema}.endpoints AS own SET send_sequence = own.send_sequence + messages, state = one.becomes
+    WHERE own.handle = of_handle AND own.group_id = one.own_group AND own.state = one.state
+        AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+    RETURNING own.send_sequence - messages INTO base;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
+    RETURNING arrival_id INTO arrival;
+    told := jsonb_build_object('dialog', jsonb_build_object(
+        'handle', one.handle, 'conversation_id', one.conversation_id, 'service', one.service,
+        'far_service', one.own_service, 'contract', one.contract, 'is_initiator', NOT one.is_initiator,
+        'is_monolog', FALSE
+    ));
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
+    SELECT
+        arrival, message.place - 1, {schema}.new_message_id(), kind, message.content_type,
+        jsonb_set(told, '{{dialog,sequence}}', to_jsonb(base + message.place - 1)), message.body, 1
+    FROM unnest(content_types, bodies) WITH ORDINALITY AS message (content_type, body, place);
+    INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority)
+    SELECT
+        one.queue_id, one.group_id::text, {schema}.now_us() - (one.priority - 5) * 10000000, arrival, position,
+        one.priority
+    FROM generate_series(0, messages - 1) AS position;
+    RETURN TRUE;
+END
+$function$;
+
 -- Send messages in dialogs, all or none; in their order. What can't be delivered yet waits in the transmission queue.
 CREATE FUNCTION {schema}.try_send(
     handles uuid[], kinds text[], content_types text[], bodies bytea[],
@@ -526,6 +613,7 @@ DECLARE
     own record;
     wrong record;
     routed record;
+    crowded integer[];
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
@@ -583,6 +671,9 @@ BEGIN
     PERFORM FROM {schema}.endpoints AS far
     WHERE far.conversation_id = ANY (own.conversations) AND far.handle <> ALL (handles)
     ORDER BY far.handle FOR KEY SHARE;
+    crowded := {schema}.full_among(ARRAY(
+        SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.conversation_id = ANY (own.conversations)
+    ));
     WITH given AS (
         SELECT *, row_number() OVER (PARTITION BY handle ORDER BY place) - 1 AS nth
         FROM unnest(handles, kinds, content_types, bodies) WITH ORDINALITY
@@ -595,8 +686,13 @@ BEGIN
     ), addressed AS MATERIALIZED (
         SELECT
             given.place, given.handle, given.type, given.content_type, given.body, counted.base + given.nth AS sequence,
-            far.handle AS receiver, address.to_service, counted.retains,
-            CASE WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN 'posted'
+            far.handle AS receiver, far.queue_id, address.to_service, counted.retains,
+            CASE
+                WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN CASE
+                    WHEN far.queue_id = ANY (crowded) OR EXISTS (
+                        SELECT FROM {schema}.transmission AS before
+                        WHERE before.to_service = address.to_service COLLATE "C" AND before.handle = given.handle
+                    ) THEN 'waits' ELSE 'posted' END
                 WHEN counted.is_monolog AND far.handle IS NOT NULL THEN 'left out' ELSE 'waits' END AS becomes
         FROM given JOIN counted USING (handle)
         CROSS JOIN LATERAL unnest(counted.to_services) AS address (to_service)
@@ -613,17 +709,46 @@ BEGIN
         FROM addressed WHERE retains ORDER BY place
     )
     SELECT
-        array_agg(receiver ORDER BY place) AS receivers, array_agg(type ORDER BY place) AS kinds,
-        array_agg(content_type ORDER BY place) AS content_types, array_agg(body ORDER BY place) AS bodies,
-        array_agg(sequence ORDER BY place) AS sequences
-    INTO routed FROM addressed WHERE becomes = 'posted';
+        array_agg(queue_id) FILTER (WHERE queue_id IS NOT NULL AND becomes <> 'left out') AS queue_ids,
+        array_agg(receiver ORDER BY place) FILTER (WHERE becomes = 'posted') AS receivers,
+        array_agg(type ORDER BY place) FILTER (WHERE becomes = 'posted') AS kinds,
+        array_agg(content_type ORDER BY place) FILTER (WHERE becomes = 'posted') AS content_types,
+        array_agg(body ORDER BY place) FILTER (WHERE becomes = 'posted') AS bodies,
+        array_agg(sequence ORDER BY place) FILTER (WHERE becomes = 'posted') AS sequences
+    INTO routed FROM addressed;
+    IF routed.queue_ids IS NOT NULL THEN
+        PERFORM {schema}.permit('publish', routed.queue_ids);
+    END IF;
     IF routed.receivers IS NOT NULL THEN
-        PERFORM {schema}.permit('publish', ARRAY(
-            SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.handle = ANY (routed.receivers)
-        ));
         PERFORM {schema}.post(
             routed.receivers, routed.kinds, routed.content_types, routed.bodies, routed.sequences, FALSE
         );
+    END IF;
+END
+$function$;
+
+-- As `try_send`, of messages of one type in one dialog. `content_types` is NULL where none has any.
+CREATE FUNCTION {schema}.try_send_run(
+    handle uuid, kind text, content_types text[], bodies bytea[], OUT refused text, OUT what text, OUT remedy text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+DECLARE
+    messages integer := coalesce(cardinality(bodies), 0);
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
+    PERFORM {schema}.hold_definitions();
+    IF messages = 0 OR array_position(bodies, NULL) > 0 OR pg_column_size(bodies) > 536870912
+        OR NOT {schema}.send_straight(handle, kind, content_types, bodies) THEN
+        SELECT one.* INTO refused, what, remedy FROM {schema}.try_send(
+            array_fill(handle, ARRAY[messages]), array_fill(kind, ARRAY[messages]),
+            coalesce(content_types, array_fill(NULL::text, ARRAY[messages])), bodies
+        ) AS one;
     END IF;
 END
 $function$;
@@ -636,7 +761,7 @@ AS $function$
 DECLARE
     done record;
 BEGIN
-    done := {schema}.try_send(ARRAY[handle], ARRAY[type], ARRAY[content_type], ARRAY[body]);
+    done := {schema}.try_send_run(handle, type, ARRAY[content_type], ARRAY[body]);
     PERFORM {schema}.refuse(done.refused, done.what, done.remedy);
 END
 $function$;
@@ -698,6 +823,11 @@ BEGIN
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
             ORDER BY known.handle
         LOOP
+            -- Where something is on its way the end comes behind it.
+            CONTINUE WHEN waits AND EXISTS (
+                SELECT FROM {schema}.transmission AS one
+                WHERE one.to_service = far.service AND one.handle = of_handle
+            );
             PERFORM {schema}.happen(
                 far.handle, CASE what_verb WHEN 'end' THEN 'end comes' ELSE 'error comes' END, own.send_sequence, code,
                 why
@@ -723,6 +853,10 @@ BEGIN
     END IF;
     IF becomes IN ('DO', 'CD') THEN
         PERFORM {schema}.drop_unread(of_handle, in_hand, NULL);
+        -- What is on its way to it, because its queue is full, goes as well.
+        DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS other
+        WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
+            AND one.handle = other.handle AND one.to_service = own.service;
     END IF;
 END
 $function$;
@@ -889,9 +1023,10 @@ BEGIN
 END
 $function$;
 
--- A message isn't what its type says: it is set aside, with what is behind it in its dialog, which fails on both sides.
--- The caller has the lock of its group, and has put back what was handed out of it.
-CREATE FUNCTION {schema}.fail_dialog(of_handle uuid, of_message text, its_sequence bigint, why text) RETURNS void
+-- Messages aren't what their types say, one of each of some dialogs: they are set aside, with what is behind them there,
+-- and the dialogs fail on both sides. The caller has the locks of their groups, and has put back what was handed out of
+-- them. Answers with the entries that are set aside.
+CREATE FUNCTION {schema}.fail_dialogs(handles uuid[], message_ids text[], sequences bigint[], whys text[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -899,238 +1034,38 @@ AS $function$
 DECLARE
     own record;
     far record;
+    gone bigint[];
+    set_aside bigint[] := '{{}}';
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY(
-        SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.handle = of_handle
+        SELECT DISTINCT known.queue_id FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles)
     ));
-    SELECT known.* INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    PERFORM FROM {schema}.endpoints AS known
-    WHERE known.conversation_id = own.conversation_id AND (known.handle = of_handle OR NOT known.is_monolog)
-    ORDER BY known.handle FOR UPDATE;
-    PERFORM {schema}.drop_unread(of_handle, ARRAY[]::text[], why, its_sequence);
-    UPDATE {schema}.aside AS one SET disposition = 'invalid' FROM {schema}.spool AS stored
-    WHERE one.queue_id = own.queue_id AND one.group_key = own.group_id::text
-        AND stored.arrival_id = one.arrival_id AND stored.position = one.position AND stored.message_id = of_message;
-    PERFORM {schema}.happen(of_handle, 'invalid comes', NULL, -2, why);
-    IF NOT own.is_monolog THEN
+    FOR own IN
+        SELECT known.*, one.message_id AS its_message, one.sequence AS its_sequence, one.why
+        FROM unnest(handles, message_ids, sequences, whys) AS one (handle, message_id, sequence, why)
+        JOIN {schema}.endpoints AS known USING (handle)
+        ORDER BY known.handle
+    LOOP
+        PERFORM FROM {schema}.endpoints AS known
+        WHERE known.conversation_id = own.conversation_id AND (known.handle = own.handle OR NOT known.is_monolog)
+        ORDER BY known.handle FOR UPDATE;
+        gone := {schema}.drop_unread(own.handle, ARRAY[]::text[], own.why, own.its_sequence);
+        UPDATE {schema}.aside AS one SET disposition = 'invalid' FROM {schema}.spool AS stored
+        WHERE one.entry_id = ANY (gone) AND stored.arrival_id = one.arrival_id AND stored.position = one.position
+            AND stored.message_id = own.its_message;
+        set_aside := set_aside || gone;
+        PERFORM {schema}.happen(own.handle, 'invalid comes', NULL, -2, own.why);
+        CONTINUE WHEN own.is_monolog;
         DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS known
         WHERE one.handle = known.handle AND known.conversation_id = own.conversation_id;
         FOR far IN
             SELECT known.handle FROM {schema}.endpoints AS known
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
         LOOP
-            PERFORM {schema}.happen(far.handle, 'error comes', NULL, -2, why);
+            PERFORM {schema}.happen(far.handle, 'error comes', NULL, -2, own.why);
         END LOOP;
-    END IF;
-END
-$function$;
-
--- Is a timer due, or a lifetime over?
-CREATE FUNCTION {schema}.is_due() RETURNS boolean
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET plan_cache_mode = force_generic_plan
-AS $function$
-BEGIN
-    PERFORM {schema}.permit_anything();
-    RETURN EXISTS (SELECT FROM {schema}.endpoints AS known WHERE known.due_at <= clock_timestamp());
-END
-$function$;
-
--- Fire the timers that are due, and end what has outlived its lifetime; what somebody has in his hands is passed over.
--- Answers with how many dialogs something was done to.
-CREATE FUNCTION {schema}.fire_dialogs(at_most integer) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    one record;
-    side record;
-    sides uuid[];
-    free boolean;
-    done integer := 0;
-BEGIN
-    PERFORM {schema}.permit_anything();
-    FOR one IN
-        SELECT known.handle, known.conversation_id, known.state, known.timer_at, known.expires_at
-        FROM {schema}.endpoints AS known
-        WHERE known.due_at <= clock_timestamp() ORDER BY known.due_at LIMIT at_most FOR NO KEY UPDATE SKIP LOCKED
-    LOOP
-        -- The other side of it may have been the first.
-        CONTINUE WHEN NOT EXISTS (
-            SELECT FROM {schema}.endpoints AS known
-            WHERE known.handle = one.handle AND known.due_at <= clock_timestamp()
-        );
-        IF one.expires_at <= clock_timestamp() THEN
-            sides := ARRAY(
-                SELECT known.handle FROM {schema}.endpoints AS known
-                WHERE known.conversation_id = one.conversation_id ORDER BY known.handle FOR UPDATE SKIP LOCKED
-            );
-            SELECT bool_and(
-                known.handle = ANY (sides)
-                AND pg_try_advisory_xact_lock({schema}.group_lock(known.queue_id, known.group_id::text))
-            ) INTO free
-            FROM {schema}.endpoints AS known WHERE known.conversation_id = one.conversation_id;
-            CONTINUE WHEN NOT free;
-            DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = ANY (sides);
-            FOR side IN
-                SELECT known.handle FROM {schema}.endpoints AS known WHERE known.handle = ANY (sides)
-            LOOP
-                PERFORM {schema}.drop_unread(side.handle, ARRAY[]::text[], 'the lifetime of its dialog has ended');
-                PERFORM {schema}.happen(
-                    side.handle, 'lifetime ends', NULL, -1, 'the lifetime of the dialog has ended'
-                );
-            END LOOP;
-            done := done + 1;
-        ELSE
-            UPDATE {schema}.endpoints AS known SET timer_at = NULL WHERE known.handle = one.handle;
-            PERFORM {schema}.happen(one.handle, 'timer fires');
-            done := done + 1;
-        END IF;
     END LOOP;
-    RETURN done;
-END
-$function$;
-
--- Put what goes ahead, of the groups of a turn, before what is queued there: it gets the first ordinals that haven't
--- left yet, and the others move up. The caller has locked the groups. `fresh`: the state of a group that is new.
-CREATE FUNCTION {schema}.place_ahead(of_queue integer, of_groups text[], fresh bigint[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-AS $function$
-#variable_conflict use_column
-DECLARE
-    one record;
-    lowest bigint;
-    counted record;
-BEGIN
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    FOR one IN
-        SELECT entry.group_key, array_agg(entry.entry_id ORDER BY run.stamp, entry.position) AS ids, count(*) AS messages
-        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
-            AND entry.ahead
-        GROUP BY entry.group_key
-    LOOP
-        -- Where a group is closed a message is late, as any other.
-        CONTINUE WHEN EXISTS (
-            SELECT FROM {schema}.groups AS known
-            WHERE known.queue_id = of_queue AND known.group_key = one.group_key AND known.flags & 2 <> 0
-        );
-        INSERT INTO {schema}.groups (
-            queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals
-        ) VALUES (
-            of_queue, one.group_key, fresh[1], fresh[2], fresh[3], fresh[4], fresh[5], fresh[6], fresh[7], fresh[8],
-            fresh[9], '{{}}', 0
-        ) ON CONFLICT DO NOTHING;
-        UPDATE {schema}.groups AS known SET
-            ordinal = known.ordinal + one.messages, arrivals = known.arrivals + one.messages,
-            decided[1] = known.decided[1] + one.messages
-        WHERE known.queue_id = of_queue AND known.group_key = one.group_key
-        RETURNING known.ordinal, known.arrivals INTO counted;
-        UPDATE {schema}.entries AS entry SET ordinal = entry.ordinal + one.messages
-        WHERE entry.queue_id = of_queue AND entry.group_key = one.group_key AND entry.status = 'queued';
-        SELECT min(entry.ordinal) INTO lowest FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.group_key = one.group_key AND entry.status = 'queued';
-        UPDATE {schema}.entries AS entry SET
-            status = 'queued', ahead = FALSE, arrival = counted.arrivals - one.messages + placed.nth,
-            ordinal = coalesce(lowest, counted.ordinal + 1) - one.messages - 1 + placed.nth
-        FROM unnest(one.ids) WITH ORDINALITY AS placed (entry_id, nth)
-        WHERE entry.entry_id = placed.entry_id;
-    END LOOP;
-    RETURN of_queue;
-END
-$function$;
-
--- Bring what is queued for a side before what is queued for others of its group. Answers with how much that is. The
--- caller has the lock of the group, and all of it is judged.
-CREATE FUNCTION {schema}.put_first(of_handle uuid) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    own record;
-    found bigint;
-BEGIN
-    SELECT known.queue_id, known.group_id INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
-    PERFORM {schema}.permit('receive', ARRAY[coalesce(own.queue_id, 0)]);
-    WITH line AS (
-        SELECT entry.entry_id, entry.ordinal, stored.context -> 'dialog' ->> 'handle' = of_handle::text AS mine
-        FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
-        WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text AND entry.status = 'queued'
-    ), ordered AS (
-        SELECT
-            line.entry_id, line.ordinal, line.mine, first.ordinal AS becomes
-        FROM (
-            SELECT entry_id, ordinal, mine IS TRUE AS mine,
-                row_number() OVER (ORDER BY (mine IS TRUE) DESC, ordinal) AS place FROM line
-        ) AS line
-        JOIN (SELECT ordinal, row_number() OVER (ORDER BY ordinal) AS place FROM line) AS first USING (place)
-    ), moved AS (
-        UPDATE {schema}.entries AS entry SET ordinal = ordered.becomes FROM ordered
-        WHERE entry.entry_id = ordered.entry_id AND ordered.becomes <> ordered.ordinal
-    )
-    SELECT count(*) FILTER (WHERE ordered.mine) INTO found FROM ordered;
-    RETURN found;
-END
-$function$;
-
--- Deliver what waits in the transmission queue for services that are there now. Nobody sends meanwhile.
-CREATE FUNCTION {schema}.transmit() RETURNS bigint
-LANGUAGE plpgsql
-AS $function$
-DECLARE
-    one record;
-    other record;
-    gathered record;
-    delivered bigint := 0;
-BEGIN
-    FOR one IN
-        SELECT waiting.handle, waiting.to_service, own.conversation_id, own.is_initiator, own.is_monolog
-        FROM (SELECT DISTINCT handle, to_service FROM {schema}.transmission) AS waiting
-        JOIN {schema}.endpoints AS own USING (handle)
-        JOIN {schema}.services AS place ON place.service = waiting.to_service
-        WHERE place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator
-        ORDER BY waiting.handle
-    LOOP
-        PERFORM FROM {schema}.endpoints AS own WHERE own.handle = one.handle FOR NO KEY UPDATE;
-        PERFORM {schema}.add_targets(ARRAY[one.handle]);
-        SELECT far.handle, far.state INTO other FROM {schema}.endpoints AS far
-        WHERE far.conversation_id = one.conversation_id AND far.is_initiator <> one.is_initiator
-            AND far.service = one.to_service FOR NO KEY UPDATE;
-        CONTINUE WHEN NOT FOUND OR other.state NOT IN ('SI', 'CO');
-        WITH sent AS (
-            DELETE FROM {schema}.transmission AS waiting
-            WHERE waiting.handle = one.handle AND waiting.to_service = one.to_service
-            RETURNING waiting.*
-        )
-        SELECT
-            array_agg(other.handle) AS receivers, array_agg(type ORDER BY transmission_id) AS kinds,
-            array_agg(content_type ORDER BY transmission_id) AS content_types,
-            array_agg(body ORDER BY transmission_id) AS bodies, array_agg(sequence ORDER BY transmission_id) AS sequences
-        INTO gathered FROM sent;
-        PERFORM {schema}.post(
-            gathered.receivers, gathered.kinds, gathered.content_types, gathered.bodies, gathered.sequences, FALSE
-        );
-        delivered := delivered + cardinality(gathered.receivers);
-        IF 'EndDialog' = ANY (gathered.kinds) THEN
-            PERFORM {schema}.become(gathered.receivers[1], 'DI');
-            IF one.is_monolog AND NOT EXISTS (
-                SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle
-            ) THEN
-                PERFORM {schema}.become(one.handle, 'CD');
-            END IF;
-        END IF;
-    END LOOP;
-    RETURN delivered;
+    RETURN set_aside;
 END
 $function$;
 
@@ -1178,39 +1113,6 @@ BEGIN
 END
 $function$;
 
--- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any more.
--- Answers with how many sides.
-CREATE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    forgotten bigint;
-BEGIN
-    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
-    WITH gone AS (
-        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
-        RETURNING handle, queue_id, group_id
-    ), emptied AS (
-        DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
-        WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
-            AND NOT EXISTS (
-                SELECT FROM {schema}.endpoints AS other
-                WHERE other.queue_id = one.queue_id AND other.group_id = one.group_id
-                    AND other.handle NOT IN (SELECT handle FROM gone)
-            )
-            AND NOT EXISTS (
-                SELECT FROM {schema}.entries AS entry
-                WHERE entry.queue_id = one.queue_id AND entry.group_key = one.group_id::text
-            )
-            AND pg_try_advisory_xact_lock({schema}.group_lock(one.queue_id, one.group_id::text))
-    )
-    SELECT count(*) INTO forgotten FROM gone;
-    RETURN forgotten;
-END
-$function$;
-
 -- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`: what
 -- waits in the queue; `waiting`: what waits to be delivered, and `transmission_status` why.
 CREATE VIEW {schema}.dialog_states AS
@@ -1254,82 +1156,16 @@ LEFT JOIN LATERAL (
         WHEN service.service IS NULL THEN format('there is no service "%s"', one.to_service)
         WHEN NOT service.definition -> 'contracts' ? known.contract AND known.is_initiator THEN
             format('the service "%s" doesn''t accept the contract "%s"', one.to_service, known.contract)
+        WHEN EXISTS (
+            SELECT FROM {schema}.endpoints AS far
+            WHERE far.conversation_id = known.conversation_id AND far.is_initiator <> known.is_initiator
+                AND far.service = one.to_service AND far.state IN ('SI', 'CO')
+        ) THEN format('the queue of the service "%s" is full', one.to_service)
         ELSE format('the dialog was cleaned up at the service "%s"', one.to_service)
     END, '; ') AS status
     FROM {schema}.transmission AS one LEFT JOIN {schema}.services AS service ON service.service = one.to_service
     WHERE one.handle = known.handle
 ) AS undelivered ON undelivered.waiting > 0;
 
--- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it.
-CREATE OR REPLACE FUNCTION {schema}.definitions()
-RETURNS TABLE (kind text, id bigint, name text, definition jsonb, state text, owner text, incarnation integer)
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-#variable_conflict use_column
-BEGIN
-    PERFORM {schema}.permit_anything();
-    RETURN QUERY
-        SELECT 'version', max(version), NULL, NULL::jsonb, NULL, NULL, NULL::integer FROM {schema}.changes
-        UNION ALL
-        SELECT 'type', NULL, type, definition, NULL, NULL, NULL FROM {schema}.types
-        UNION ALL
-        SELECT 'queue', queue_id, queue, definition, CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation
-        FROM {schema}.queues
-        UNION ALL
-        SELECT 'subscription', subscription_id, subscription, definition, state, NULL, NULL
-        FROM {schema}.subscriptions
-        UNION ALL
-        SELECT 'contract', NULL, contract, definition, NULL, NULL, NULL FROM {schema}.contracts
-        UNION ALL
-        SELECT 'service', queue_id, service, definition, NULL, NULL, NULL FROM {schema}.services;
-END
-$function$;
-
--- Is there something for a turn to do in a group?
-CREATE OR REPLACE FUNCTION {schema}.has_work(of_queue integer, of_group text, now_us bigint) RETURNS boolean
-LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-AS $function$
-BEGIN
-    RETURN EXISTS (
-        -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
-        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
-    ) OR EXISTS (
-        SELECT FROM {schema}.groups
-        WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)
-    ) OR EXISTS (
-        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
-    );
-END
-$function$;
-
--- Seconds until the next timer of a queue, or of any dialog, is due; NULL: there is none.
-CREATE OR REPLACE FUNCTION {schema}.next_due(of_queue integer) RETURNS float8
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    RETURN (
-        SELECT least(
-            (
-                SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
-                WHERE queue_id = of_queue AND due_at IS NOT NULL
-            ),
-            -- What is due and still there is in somebody's hands: it is looked at again, but not without a pause.
-            (
-                SELECT greatest(extract(epoch FROM due_at - clock_timestamp())::float8, 0.05) FROM {schema}.endpoints
-                WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
-            )
-        )
-    );
-END
-$function$;
-
--- Nobody but the owner.
+-- Nobody but the owner, unless he lets them in.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -1,12 +1,12 @@
--- What a box keeps, for how long, and how what nobody refers to any more goes.
--- {schema} is the name of the box.
+-- Clean-up: what goes when nobody needs it any more.
 
 -- What holds for the whole box; one row. `message_ids_for`: how long a message that is published again is recognised.
--- `swept_through`: where the sweep over the tickets was left.
+-- `swept_through`: where the sweep over the tickets was left. `faults_for`: how long faults are kept.
 CREATE TABLE {schema}.keeping (
     single boolean PRIMARY KEY DEFAULT TRUE CHECK (single),
     message_ids_for interval NOT NULL DEFAULT '7 days' CHECK (message_ids_for > '0'),
-    swept_through bigint NOT NULL DEFAULT 0
+    swept_through bigint NOT NULL DEFAULT 0,
+    faults_for interval NOT NULL DEFAULT '30 days' CHECK (faults_for >= '0')
 );
 INSERT INTO {schema}.keeping DEFAULT VALUES;
 
@@ -19,12 +19,6 @@ CREATE TABLE {schema}.dropped (
     position bigint NOT NULL
 );
 
-CREATE INDEX message_ids_by_age ON {schema}.message_ids (published_at);
-
--- By queue and age: that is how it goes.
-ALTER TABLE {schema}.history DROP CONSTRAINT history_pkey;
-ALTER TABLE {schema}.history ADD PRIMARY KEY (queue_id, done_at, entry_id);
-
 -- Whoever deletes rows of these tables leaves a note of it, and need not know.
 CREATE FUNCTION {schema}.note_dropped() RETURNS trigger
 LANGUAGE plpgsql
@@ -34,95 +28,14 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.aside
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
-
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.unrouted
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
-
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.to_route
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
-
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.history
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
-
--- What was handed out is done: it goes, or is kept as history. A message with a single destination goes with it; of one
--- with more, nobody who completes can tell whether he is the last, so that is left to the clean-up.
-DROP FUNCTION {schema}.complete(integer, bigint[], bigint[], boolean[], integer, boolean);
-CREATE FUNCTION {schema}.complete(
-    of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
-) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
--- A plan that is made while the spool is small must not be one that reads all of it when it is large.
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    arrivals bigint[];
-    positions bigint[];
-    alone bigint;
-BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
-    IF keep = 'nothing' THEN
-        WITH done AS (
-            DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
-        ), alone AS (
-            DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
-            RETURNING stored.position
-        )
-        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
-        INTO arrivals, positions, alone FROM done;
-    ELSIF keep = 'everything' THEN
-        WITH done AS (
-            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
-                AS handed (entry_id, ordinal, late)
-            WHERE entry.entry_id = handed.entry_id
-            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
-        )
-        INSERT INTO {schema}.history (
-            entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
-            subscription_ids, attempt
-        )
-        SELECT
-            entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position, sequence,
-            subscription_ids, attempt
-        FROM done;
-    ELSE
-        WITH done AS (
-            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
-                AS handed (entry_id, ordinal, late)
-            WHERE entry.entry_id = handed.entry_id
-            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
-        ), kept AS (
-            INSERT INTO {schema}.history (
-                entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
-                subscription_ids, attempt
-            )
-            SELECT
-                entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position,
-                sequence, subscription_ids, attempt
-            FROM done WHERE attempt > 0
-        ), alone AS (
-            DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
-                AND done.attempt = 0
-            RETURNING stored.position
-        )
-        SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
-        INTO arrivals, positions, alone FROM done WHERE attempt = 0;
-    END IF;
-    IF cardinality(arrivals) > alone THEN
-        INSERT INTO {schema}.dropped (arrival_id, position)
-        SELECT arrival_id, position FROM unnest(arrivals, positions) AS done (arrival_id, position)
-        WHERE EXISTS (
-            SELECT FROM {schema}.spool AS stored
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position
-        );
-    END IF;
-END
-$function$;
 
 -- Make the part of the history for a day (UTC). Answers FALSE where it is there already, or where rows of that day are
 -- in the rest, which then stay there.
@@ -226,5 +139,70 @@ AS $function$
     RETURNING incarnation
 $function$;
 
--- Nobody but the owner.
+-- How large the tables were, now and then, for a week: what has come since then. Estimates of PostgreSQL's, as the sizes
+-- that it is compared with. Written by the clean-up.
+CREATE TABLE {schema}.samples (
+    taken_at timestamptz NOT NULL DEFAULT now(),
+    name text NOT NULL,
+    rows bigint NOT NULL,
+    size_bytes bigint NOT NULL,
+    PRIMARY KEY (taken_at, name)
+);
+
+-- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
+-- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
+-- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
+-- NULL: that was all.
+CREATE FUNCTION {schema}.forget_expired(
+    of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
+)
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    candidates text[];
+    mine text[];
+    latest integer;
+BEGIN
+    SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
+        SELECT group_key FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+        ORDER BY group_key LIMIT how_many
+    ) AS idle;
+    through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
+    forgotten := 0;
+    IF candidates IS NULL THEN
+        RETURN;
+    END IF;
+    -- Before the groups, as everybody takes it who takes both.
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
+    SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- A statement of its own: what it sees is younger than the locks.
+    WITH gone AS (
+        DELETE FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.requests AS request
+                WHERE request.queue_id = of_queue AND request.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.instances AS instance
+                WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
+            )
+        RETURNING known.incarnation
+    )
+    SELECT count(*), max(incarnation) + 1 INTO forgotten, latest FROM gone;
+    UPDATE {schema}.queues SET incarnation = latest WHERE queue_id = of_queue AND incarnation < latest;
+    IF FOUND THEN
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
+    END IF;
+END
+$function$;
+
+-- Nobody but the owner, unless he lets them in.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -1,185 +1,51 @@
--- Fewer statements and round trips for a message: a single one is taken in without joins, locations are locked by an
--- advisory lock, messages of many groups are judged ahead, and plans go by the indexes whatever the tables' size was
--- when they were made.
+-- Turns: a group is locked, what it has is judged and handed out, and completed with the transaction.
 
-ALTER TABLE {schema}.tickets DROP CONSTRAINT tickets_location_fkey;
-
-DROP FUNCTION {schema}.dispense(text, bigint, bigint);
-DROP FUNCTION {schema}.lock_groups(integer, text, integer, bigint);
-
--- The lock of a location's numbers.
-CREATE FUNCTION {schema}.location_lock(of_location text) RETURNS bigint
-LANGUAGE sql STABLE STRICT PARALLEL SAFE
-RETURN hashtextextended(of_location, '{schema}'::regnamespace::oid::bigint << 32);
-
--- Take a location's next numbers, and hold the location until the transaction ends. A location that isn't known
--- begins at 1. The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch.
-CREATE FUNCTION {schema}.dispense(
-    at_location text, how_many bigint, for_arrival bigint DEFAULT NULL, OUT epoch bigint, OUT number bigint
-)
-LANGUAGE plpgsql
--- A plan that is made while the table is small must not be one that reads all of it when it is large.
+-- Is there something for a turn to do in a group?
+CREATE FUNCTION {schema}.has_work(of_queue integer, of_group text, now_us bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $function$
-#variable_conflict use_column
 BEGIN
-    PERFORM pg_advisory_xact_lock({schema}.location_lock(at_location));
-    LOOP
-        -- A statement of its own: its snapshot is younger than the lock.
-        INSERT INTO {schema}.tickets AS given (location, epoch, number, count, arrival_id)
-        SELECT
-            place.location, coalesce(newest.epoch + newest.taken / place.last_number, 0),
-            coalesce(newest.taken % place.last_number + 1, 1), how_many, for_arrival
-        FROM {schema}.locations AS place LEFT JOIN LATERAL (
-            SELECT run.epoch, run.number - 1 + run.count AS taken
-            FROM {schema}.tickets AS run WHERE run.location = at_location
-            ORDER BY run.epoch DESC, run.number DESC LIMIT 1
-        ) AS newest ON TRUE
-        WHERE place.location = at_location
-        RETURNING given.epoch, given.number INTO epoch, number;
-        EXIT WHEN FOUND;
-        INSERT INTO {schema}.locations (location) VALUES (at_location) ON CONFLICT DO NOTHING;
-    END LOOP;
+    RETURN EXISTS (
+        -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
+        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
+    ) OR EXISTS (
+        SELECT FROM {schema}.groups
+        WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)
+    ) OR EXISTS (
+        SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
+    );
 END
 $function$;
 
--- Take a location's next numbers at once. Who may publish may have numbers.
-CREATE OR REPLACE FUNCTION {schema}.take_numbers(
-    at_location text, how_many bigint, OUT epoch bigint, OUT number bigint, OUT last_number bigint
-)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+-- Lock a group that has something to do. What it finds is younger than the lock. A group without anything to do is
+-- not locked: that is what the block is for, which takes the lock back.
+CREATE FUNCTION {schema}.lock_group(of_queue integer, of_group text, now_us bigint) RETURNS boolean
+LANGUAGE plpgsql
 AS $function$
 BEGIN
-    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
-    SELECT run.epoch, run.number INTO epoch, number FROM {schema}.dispense(at_location, how_many) AS run;
-    SELECT place.last_number INTO last_number
-    FROM {schema}.locations AS place WHERE place.location = at_location;
-END
-$function$;
-
--- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
--- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
--- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
--- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
-CREATE OR REPLACE FUNCTION {schema}.take_in(
-    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
-    contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
-    visible_at timestamptz, delay interval,
-    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
-    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
-    entry_waits boolean[],
-    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[]
-) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-AS $function$
-DECLARE
-    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
-    arrival_ids bigint[];
-    positions bigint[] := ARRAY[0];
-BEGIN
-    PERFORM {schema}.permit('publish', entry_queues);
-    PERFORM {schema}.hold_definitions();
-    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) THEN
         RETURN FALSE;
     END IF;
-    IF cardinality(message_ids) = 1 THEN
-        -- What follows for many, without the joins and sorts.
-        INSERT INTO {schema}.message_ids (message_id) VALUES (message_ids[1]) ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            RETURN TRUE;
-        END IF;
-        INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        VALUES (locations[1], 1, ARRAY(SELECT DISTINCT unnest(entry_queues)))
-        RETURNING ARRAY[arrival_id] INTO arrival_ids;
-    ELSE
-    WITH incoming AS MATERIALIZED (
-        SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
-    ), fresh AS (
-        -- In one order for all publishers, so that two of them never wait for each other crosswise.
-        INSERT INTO {schema}.message_ids (message_id)
-        SELECT message_id FROM incoming ORDER BY message_id
-        ON CONFLICT DO NOTHING
-        RETURNING message_id
-    ), numbered AS MATERIALIZED (
-        SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
-        FROM incoming JOIN fresh USING (message_id)
-    ), arrived AS (
-        INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT location, count(*), ARRAY(SELECT DISTINCT unnest(entry_queues)) FROM numbered GROUP BY location
-        RETURNING arrival_id, location
-    )
-    SELECT
-        array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
-    INTO arrival_ids, positions
-    FROM incoming LEFT JOIN (
-        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
-    ) AS placed USING (place);
+    IF NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group)
+        AND {schema}.has_work(of_queue, of_group, now_us) THEN
+        -- Whoever wanted the group to be looked at committed before; the turn reads after this.
+        DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group AND action = 'look';
+        RETURN TRUE;
     END IF;
-    INSERT INTO {schema}.spool (
-        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
-        parts
-    )
-    SELECT
-        arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
-        message.property_types::jsonb, body, queues, seen_from, parts
-    FROM unnest(
-        message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
-    ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
-    WHERE arrival_ids[place] > 0;
-    IF part_counts IS NOT NULL THEN
-        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
-        SELECT arrival_ids[place], positions[place], number, name, content_type, body
-        FROM unnest(part_places, part_names, part_content_types, part_bodies)
-            WITH ORDINALITY AS part (place, name, content_type, body, number)
-        WHERE arrival_ids[place] > 0;
-    END IF;
-    PERFORM {schema}.enter(
-        arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
-    );
-    RETURN TRUE;
-END
-$function$;
-
--- Call whoever waits for a message of one of these queues: at most so many, each once. 0 among the queues stands for
--- what isn't routed yet: that calls one who routes, wherever he waits.
-CREATE OR REPLACE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
-LANGUAGE plpgsql
-SET enable_seqscan = off
-AS $function$
-DECLARE
-    called text;
-BEGIN
-    IF NOT EXISTS (SELECT FROM {schema}.waiters) THEN
-        RETURN;
-    END IF;
-    FOR called IN
-        DELETE FROM {schema}.waiters WHERE waiter_id IN (
-            SELECT waiter_id FROM {schema}.waiters
-            WHERE queue_id = ANY (of_queues) ORDER BY waiter_id LIMIT how_many FOR UPDATE SKIP LOCKED
-        ) RETURNING channel
-    LOOP
-        PERFORM pg_notify(called, '');
-    END LOOP;
-    IF 0 = ANY (of_queues) THEN
-        DELETE FROM {schema}.waiters WHERE waiter_id = (
-            SELECT waiter_id FROM {schema}.waiters WHERE routes ORDER BY waiter_id LIMIT 1 FOR UPDATE SKIP LOCKED
-        ) RETURNING channel INTO called;
-        IF FOUND THEN
-            PERFORM pg_notify(called, '');
-        END IF;
-    END IF;
+    RAISE EXCEPTION 'nothing to do' USING ERRCODE = 'SQ001';
+EXCEPTION WHEN SQLSTATE 'SQ001' THEN
+    RETURN FALSE;
 END
 $function$;
 
 -- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. The four
 -- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed.
-CREATE OR REPLACE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
+CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 LANGUAGE plpgsql
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -218,63 +84,8 @@ BEGIN
 END
 $function$;
 
--- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
--- through SQL waits to be routed. `many`: more messages wait to be judged than a turn of one group is worth.
-CREATE FUNCTION {schema}.lock_groups(
-    of_queue integer, named text, how_many integer, at_us bigint,
-    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean,
-    OUT many boolean
-)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET plan_cache_mode = force_generic_plan
-AS $function$
-BEGIN
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    now_us := coalesce(at_us, {schema}.now_us());
-    isolation := current_setting('transaction_isolation');
-    group_keys := CASE
-        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
-        WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
-        ELSE ARRAY[]::text[]
-    END;
-    SELECT
-        (SELECT max(change.version) FROM {schema}.changes AS change),
-        EXISTS (SELECT FROM {schema}.to_route),
-        named IS NULL AND EXISTS (
-            SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.status = 'arrived'
-            ORDER BY entry.rank OFFSET 40
-        )
-    INTO version, unrouted, many;
-END
-$function$;
-
--- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
--- does that already. What is judged could be judged again: nobody has to wait until it is on disk.
-CREATE FUNCTION {schema}.lock_ahead(
-    of_queue integer, how_many integer, at_us bigint,
-    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
-)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    PERFORM set_config('synchronous_commit', 'off', TRUE);
-    now_us := coalesce(at_us, {schema}.now_us());
-    isolation := current_setting('transaction_isolation');
-    version := (SELECT max(change.version) FROM {schema}.changes AS change);
-    group_keys := CASE
-        WHEN pg_try_advisory_xact_lock(hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint))
-        THEN {schema}.lock_next(of_queue, how_many, now_us)
-        ELSE ARRAY[]::text[]
-    END;
-END
-$function$;
-
 -- Lock a group that has something to hand out.
-CREATE OR REPLACE FUNCTION {schema}.lock_ready(of_queue integer, of_group text) RETURNS boolean
+CREATE FUNCTION {schema}.lock_ready(of_queue integer, of_group text) RETURNS boolean
 LANGUAGE plpgsql
 AS $function$
 BEGIN
@@ -284,7 +95,8 @@ BEGIN
     -- A request may have come before the lock, and is obeyed by a turn that judges.
     PERFORM FROM {schema}.groups
     WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
-        AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group);
+        AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group)
+        AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group);
     IF FOUND THEN
         RETURN TRUE;
     END IF;
@@ -297,7 +109,7 @@ $function$;
 -- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
 -- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
 -- operator has asked something, or a subscription isn't started: then it is `take`'s turn.
-CREATE OR REPLACE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
+CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
@@ -405,74 +217,10 @@ BEGIN
 END
 $function$;
 
--- The entries of a turn's groups, as columns: all that arrived (code 0), in order of commit; all that are held (1), in
--- order of arrival; and the first that are queued (2), by ordinal. The caller has locked the groups.
--- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
--- whoever sees it sees that, too, for it is one statement.
-CREATE OR REPLACE FUNCTION {schema}.turn_entries(of_queue integer, of_groups text[], at_most integer)
-RETURNS TABLE (
-    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
-    visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean
-)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-AS $function$
-#variable_conflict use_column
-BEGIN
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    RETURN QUERY
-    SELECT
-        array_agg(place) AS places,
-        array_agg(code) AS codes,
-        array_agg(entry_id) AS entry_ids,
-        array_agg(sequence) AS sequences,
-        array_agg(size) AS sizes,
-        array_agg(rank) AS ranks,
-        array_agg(CASE
-            WHEN subscription_ids <> '{{}}' AND subscription_ids <@ (
-                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
-                WHERE queue_id = of_queue AND state <> 'started'
-            ) THEN 9223372036854775807
-            ELSE (extract(epoch FROM visible_at) * 1000000)::bigint END) AS visible,
-        array_agg(arrival) AS arrivals,
-        array_agg(ordinal) AS ordinals,
-        array_agg(late) AS late,
-        array_agg(waits) AS waits,
-        EXISTS (SELECT FROM {schema}.to_route) AS unrouted
-    FROM (
-        SELECT
-            array_position(of_groups, entry.group_key)::bigint - 1 AS place, 0 AS code, entry.*,
-            run.stamp AS first_by, entry.position AS then_by
-        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
-            AND run.stamp < coalesce((SELECT min(stamp) FROM {schema}.to_route), 9223372036854775807)
-        UNION ALL
-        SELECT
-            array_position(of_groups, entry.group_key)::bigint - 1, 1, entry.*, entry.arrival, 0
-        FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'held'
-        UNION ALL
-        SELECT wanted.place - 1, 2, entry.*, entry.ordinal, 0
-        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
-        CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.entries
-            WHERE queue_id = of_queue AND group_key = wanted.group_key AND status = 'queued'
-            ORDER BY ordinal LIMIT at_most
-        ) AS entry
-        ORDER BY place, code, first_by, then_by
-    ) AS found;
-END
-$function$;
-
--- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its groups; then the entries that stay (held,
--- or released and not handed out), those that are set aside, and the requests that it has obeyed. All groups are
--- locked by the caller.
-CREATE OR REPLACE FUNCTION {schema}.decide(
+-- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its
+-- groups; then the entries that stay (held, or released and not handed out), those that are set aside, and the requests
+-- that it has obeyed. All groups are locked by the caller.
+CREATE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
     due_ats bigint[], ready_ranks bigint[],
     kept_ids bigint[], kept_statuses text[], kept_arrivals bigint[], kept_ordinals bigint[], kept_late boolean[],
@@ -490,11 +238,11 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.groups AS known (
-        queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals,
-        decided, due_at, ready_rank
+        queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
+        arrivals, decided, due_at, ready_rank
     )
     SELECT
-        of_queue, new.group_key, states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
+        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
         states[at + 6], states[at + 7], states[at + 8], states[at + 9], new.skipped::bigint[], new.arrivals,
         new.decided::bigint[], new.due_at, new.ready_rank
     FROM unnest(group_keys, skipped, arrivals, decided, due_ats, ready_ranks)
@@ -522,11 +270,11 @@ BEGIN
         )
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, ordinal, attempt
+            subscription_ids, ordinal, late, attempt
         )
         SELECT
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-            subscription_ids, left_as, attempt
+            subscription_ids, left_as, late, attempt
         FROM gone;
     END IF;
     IF cardinality(obeyed_ids) > 0 THEN
@@ -535,52 +283,9 @@ BEGIN
 END
 $function$;
 
--- The messages of entries that are handed out, in their order. The caller has locked their group.
-CREATE OR REPLACE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
-RETURNS TABLE (
-    message_id text, type text, content_type text, context text, property_types jsonb, body bytea,
-    received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
-    subscription_ids integer[], parts integer
-)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-AS $function$
-#variable_conflict use_column
-BEGIN
-    PERFORM {schema}.permit_entries(of_queue, of_entries);
-    RETURN QUERY
-    SELECT
-        stored.message_id,
-        stored.type,
-        stored.content_type,
-        stored.context::text,
-        stored.property_types,
-        stored.body,
-        stored.received_at,
-        run.location,
-        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
-        entry.attempt,
-        entry.priority,
-        entry.subscription_ids,
-        stored.parts
-    FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
-    JOIN {schema}.entries AS entry USING (entry_id)
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
-    JOIN {schema}.tickets AS run USING (arrival_id)
-    JOIN {schema}.locations AS place USING (location)
-    ORDER BY handed.at;
-END
-$function$;
-
 -- What was handed out is done: it goes, or is kept as history. A message with a single destination goes with it; of one
 -- with more, nobody who completes can tell whether he is the last, so that is left to the clean-up.
-CREATE OR REPLACE FUNCTION {schema}.complete(
+CREATE FUNCTION {schema}.complete(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
@@ -595,9 +300,20 @@ DECLARE
     arrivals bigint[];
     positions bigint[];
     alone bigint;
+    gone record;
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
-    IF keep = 'nothing' THEN
+    IF keep = 'nothing' AND cardinality(entry_ids) = 1 THEN
+        -- What follows for many, without arrays.
+        DELETE FROM {schema}.entries WHERE entry_id = entry_ids[1] RETURNING arrival_id, position INTO gone;
+        DELETE FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
+        IF NOT FOUND THEN
+            arrivals := ARRAY[gone.arrival_id];
+            positions := ARRAY[gone.position];
+            alone := 0;
+        END IF;
+    ELSIF keep = 'nothing' THEN
         WITH done AS (
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
         ), alone AS (
@@ -658,7 +374,7 @@ END
 $function$;
 
 -- What was handed out was not worked on: it is queued again, and its group is ready.
-CREATE OR REPLACE FUNCTION {schema}.put_back(
+CREATE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
@@ -679,8 +395,306 @@ BEGIN
 END
 $function$;
 
+-- Claims of workers whose handlers take long. What is in one is queued again at once, in the same commit, and nobody
+-- else gets it while the row is there: so a lease that is taken away, however, has left everything in its place.
+CREATE SEQUENCE {schema}.fences;
+
+-- `token`: the fencing token, higher with every lease. `group_key`: NULL where the queue has no groups; else one lease at
+-- a time. `entry_ids`: what isn't done, in order. `expires_at`: unless its worker puts it off before.
+CREATE TABLE {schema}.leases (
+    token bigint PRIMARY KEY DEFAULT nextval('{schema}.fences'),
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C",
+    entry_ids bigint[] NOT NULL CHECK (cardinality(entry_ids) > 0),
+    worker text NOT NULL,
+    claimed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz NOT NULL,
+    UNIQUE (queue_id, group_key)
+) WITH (fillfactor = 50);
+
+-- Does a worker have this group in a lease, even one that has run out? Whoever counts its attempt takes that away.
+CREATE FUNCTION {schema}.is_leased(of_queue integer, of_group text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+AS $function$
+BEGIN
+    RETURN EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group);
+END
+$function$;
+
+-- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a look
+-- at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for its
+-- groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
+CREATE FUNCTION {schema}.lock_many(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    candidates text[];
+    taken text[];
+BEGIN
+    SELECT array_agg(group_key) INTO candidates FROM (
+        SELECT group_key FROM (
+            (
+                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank LIMIT how_many
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.entries
+                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank LIMIT 20 * how_many
+            ) UNION ALL (
+                SELECT group_key, due_at FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at LIMIT how_many
+            ) UNION ALL (
+                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue LIMIT how_many
+            )
+        ) AS one GROUP BY group_key ORDER BY min(rank) LIMIT how_many
+    ) AS first;
+    SELECT array_agg(group_key) INTO taken FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
+    -- What workers have in leases is theirs.
+    taken := ARRAY(
+        SELECT group_key FROM unnest(taken) AS mine (group_key) WHERE NOT {schema}.is_leased(of_queue, group_key)
+    );
+    -- Whoever wanted a group to be looked at committed before; the turn reads after this.
+    DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = ANY (taken) AND action = 'look';
+    RETURN coalesce(taken, ARRAY[]::text[]);
+END
+$function$;
+
+-- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
+-- through SQL waits to be routed. `many`: more messages wait to be judged than a turn of one group is worth.
+CREATE FUNCTION {schema}.lock_groups(
+    of_queue integer, named text, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean,
+    OUT many boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    group_keys := CASE
+        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
+        WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
+        ELSE ARRAY[]::text[]
+    END;
+    SELECT
+        (SELECT max(change.version) FROM {schema}.changes AS change),
+        EXISTS (SELECT FROM {schema}.to_route),
+        named IS NULL AND EXISTS (
+            SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.status = 'arrived'
+            ORDER BY entry.rank OFFSET 40
+        )
+    INTO version, unrouted, many;
+END
+$function$;
+
+-- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
+-- does that already. What is judged could be judged again: nobody has to wait until it is on disk.
+CREATE FUNCTION {schema}.lock_ahead(
+    of_queue integer, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    PERFORM set_config('synchronous_commit', 'off', TRUE);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+    group_keys := CASE
+        WHEN pg_try_advisory_xact_lock(hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint))
+        THEN {schema}.lock_next(of_queue, how_many, now_us)
+        ELSE ARRAY[]::text[]
+    END;
+END
+$function$;
+
+-- Lock groups of a queue that have a timer which is due, or a message that may be seen from now on.
+CREATE FUNCTION {schema}.lock_due(
+    of_queue integer, how_many integer, at_us bigint,
+    OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+DECLARE
+    candidate text;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    now_us := coalesce(at_us, {schema}.now_us());
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+    group_keys := ARRAY[]::text[];
+    FOR candidate IN
+        SELECT known.group_key FROM {schema}.groups AS known
+        WHERE known.queue_id = of_queue AND known.due_at <= now_us ORDER BY known.due_at
+    LOOP
+        EXIT WHEN cardinality(group_keys) >= how_many;
+        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
+            group_keys := group_keys || candidate;
+        END IF;
+    END LOOP;
+END
+$function$;
+
+-- What is remembered of the groups of a turn. The caller has locked them: what this reads is younger than the lock.
+CREATE FUNCTION {schema}.turn_groups(of_queue integer, of_groups text[])
+RETURNS TABLE (
+    group_key text, incarnation integer, state bigint[], skipped bigint[], arrivals bigint, decided bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT
+        group_key, incarnation, ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock], skipped,
+        arrivals, decided
+    FROM {schema}.groups
+    WHERE queue_id = of_queue AND group_key = ANY (of_groups);
+END
+$function$;
+
+-- The entries of a turn's groups, as columns: all that arrived (code 0), in order of commit; all that are held (1), in
+-- order of arrival; and the first that are queued (2), by ordinal. The caller has locked the groups.
+-- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
+-- whoever sees it sees that, too, for it is one statement.
+CREATE FUNCTION {schema}.turn_entries(of_queue integer, of_groups text[], at_most integer)
+RETURNS TABLE (
+    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
+    visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT
+        array_agg(place) AS places,
+        array_agg(code) AS codes,
+        array_agg(entry_id) AS entry_ids,
+        array_agg(sequence) AS sequences,
+        array_agg(size) AS sizes,
+        array_agg(rank) AS ranks,
+        array_agg(CASE
+            WHEN subscription_ids <> '{{}}' AND subscription_ids <@ (
+                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+                WHERE queue_id = of_queue AND state <> 'started'
+            ) THEN 9223372036854775807
+            ELSE (extract(epoch FROM visible_at) * 1000000)::bigint END) AS visible,
+        array_agg(arrival) AS arrivals,
+        array_agg(ordinal) AS ordinals,
+        array_agg(late) AS late,
+        array_agg(waits) AS waits,
+        EXISTS (SELECT FROM {schema}.to_route) AS unrouted
+    FROM (
+        SELECT
+            array_position(of_groups, entry.group_key)::bigint - 1 AS place, 0 AS code, entry.*,
+            run.stamp AS first_by, entry.position AS then_by
+        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
+            AND run.stamp < coalesce((SELECT min(stamp) FROM {schema}.to_route), 9223372036854775807)
+        UNION ALL
+        SELECT
+            array_position(of_groups, entry.group_key)::bigint - 1, 1, entry.*, entry.arrival, 0
+        FROM {schema}.entries AS entry
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'held'
+        UNION ALL
+        SELECT wanted.place - 1, 2, entry.*, entry.ordinal, 0
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.entries
+            WHERE queue_id = of_queue AND group_key = wanted.group_key AND status = 'queued'
+            ORDER BY ordinal LIMIT at_most
+        ) AS entry
+        ORDER BY place, code, first_by, then_by
+    ) AS found;
+END
+$function$;
+
+-- What operators asked of the groups of a turn while they were locked, in order. The caller has locked the groups.
+CREATE FUNCTION {schema}.turn_requests(of_queue integer, of_groups text[])
+RETURNS TABLE (place integer, request_id bigint, action text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT array_position(of_groups, group_key) - 1 AS place, request_id, action
+    FROM {schema}.requests
+    WHERE queue_id = of_queue AND group_key = ANY (of_groups) AND action <> 'look'
+    ORDER BY request_id;
+END
+$function$;
+
+-- The messages of entries that are handed out, in their order. The caller has locked their group.
+CREATE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
+RETURNS TABLE (
+    message_id text, type text, content_type text, context text, property_types jsonb, body bytea,
+    received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
+    subscription_ids integer[], parts integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    RETURN QUERY
+    SELECT
+        stored.message_id,
+        stored.type,
+        stored.content_type,
+        stored.context::text,
+        stored.property_types,
+        stored.body,
+        stored.received_at,
+        run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+        entry.attempt,
+        entry.priority,
+        entry.subscription_ids,
+        stored.parts
+    FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
+    JOIN {schema}.entries AS entry USING (entry_id)
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS place USING (location)
+    ORDER BY handed.at;
+END
+$function$;
+
 -- The next messages of a queue without order, of lowest rank first, each locked; those that others have are passed over.
-CREATE OR REPLACE FUNCTION {schema}.take_unordered(of_queue integer, at_most integer)
+CREATE FUNCTION {schema}.take_unordered(of_queue integer, at_most integer)
 RETURNS TABLE (
     version bigint, entry_id bigint, message_id text, type text, content_type text, context text,
     property_types jsonb, body bytea, received_at timestamptz, location text, epoch bigint, number bigint,

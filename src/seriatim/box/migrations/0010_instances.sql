@@ -1,5 +1,4 @@
--- Instances: what activations start, the values by which messages find them, and what operators see of them.
--- {schema} is the name of the box.
+-- Instances: what subscriptions start, and what leads to them.
 
 CREATE SEQUENCE {schema}.instance_ids;
 
@@ -125,11 +124,11 @@ BEGIN
     )
     INSERT INTO {schema}.aside (
         entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
-        subscription_ids, ordinal, attempt
+        subscription_ids, ordinal, late, attempt
     )
     SELECT
         entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
-        subscription_ids, of_ordinal, attempt
+        subscription_ids, of_ordinal, late, attempt
     FROM gone;
 END
 $function$;

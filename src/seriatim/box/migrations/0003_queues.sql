@@ -1,0 +1,559 @@
+-- Queues: what waits in them, what was set aside, what was done; and how a message gets in.
+
+-- What no subscription wanted, or what is no message of its type (`problem` says why). Kept until it is resubmitted
+-- or deleted.
+CREATE TABLE {schema}.unrouted (
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    problem text,
+    unrouted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (arrival_id, position)
+);
+
+-- What was published through SQL and waits for the kernel to route it.
+CREATE TABLE {schema}.to_route (
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    -- That of its ticket: nothing that came later is judged before.
+    stamp bigint NOT NULL,
+    publisher text NOT NULL,
+    permitted integer[],
+    PRIMARY KEY (arrival_id, position)
+);
+
+CREATE SEQUENCE {schema}.entry_ids;
+
+-- A message in a queue, until it is done or set aside. `arrived`: nobody has judged it yet; `held`; `queued`: released
+-- and not handed out. Publishing inserts; only a turn, which has the group's lock, changes a row, once or twice.
+CREATE TABLE {schema}.entries (
+    entry_id bigint PRIMARY KEY DEFAULT nextval('{schema}.entry_ids'),
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL DEFAULT 'arrived' CHECK (status IN ('arrived', 'held', 'queued', 'in_hand')),
+    -- Who is handed out next: microseconds of its arrival, less ten seconds for each level of priority above 5.
+    rank bigint NOT NULL,
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    sequence bigint,
+    -- The size of its set that it tells.
+    size bigint,
+    priority smallint NOT NULL DEFAULT 5 CHECK (priority BETWEEN 1 AND 10),
+    -- Not handed out before; its group waits.
+    visible_at timestamptz,
+    subscription_ids integer[] NOT NULL DEFAULT '{{}}',
+    -- Which message of its group it was, in order of arrival; once it is judged.
+    arrival bigint,
+    ordinal bigint,
+    late boolean NOT NULL DEFAULT FALSE,
+    waits boolean NOT NULL DEFAULT FALSE,
+    attempt integer NOT NULL DEFAULT 0,
+    -- In which batch a pipeline has it in hand.
+    batch bigint,
+    -- Of a dialog: it goes before what is queued in its group.
+    ahead boolean NOT NULL DEFAULT FALSE
+) WITH (fillfactor = 80);
+CREATE INDEX entries_of_group ON {schema}.entries (queue_id, group_key, status, ordinal);
+CREATE INDEX entries_arrived ON {schema}.entries (queue_id, rank) WHERE status = 'arrived';
+CREATE INDEX entries_in_hand ON {schema}.entries (queue_id, batch, group_key, ordinal) WHERE batch IS NOT NULL;
+CREATE INDEX entries_of_message ON {schema}.entries (arrival_id, position);
+
+-- What was set aside, and why.
+CREATE TABLE {schema}.aside (
+    entry_id bigint PRIMARY KEY,
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C",
+    disposition text NOT NULL CHECK (disposition IN ('late', 'duplicate', 'invalid', 'rejected', 'dead')),
+    reason text NOT NULL,
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    sequence bigint,
+    size bigint,
+    priority smallint NOT NULL,
+    subscription_ids integer[] NOT NULL,
+    ordinal bigint,
+    attempt integer NOT NULL DEFAULT 0,
+    aside_at timestamptz NOT NULL DEFAULT now(),
+    late boolean NOT NULL DEFAULT FALSE
+);
+CREATE INDEX aside_of_group ON {schema}.aside (queue_id, group_key);
+CREATE INDEX aside_of_message ON {schema}.aside (arrival_id, position);
+
+-- What was done, of queues that keep it.
+CREATE TABLE {schema}.history (
+    entry_id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    incarnation integer NOT NULL,
+    ordinal bigint,
+    late boolean NOT NULL,
+    arrival_id bigint NOT NULL,
+    position bigint NOT NULL,
+    sequence bigint,
+    subscription_ids integer[] NOT NULL,
+    attempt integer NOT NULL,
+    done_at timestamptz NOT NULL DEFAULT now(),
+    -- By queue and age: that is how it goes.
+    PRIMARY KEY (queue_id, done_at, entry_id)
+) PARTITION BY RANGE (done_at);
+
+CREATE TABLE {schema}.history_rest PARTITION OF {schema}.history DEFAULT;
+CREATE INDEX history_of_group ON {schema}.history (queue_id, group_key);
+CREATE INDEX history_of_message ON {schema}.history (arrival_id, position);
+
+-- What is remembered of a group: the columns of the kernel's state, and when it wants to be looked at. Written by
+-- turns alone, which have the group's lock; publishers touch nothing of it.
+CREATE TABLE {schema}.groups (
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    incarnation integer NOT NULL DEFAULT 0,
+    flags bigint NOT NULL,
+    first bigint NOT NULL,
+    next bigint NOT NULL,
+    mark bigint NOT NULL,
+    last bigint NOT NULL,
+    ordinal bigint NOT NULL,
+    since bigint NOT NULL,
+    reports bigint NOT NULL,
+    clock bigint NOT NULL,
+    -- Pairs of the first and last number of each range that was skipped.
+    skipped bigint[] NOT NULL,
+    -- How many messages it took in.
+    arrivals bigint NOT NULL,
+    -- What became of those that are gone: by its number in the kernel's dispositions.
+    decided bigint[] NOT NULL DEFAULT '{{0,0,0,0,0,0,0}}',
+    -- When its next timer, or the next message that may not be seen before, is due; microseconds.
+    due_at bigint,
+    -- The rank of its first message that can be handed out.
+    ready_rank bigint,
+    touched_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (queue_id, group_key)
+) WITH (fillfactor = 50);
+CREATE INDEX groups_ready ON {schema}.groups (queue_id, ready_rank) WHERE ready_rank IS NOT NULL;
+CREATE INDEX groups_due ON {schema}.groups (queue_id, due_at) WHERE due_at IS NOT NULL;
+
+-- What an operator asked of a group that was locked: the next turn of the group obeys it before anything else. `rank`
+-- makes a group that has nothing else to do one of those to look at; and that is all that `look` asks.
+CREATE TABLE {schema}.requests (
+    request_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    action text NOT NULL CHECK (action IN ('suspend', 'resume', 'look')),
+    rank bigint NOT NULL
+);
+CREATE INDEX requests_of_queue ON {schema}.requests (queue_id, rank);
+CREATE INDEX requests_of_group ON {schema}.requests (queue_id, group_key);
+
+-- Who waits for a message. Whoever brings one takes a row away at its commit, and calls.
+CREATE UNLOGGED TABLE {schema}.waiters (
+    waiter_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id integer NOT NULL,
+    channel text NOT NULL,
+    since timestamptz NOT NULL DEFAULT now(),
+    -- Whether he would route what was published through SQL.
+    routes boolean NOT NULL DEFAULT FALSE
+);
+CREATE INDEX waiters_of_queue ON {schema}.waiters (queue_id);
+
+-- The lock of a group: one transaction at a time works on it, and publishers don't know it.
+CREATE FUNCTION {schema}.group_lock(of_queue integer, of_group text) RETURNS bigint
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN hashtextextended(of_group, ('{schema}'::regnamespace::oid::bigint << 32) | of_queue);
+
+-- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
+-- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
+-- A message without any entry is unrouted; `problems` says where it isn't what its type says.
+CREATE FUNCTION {schema}.enter(
+    arrival_ids bigint[], positions bigint[], destinations integer[], problems text[], seen_from timestamptz,
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[]
+) RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+BEGIN
+    INSERT INTO {schema}.entries (
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+    )
+    SELECT
+        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        size, priority, seen_from, subscription_ids::integer[]
+    FROM unnest(
+        entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions, entry_waits
+    ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, waits)
+    WHERE problem IS NULL AND arrival_ids[place] > 0;
+    IF cardinality(array_remove(entry_problems, NULL)) > 0 THEN
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_ids[place],
+            positions[place], sequence, size, priority, subscription_ids::integer[]
+        FROM unnest(
+            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+            entry_subscriptions
+        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids)
+        WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
+    END IF;
+    IF 0 = ANY (destinations) THEN
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM unnest(arrival_ids, positions, destinations, problems) AS message (arrival_id, position, queues, problem)
+        WHERE queues = 0 AND arrival_id > 0;
+    END IF;
+END
+$function$;
+
+-- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
+-- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
+-- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
+-- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
+-- `by_itself`: the commit follows at once.
+CREATE FUNCTION {schema}.take_in(
+    known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
+    contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
+    visible_at timestamptz, delay interval,
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    entry_waits boolean[],
+    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
+    by_itself boolean
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    arrival_ids bigint[];
+    positions bigint[] := ARRAY[0];
+BEGIN
+    PERFORM {schema}.permit('publish', entry_queues);
+    PERFORM {schema}.hold_definitions();
+    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+        RETURN FALSE;
+    END IF;
+    IF cardinality(message_ids) = 1 THEN
+        -- What follows for many, without the joins and sorts.
+        INSERT INTO {schema}.message_ids (message_id) VALUES (message_ids[1]) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            RETURN TRUE;
+        END IF;
+        IF by_itself THEN
+            arrival_ids := ARRAY[nextval('{schema}.arrival_ids')];
+        ELSE
+            INSERT INTO {schema}.arrivals (location, count, queue_ids)
+            VALUES (locations[1], 1, ARRAY(SELECT DISTINCT unnest(entry_queues)))
+            RETURNING ARRAY[arrival_id] INTO arrival_ids;
+        END IF;
+    ELSE
+    WITH incoming AS MATERIALIZED (
+        SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
+    ), fresh AS (
+        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.message_ids (message_id)
+        SELECT message_id FROM incoming ORDER BY message_id
+        ON CONFLICT DO NOTHING
+        RETURNING message_id
+    ), numbered AS MATERIALIZED (
+        SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
+        FROM incoming JOIN fresh USING (message_id)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT location, count(*), ARRAY(SELECT DISTINCT unnest(entry_queues)) FROM numbered GROUP BY location
+        RETURNING arrival_id, location
+    )
+    SELECT
+        array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
+    INTO arrival_ids, positions
+    FROM incoming LEFT JOIN (
+        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
+    ) AS placed USING (place);
+    END IF;
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
+        parts
+    )
+    SELECT
+        arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
+        message.property_types::jsonb, body, queues, seen_from, parts
+    FROM unnest(
+        message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
+    ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
+    WHERE arrival_ids[place] > 0;
+    IF part_counts IS NOT NULL THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_ids[place], positions[place], number, name, content_type, body
+        FROM unnest(part_places, part_names, part_content_types, part_bodies)
+            WITH ORDINALITY AS part (place, name, content_type, body, number)
+        WHERE arrival_ids[place] > 0;
+    END IF;
+    PERFORM {schema}.enter(
+        arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
+    );
+    IF by_itself AND cardinality(message_ids) = 1 THEN
+        -- The commit comes next: what would be done there is done here, without a row that says so.
+        PERFORM {schema}.dispense(locations[1], 1, arrival_ids[1]);
+        PERFORM {schema}.call_waiters(ARRAY(SELECT DISTINCT unnest(entry_queues)), 1);
+    END IF;
+    RETURN TRUE;
+END
+$function$;
+
+-- How many more messages each of some queues may take, where `mosts` says how many it may have. Reads so many entries
+-- of an index.
+CREATE FUNCTION {schema}.room_in(of_queues integer[], mosts bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('publish', of_queues);
+    RETURN ARRAY(
+        SELECT most - (
+            SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = queue LIMIT most) AS counted
+        )
+        FROM unnest(of_queues, mosts) WITH ORDINALITY AS asked (queue, most, place)
+        ORDER BY place
+    );
+END
+$function$;
+
+-- Which of some messages a full queue takes nevertheless: those that fill a hole, because something later of their group
+-- (`whole`: anything of their set) is there and waits for them; and those that were published before, which add nothing.
+CREATE FUNCTION {schema}.waited_for(
+    of_queue integer, whole boolean, ids text[], group_keys text[], sequences bigint[]
+) RETURNS boolean[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('publish', ARRAY[of_queue]);
+    RETURN ARRAY(
+        SELECT EXISTS (
+            SELECT FROM {schema}.message_ids AS known WHERE known.message_id = asked.message_id
+        ) OR EXISTS (
+            SELECT FROM {schema}.entries AS later
+            WHERE later.queue_id = of_queue AND later.group_key = asked.group_key
+                AND later.status IN ('held', 'arrived') AND (whole OR later.sequence > asked.sequence)
+        ) AND NOT EXISTS (
+            SELECT FROM {schema}.groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = asked.group_key AND known.next > asked.sequence
+                AND NOT whole
+        )
+        FROM unnest(ids, group_keys, sequences) WITH ORDINALITY AS asked (message_id, group_key, sequence, place)
+        ORDER BY place
+    );
+END
+$function$;
+
+-- What the dispenser of each location gives next; how many of its messages are in queues (`in_queue`); and through which
+-- ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. That is computed from the entries, so
+-- that whoever delivers moves both, in his transaction, without a row that all would have to lock.
+CREATE VIEW {schema}.dispensers AS
+SELECT
+    place.location,
+    coalesce(newest.epoch + newest.taken / place.last_number, 0) AS epoch,
+    coalesce(newest.taken % place.last_number + 1, 1) AS next_number,
+    place.last_number,
+    CASE WHEN mark.sent >= 0 THEN div(mark.sent, place.last_number)::bigint END AS last_sent_epoch,
+    CASE WHEN mark.sent >= 0 THEN (mark.sent % place.last_number + 1)::bigint END AS last_sent,
+    coalesce(waiting.messages, 0) AS in_queue
+FROM {schema}.locations AS place
+LEFT JOIN LATERAL (
+    SELECT run.epoch, run.number - 1 + run.count AS taken
+    FROM {schema}.tickets AS run WHERE run.location = place.location
+    ORDER BY run.epoch DESC, run.number DESC LIMIT 1
+) AS newest ON TRUE
+LEFT JOIN (
+    SELECT
+        run.location,
+        count(DISTINCT (message.arrival_id, message.position)) AS messages,
+        min(run.epoch::numeric * start.last_number + run.number - 1 + message.position) AS oldest
+    FROM (
+        SELECT arrival_id, position FROM {schema}.entries
+        UNION ALL
+        SELECT arrival_id, position FROM {schema}.to_route
+    ) AS message
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.locations AS start USING (location)
+    GROUP BY run.location
+) AS waiting ON waiting.location = place.location
+CROSS JOIN LATERAL (
+    SELECT coalesce(
+        waiting.oldest, newest.epoch::numeric * place.last_number + newest.taken, 0
+    ) - 1 AS sent
+) AS mark;
+
+-- What operators have done, and why. Rows are only added.
+CREATE TABLE {schema}.operator_log (
+    operation_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT now(),
+    actor text NOT NULL CHECK (length(actor) BETWEEN 1 AND 256),
+    action text NOT NULL,
+    queue text COLLATE "C",
+    group_key text COLLATE "C",
+    reason text NOT NULL CHECK (length(reason) BETWEEN 1 AND 4096),
+    details jsonb NOT NULL DEFAULT '{{}}'
+);
+CREATE INDEX operator_log_of_group ON {schema}.operator_log (queue, group_key, operation_id);
+
+-- What has been done stays written.
+CREATE FUNCTION {schema}.refuse_change() RETURNS trigger
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'rows of the operator log are only added' USING ERRCODE = 'insufficient_privilege';
+END
+$function$;
+CREATE TRIGGER only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.operator_log
+FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse_change();
+CREATE INDEX to_route_in_order ON {schema}.to_route (stamp, position);
+
+-- Call whoever waits for a message of one of these queues: at most so many, each once. 0 among the queues stands for
+-- what isn't routed yet: that calls one who routes, wherever he waits.
+CREATE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    called text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM {schema}.waiters) THEN
+        RETURN;
+    END IF;
+    FOR called IN
+        DELETE FROM {schema}.waiters WHERE waiter_id IN (
+            SELECT waiter_id FROM {schema}.waiters
+            WHERE queue_id = ANY (of_queues) ORDER BY waiter_id LIMIT how_many FOR UPDATE SKIP LOCKED
+        ) RETURNING channel
+    LOOP
+        PERFORM pg_notify(called, '');
+    END LOOP;
+    IF 0 = ANY (of_queues) THEN
+        DELETE FROM {schema}.waiters WHERE waiter_id = (
+            SELECT waiter_id FROM {schema}.waiters WHERE routes ORDER BY waiter_id LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) RETURNING channel INTO called;
+        IF FOUND THEN
+            PERFORM pg_notify(called, '');
+        END IF;
+    END IF;
+END
+$function$;
+
+-- Ask to be called when a message comes to a queue.
+CREATE FUNCTION {schema}.register(of_queue integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    number bigint;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    INSERT INTO {schema}.waiters (queue_id, channel, routes)
+    VALUES (of_queue, 'seriatim_' || pg_backend_pid(), {schema}.may_route()) RETURNING waiter_id INTO number;
+    RETURN number;
+END
+$function$;
+
+-- No more be called. Whoever has called already has taken the row away.
+CREATE FUNCTION {schema}.unregister(waiter bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    DELETE FROM {schema}.waiters WHERE waiter_id = waiter AND channel = 'seriatim_' || pg_backend_pid();
+END
+$function$;
+
+-- Seconds until the next timer of a queue, or of any dialog, is due; NULL: there is none.
+CREATE FUNCTION {schema}.next_due(of_queue integer) RETURNS float8
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN (
+        SELECT least(
+            (
+                SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
+                WHERE queue_id = of_queue AND due_at IS NOT NULL
+            ),
+            -- What is due and still there is in somebody's hands: it is looked at again, but not without a pause.
+            (
+                SELECT greatest(extract(epoch FROM due_at - clock_timestamp())::float8, 0.05) FROM {schema}.endpoints
+                WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
+            )
+        )
+    );
+END
+$function$;
+
+-- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
+-- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
+-- comes in. What is only in the body the kernel alone can find; and nobody waits within a statement.
+CREATE FUNCTION {schema}.full_for(context jsonb) RETURNS text
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    place record;
+    fills boolean := FALSE;
+BEGIN
+    SELECT queue_id, queue, (definition ->> 'max_messages')::bigint AS most, definition #>> '{{policy,name}}' AS policy,
+        definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered
+    INTO place
+    FROM {schema}.queues
+    WHERE queue = context ->> 'to' AND definition ->> 'max_messages' IS NOT NULL
+        AND definition ->> 'when_full' = 'refuse';
+    IF NOT FOUND OR NOT ({schema}.is_owner() OR place.queue_id = ANY ({schema}.permitted('publish'))) THEN
+        RETURN NULL;
+    END IF;
+    IF ({schema}.room_in(ARRAY[place.queue_id], ARRAY[place.most]))[1] > 0 THEN
+        RETURN NULL;
+    END IF;
+    IF place.policy IN ('standard', 'unit_of_work') THEN
+        fills := coalesce(jsonb_typeof(context -> place.grouped), 'null') NOT IN ('string', 'number')
+            OR coalesce(context ->> place.numbered, '') !~ '^-?\d{{1,18}}$'
+            OR EXISTS (
+                SELECT FROM {schema}.types
+                WHERE coalesce(
+                    definition #>> ARRAY['properties', place.grouped, 'type'],
+                    definition #>> ARRAY['properties', place.grouped]
+                ) NOT IN ('string', 'long')
+            )
+            OR ({schema}.waited_for(
+                place.queue_id, place.policy = 'unit_of_work', ARRAY[NULL::text],
+                ARRAY[context ->> place.grouped], ARRAY[(context ->> place.numbered)::bigint]
+            ))[1];
+    END IF;
+    RETURN CASE WHEN NOT fills THEN place.queue END;
+END
+$function$;
+CREATE INDEX groups_faulted ON {schema}.groups (queue_id, group_key) WHERE flags & 16 <> 0;
+CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
+
+-- Does anything wait in the transmission queue for a service of that queue?
+CREATE FUNCTION {schema}.is_awaited(of_queue integer) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN EXISTS (
+        SELECT FROM {schema}.services AS place JOIN {schema}.transmission AS one ON one.to_service = place.service
+        WHERE place.queue_id = of_queue
+    );
+END
+$function$;
+
+-- Nobody but the owner, unless he lets them in.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
