@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
@@ -79,7 +80,7 @@ def _tell(error: SeriatimError) -> None:
     if isinstance(error, InvariantBroken):
         click.echo(traceback.format_exc(), err=True)
         click.echo("This is a bug in seriatim. Please report it with the text above.", err=True)
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {in_lines(str(error))}", err=True)
 
 
 def _exit_code(error: SeriatimError) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.plain import in_lines
 from seriatim.pipeline import file
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
@@ -46,4 +47,5 @@ def _line(message: SetAside) -> str:
     sequence = "" if message.sequence is None else f" {message.sequence}"
     # A row that can't be read says where it stands, and so does its id.
     reason = message.reason.removeprefix(f"{message.message_id.partition('/')[2]}: ")
-    return f"{message.disposition:<9} {message.destination or '(no destination)'}{group}{sequence}  {message.message_id}: {reason}"
+    place = f"{message.disposition:<9} {message.destination or '(no destination)'}{group}{sequence}"
+    return in_lines(f"{place}  {message.message_id}: {reason}")

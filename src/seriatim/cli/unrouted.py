@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, opened, which_box
 from seriatim.errors import UsageError
 from seriatim.pipeline import file
@@ -60,10 +61,12 @@ def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, 
     for one in found:
         place = f"{one.location} {one.type}  {one.message_id}"
         reason = f": {one.reason}" if one.reason else ""
-        click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else f"{place}{reason}")
+        click.echo(
+            json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else in_line(f"{place}{reason}")
+        )
     if not as_json_:
         click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")
 
 
 def _line(message: SetAside) -> str:
-    return f"{message.fields['location']} {message.fields['type'] or '(no type)'}  {message.message_id}"
+    return in_line(f"{message.fields['location']} {message.fields['type'] or '(no type)'}  {message.message_id}")
