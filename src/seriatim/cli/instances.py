@@ -46,8 +46,6 @@ def _list(
     from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        if queue is not None:
-            box.definitions().queue(queue)
         found = operations.instances(box, queue, group=group, status=status, limit=limit)
     if json_:
         click.echo(as_json([asdict(one) for one in found]))

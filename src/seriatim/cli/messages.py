@@ -50,8 +50,6 @@ def _list(
     Of what is done, only what its queue keeps is there.
     """
     with opened(dsn, schema) as box:
-        if queue is not None:
-            box.definitions().queue(queue)
         found = box.messages(queue=queue, group=group, status=status, message_type=type_, limit=limit)
     if json_:
         click.echo(as_json([asdict(one) for one in found]))

@@ -8,7 +8,7 @@ __all__ = ["in_line", "in_lines", "width_of"]
 
 
 def in_line(text: str) -> str:
-    """In one line: what can't be printed is written as an escape, such as ``\\n`` or ``\\x1b``."""
+    r"""In one line: what can't be printed is written as an escape, such as ``\n`` or ``\x1b``."""
     return text if text.isprintable() else "".join(map(_plain, text))
 
 
