@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.cli.why import confirmed, said, says_why
@@ -54,7 +55,7 @@ def _many(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", cls=Commands)
 def dead_letters() -> None:
     """Look at what was set aside for good; put it back, or delete it."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
@@ -20,7 +21,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
 
 
-@click.group("dialogs")
+@click.group("dialogs", cls=Commands)
 def dialogs() -> None:
     """Look at the dialogs of a message box; end them, and clean up what is left of some."""
 

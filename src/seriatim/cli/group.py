@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import choosing, filter_of
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.standing import tell
 from seriatim.cli.which import as_json, in_columns, opened, which_box
@@ -35,7 +36,7 @@ _WORDS = {
 }
 
 
-@click.group("group")
+@click.group("group", cls=Commands)
 def group() -> None:
     """Look at a group of a message box, and mend it; with --all many at once."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, listed, opened, which_box
 
@@ -27,7 +28,7 @@ def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
     return actor(reason(command))
 
 
-@click.group("instances")
+@click.group("instances", cls=Commands)
 def instances() -> None:
     """Look at the instances of a message box; suspend, resume and terminate them."""
 

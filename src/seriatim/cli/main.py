@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
 
@@ -49,7 +50,7 @@ _COMMANDS = (
 )
 
 
-class _Commands(click.Group):
+class _Commands(Commands):
     """The commands, imported late; errors of seriatim become messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

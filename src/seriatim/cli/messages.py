@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.which import as_json, listed, opened, which_box
 
@@ -21,7 +22,7 @@ _STATUSES = (
 _SHOWN = 2_000
 
 
-@click.group("messages")
+@click.group("messages", cls=Commands)
 def messages() -> None:
     """Look at the messages of a message box; nothing is locked, and nothing taken."""
 

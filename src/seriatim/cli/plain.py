@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
-
 __all__ = ["in_line", "in_lines", "width_of"]
 
 
@@ -19,7 +17,11 @@ def in_lines(text: str) -> str:
 
 def width_of(text: str) -> int:
     """So many columns of a terminal: some characters take two, or none."""
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 -- rarely needed
+
+    return cell_len(text)
 
 
 def _plain(character: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from seriatim.cli.plain import in_lines
-from seriatim.pipeline import file
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
 __all__ = ["set_aside"]
@@ -28,6 +27,8 @@ def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int
     Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
     or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
     """
+    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+
     pipeline = file.load(file_)
     from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 

@@ -1,0 +1,31 @@
+"""How commands begin: without what they don't need, and with help that is all there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from tests.command import environment
+
+#: Each takes longer to import than a person likes to wait for help.
+SLOW = {"pyspark", "psycopg", "pandas", "pyarrow", "sqlglot", "lxml", "jsonschema", "httpx"}
+
+
+def test_help_imports_nothing_that_is_slow():
+    words = [sys.executable, "-X", "importtime", "-m", "seriatim", "--help"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True, timeout=60)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "seriatim.cli.main" in imported
+    assert not imported & SLOW
+
+
+@pytest.mark.parametrize("words", [[], ["box"], ["group"], ["dialogs"], ["queue"], ["instances"]])
+def test_help_cuts_no_sentence(words):
+    told = CliRunner().invoke(main, [*words, "--help"])
+    assert told.exit_code == 0
+    assert "Commands:" in told.stdout
+    assert "..." not in told.stdout.partition("Commands:")[2]
