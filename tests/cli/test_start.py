@@ -29,3 +29,11 @@ def test_help_cuts_no_sentence(words):
     assert told.exit_code == 0
     assert "Commands:" in told.stdout
     assert "..." not in told.stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(("said", "colours"), [("1", False), ("", True)])
+def test_colours_are_left_out_where_they_are_not_wanted(said, colours):
+    told = CliRunner().invoke(main, ["box", "apply", "nothing.yaml"], color=True, env={"NO_COLOR": said})
+    assert told.exit_code == 2
+    assert "there is no such file" in told.output
+    assert ("\x1b[" in told.output) is colours

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from typing import Any
 
@@ -70,6 +71,8 @@ class _Commands(Commands):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except SeriatimError as error:

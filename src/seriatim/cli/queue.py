@@ -47,7 +47,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
     click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
     for key, value in shown.items():
-        if value is not None:
+        if value is not None and value != {}:
             click.echo(f"  {key}: {value}")
     if activation is not None:
         said = ", ".join(
