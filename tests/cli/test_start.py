@@ -37,3 +37,11 @@ def test_colours_are_left_out_where_they_are_not_wanted(said, colours):
     assert told.exit_code == 2
     assert "there is no such file" in told.output
     assert ("\x1b[" in told.output) is colours
+
+
+def test_a_box_that_is_made_by_looking_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
+    told = CliRunner().invoke(main, ["queues", "--json"])
+    assert (told.exit_code, told.stdout) == (0, "[]\n")
+    assert told.stderr == "there is no message box in this folder yet: making one in .seriatim/postgres\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -30,9 +31,12 @@ def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(dsn: str | None, schema: str) -> Iterator[MessageBox]:
-    """The box that the options say."""
+    """The box that the options say; one that is made by that is told of: the folder may be the wrong one."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
+    if dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
+        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
     with MessageBox.open(dsn, schema=schema) as box:
         yield box
 
