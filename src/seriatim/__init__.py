@@ -2,7 +2,8 @@
 
 Messages arrive scrambled, repeated, late; they leave in order per group, exactly once, with holes noticed.
 The Spark operators are in `seriatim.spark`, which is imported on its own because PySpark is heavy.
-Likewise `MessageBox` and what belongs to it come when they are first asked for: they need a driver of PostgreSQL.
+Likewise `MessageBox` and what belongs to it come when they are first asked for: they need a driver of PostgreSQL, or
+what reads bodies.
 """
 
 import importlib
@@ -34,7 +35,6 @@ from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message import Dialog, Message, Part
-from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.service import Service
 from seriatim.pipeline.subscription import Subscription
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from seriatim.box.instances import Instance
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
+    from seriatim.pipeline.message_type import MessageType
     from seriatim.runtime.handlers import Consumed
     from seriatim.runtime.worker import Worker
 
@@ -102,6 +103,7 @@ __version__ = "0.1.0"
 _LATER = {
     "Instance": "seriatim.box.instances",
     "MessageBox": "seriatim.box.box",
+    "MessageType": "seriatim.pipeline.message_type",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.handlers",
     "Tickets": "seriatim.box.tickets",

@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 import seriatim as sq
 from seriatim.box import publish as sending
 from seriatim.box.embedded import EmbeddedServer
+from seriatim.operations.instances import instances
 from tests.command import environment
 
 #: Each would do harm where a text became part of a statement, a filter, an array or a pattern.
@@ -80,6 +81,8 @@ def received_none(box, name):
         (lambda box: box.drop(type="ordr"), "no type 'ordr'"),
         (lambda box: box.drop(queue="ordres"), "no queue 'ordres'"),
         (lambda box: box.message("nobody"), "there is no message 'nobody'"),
+        (lambda box: box.messages(queue="ordres"), "there is no queue 'ordres'"),
+        (lambda box: instances(box, "ordres"), "there is no queue 'ordres'"),
         (lambda box: box.messages(status="lost"), "'lost' is not a status"),
         (lambda box: publish(box, sq.Message(type="order", context={"to": "ordres"})), "addressed to 'ordres', which is no queue"),
         (lambda box: box.define(sq.Subscription("s", where="TRUE", to="ordres")), "ordres"),
@@ -94,6 +97,31 @@ def test_what_is_unknown_is_named(queue, call, what):
         call(queue)
     assert caught.value.remedy
     assert queue.definitions() == before
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda tx: tx.receive(None),
+        lambda tx: tx.receive("orders", group=5),
+        lambda tx: tx.receive("orders", wait=-1),
+        lambda tx: tx.next_group(None),
+        lambda tx: tx.publish(None),
+        lambda tx: tx.publish(5),
+        lambda tx: tx.publish(order(), wait=-1),
+    ],
+)
+def test_what_can_be_no_argument_is_refused_and_nothing_is_done(queue, act):
+    with queue.session() as tx:
+        with pytest.raises(sq.UsageError):
+            act(tx)
+        tx.publish(order())
+    assert [one.arrived for one in queue.queues()] == [1]
+
+
+def test_what_is_no_dsn_is_refused():
+    with pytest.raises(sq.UsageError, match="int is not a DSN"):
+        sq.MessageBox.open(5)
 
 
 def test_messages_of_unknown_types_and_with_unknown_properties_are_kept_with_the_reason(queue):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -39,6 +40,13 @@ def _folder(tmp_path, monkeypatch):
 
 def called(*arguments):
     return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_file_of_the_other_kind_is_known():
+    Path("box.yaml").write_text("queues: {all: {policy: unordered}}\n")
+    result = called("check", "box.yaml")
+    assert result.exit_code == 2
+    assert "box.yaml:1:1: unknown key 'queues' (it belongs in a box file, for seriatim box apply)" in result.stderr
 
 
 def test_says_what_a_good_file_does():

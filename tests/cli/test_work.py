@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -43,6 +45,37 @@ def test_what_is_wrong_is_said(box, words, told):
     assert found.returncode == 2
     assert told in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def imports(pid, library):
+    """Whether a worker process has come so far in what it imports; at first it is a copy of its supervisor."""
+    try:
+        is_worker = "seriatim.runtime.hand" in Path(f"/proc/{pid}/cmdline").read_text()
+        return is_worker and library in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:  # it has just ended
+        return False
+
+
+def test_a_key_that_is_pressed_while_processes_begin_ends_them_in_peace(box):
+    define(box)
+    words = ["shop", "--handler", "tests.runtime.started:step", "--dsn", box.dsn, "--schema", box.schema]
+    with subprocess.Popen(
+        command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not any(imports(child, "numpy") for child in children(process.pid)):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert "working on shop: 1 process of 8 threads a queue; Ctrl-C ends it" in told
+    assert "Traceback" not in told
 
 
 def test_several_queues_and_types_and_processes(box):

@@ -6,6 +6,7 @@ import pickle
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from seriatim import (
@@ -297,7 +298,37 @@ def test_a_call_that_fails_takes_nothing_in() -> None:
     assert s.counts()["in"] == 0
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "yesterday", True])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "yesterday", True, None])
 def test_what_is_not_a_time_is_a_usage_error(wrong: Any) -> None:
     with pytest.raises(UsageError):
         Sequencer(Standard()).advance(wrong)
+
+
+def waiting() -> Any:
+    """A group that waits behind the numbers 1 and 2."""
+    s = Sequencer(Standard())
+    s.offer([("g", 3, "c")], now=0.0)
+    return s
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: Sequencer("standard"),
+        lambda: Sequencer(Standard(), start_from={"g": "2"}),
+        lambda: waiting().offer(None),
+        lambda: waiting().replay([("g", 1, "a")]),
+        lambda: waiting().skip_hole("g", through="2"),
+        lambda: waiting().skip_hole("g", through=True),
+        lambda: waiting().reset("g", next=None),
+        lambda: waiting().reset("g", next=1.5),
+    ],
+)
+def test_what_can_be_no_argument_is_a_usage_error(act: Any) -> None:
+    with pytest.raises(UsageError):
+        act()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert numbers(waiting().skip_hole("g", through=np.int64(2))) == [3]
+    assert numbers(Sequencer(Standard(), start_from={"g": np.int64(7)}).offer([("g", 7, "x")])) == [7]

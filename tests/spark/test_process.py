@@ -67,7 +67,7 @@ def told(act: Any) -> SeriatimError:
 
 ENRICH = """
 def apply(messages):
-    assert 'ticket' in messages.column_names and '_invalid' not in messages.column_names
+    assert 'ticket' in messages.column_names and not {'_invalid', 'margin'} & {*messages.column_names}
     margin = pc.multiply(pc.cast(messages['version'], pa.float64()), 1.5)
     return messages.select(['message_id']).append_column('margin', margin).append_column('version', pc.cast(messages['version'], pa.string()))
 """

@@ -198,6 +198,14 @@ def test_what_it_returns_besides_is_ignored():
     assert after.column("label").equals(before.column("label"))
 
 
+def test_what_a_step_adds_may_be_appended_to_what_it_gets():
+    def apply(messages):
+        assert "margin" not in messages.column_names
+        return messages.append_column("margin", pa.array(range(len(messages)), pa.int64()))
+
+    assert run_step(table_of(["a", "b"]), step_of(hidden=frozenset({"margin"})), apply)["margin"].to_pylist() == [0, 1]
+
+
 def test_a_column_in_another_type_is_what_it_was_in_the_new_one():
     table = table_of(["a", "b", "c"]).append_column("_was_margin", pa.array([1, 2, 3], pa.int64()))
     table = table.set_column(table.column_names.index("margin"), "margin", pa.array(["1", "2", "3"]))

@@ -25,7 +25,7 @@ from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
-from seriatim.box.publish import is_one_portion
+from seriatim.box.publish import is_one_portion, listed
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
@@ -146,7 +146,7 @@ class MessageBox(Closing):
         Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
         done; publishing the same messages again is safe.
         """
-        given = [messages] if isinstance(messages, Message) else list(messages)
+        given = listed(messages)
         with (
             self._transaction() as connection,
             # A statement by itself is a transaction; several need one around them.
@@ -302,8 +302,10 @@ class MessageBox(Closing):
             limit: at most so many.
 
         Raises:
-            UsageError: not a status.
+            UsageError: no such queue, or not a status.
         """
+        if queue is not None:
+            self.definitions().queue(queue)
         with self._transaction() as connection, translated(self._place):
             return places_of(
                 connection, self._schema, queue=queue, group=group, status=status, kind=message_type, limit=limit

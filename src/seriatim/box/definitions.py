@@ -84,7 +84,8 @@ class Definitions:
         """
         found = self.queues.get(name)
         if found is None:
-            raise UsageError(f"there is no queue {name!r}", remedy=likely(name, self.queues) or "box.define(Queue(…))")
+            remedy = likely(str(name), self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
+            raise UsageError(f"there is no queue {name!r}", remedy=remedy)
         return found
 
     @cached_property

@@ -33,6 +33,8 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
         UsageError: it is not a DSN, or a variable that it names isn't set.
         EnvironmentProblem: its file can't be read, or others can read it.
     """
+    if not isinstance(dsn, str):
+        raise UsageError(f"{type(dsn).__name__} is not a DSN", remedy=_FORMS)
     text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn
     text = _with_variables(text.strip(), environment)
     if "\0" in text:  # where libpq would stop to read, and go somewhere else

@@ -31,6 +31,19 @@ _INT64 = 2**63
 _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
 
 
+def listed(messages: Message | Iterable[Message]) -> list[Message]:
+    """What a publisher gave, as a list.
+
+    Raises:
+        UsageError: it is neither a message nor a list.
+    """
+    if isinstance(messages, Message):
+        return [messages]
+    if not isinstance(messages, Iterable):
+        raise UsageError(f"{messages!r} is not a message", remedy="publish a seriatim.Message, or a list of them")
+    return list(messages)
+
+
 def distinct(messages: Iterable[Message]) -> list[Message]:
     """The messages, of those with the same id only the first.
 

@@ -23,7 +23,7 @@ from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
-from seriatim.box.publish import distinct, parameters_of, portions
+from seriatim.box.publish import distinct, listed, parameters_of, portions
 from seriatim.box.receive import Receiver
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
@@ -152,10 +152,10 @@ class Session(DialogVerbs):
             QueueFull: a queue has no room. Nothing of the call is taken in, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
-        given = [messages] if isinstance(messages, Message) else list(messages)
+        given = listed(messages)
         fresh = distinct(given)
         moment = _seen_from(delay, visible_at)
-        until = time.monotonic() + seconds(micros(wait))
+        until = time.monotonic() + _patience(wait)
         with translated(self._place), ExitStack() as around, self.connection.cursor(row_factory=tuple_row) as cursor:
             routed, begun = self._admitted(fresh, until, read=False), 0
             self._keep_together(around)
@@ -255,7 +255,9 @@ class Session(DialogVerbs):
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
             raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
-        wait_s = 0.0 if wait is None else seconds(micros(wait))
+        wait_s = 0.0 if wait is None else _patience(wait)
+        if group is not None and not isinstance(group, str | UUID):
+            raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
         connection = self.connection
         if wait_s and (not self._own or connection.info.transaction_status != TransactionStatus.IDLE):
             raise UsageError(
@@ -337,6 +339,17 @@ class Session(DialogVerbs):
 
     def _forget(self) -> None:
         self._connection = None
+
+
+def _patience(wait: float | str) -> float:
+    """How many seconds to wait.
+
+    Raises:
+        UsageError: it isn't a duration.
+    """
+    if (wait_us := micros(wait)) < 0:
+        raise UsageError(f"nobody can wait for {wait!r} seconds", remedy="0 or more")
+    return seconds(wait_us)
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from seriatim.cli.apply import apply
+from seriatim.cli.commands import Commands
 from seriatim.cli.grants import grant, grants, revoke
 from seriatim.cli.tick import tick
 from seriatim.cli.which import as_json as to_json
@@ -31,7 +32,7 @@ def _where(command: Callable[..., Any]) -> Callable[..., Any]:
     return dsn(schema(command))
 
 
-@click.group("box")
+@click.group("box", cls=Commands)
 def box() -> None:
     """The message box: make it, bring it up to date, define what is in it, look at it."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from seriatim.errors import DeclarationError
-from seriatim.pipeline import file
 from seriatim.pipeline.declaration import BOX, Deliver, Pipeline, Source
 from seriatim.pipeline.paths import PORT_FORMATS, obstacle
 
@@ -27,6 +26,8 @@ def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
 
     Tells every fault of FILE at once, each with its line, and starts nothing. Exits with 2 if there is any.
     """
+    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+
     pipeline, faults = file.examine(file_)
     if as_json:
         ports = [] if faults or pipeline is None else _ports(pipeline)

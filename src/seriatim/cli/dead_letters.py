@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_line
+from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.cli.why import confirmed, said, says_why
 from seriatim.errors import UsageError
 
@@ -53,7 +55,7 @@ def _many(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", cls=Commands)
 def dead_letters() -> None:
     """Look at what was set aside for good; put it back, or delete it."""
 
@@ -70,7 +72,7 @@ def _list(*, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: An
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
     else:
-        _table(found)
+        _table(found, limit)
 
 
 @dead_letters.command("requeue")
@@ -141,16 +143,13 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
     if json_:
         click.echo(as_json({"dry_run": True, "dead_letters": [asdict(one) for one in found]}))
     elif found:
-        _table(found)
+        _table(found, _ALL)
         click.echo(f"would {what} {len(found):,} dead letters")
     else:
         click.echo("there are none")
 
 
-def _table(found: list[DeadLetter]) -> None:
-    if not found:
-        click.echo("there are none")
-        return
+def _table(found: list[DeadLetter], limit: int) -> None:
     rows = [
         (
             *(str(one.entry_id), one.aside_at, one.queue, one.group, one.message_id, one.sequence, one.ordinal),
@@ -162,15 +161,15 @@ def _table(found: list[DeadLetter]) -> None:
         for one in found
     ]
     titles = ("number", "set aside", "queue", "group", "message", "sequence", "ordinal", "attempts", "reason")
-    in_columns(titles, rows)
+    listed(titles, rows, limit)
 
 
 def _line(one: Requeued | Refused) -> str:
     from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
 
     if isinstance(one, Refused):
-        return f"{one.queue}, group {one.group}: refused, {one.why}"
+        return in_line(f"{one.queue}, group {one.group}: refused, {one.why}")
     letter = one.letter
     warning = f"; {one.warning}" if one.warning else ""
     where = "at the end" if one.warning else "in its place"
-    return f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}"
+    return in_line(f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}")

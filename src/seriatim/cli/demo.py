@@ -22,7 +22,6 @@ from rich.table import Table
 
 from seriatim.cli.show import Display, accounts_table, line_of
 from seriatim.errors import InvariantBroken, UsageError
-from seriatim.pipeline import file
 from seriatim.runtime.feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
 if TYPE_CHECKING:
@@ -114,6 +113,8 @@ def _write(folder: Path, feed: Feed) -> None:
 
 
 def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
+    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+
     pipeline = file.load(path)
     from seriatim.runtime.run import run  # noqa: PLC0415 - Spark is slow to import
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_line
+from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
 
 
-@click.group("dialogs")
+@click.group("dialogs", cls=Commands)
 def dialogs() -> None:
     """Look at the dialogs of a message box; end them, and clean up what is left of some."""
 
@@ -44,7 +46,7 @@ def _list(
     """List the sides of dialogs, oldest first."""
     with opened(dsn, schema) as box:
         found = box.dialogs(service=service, state=state, older_than=older_than, limit=limit)
-    _tell(found, json_=json_)
+    _tell(found, limit, json_=json_)
 
 
 @dialogs.command("show")
@@ -62,7 +64,7 @@ def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         return
     for name, value in _plain(found[0]).items():
         if value is not None:
-            click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+            click.echo(in_line(f"{name}: {', '.join(value) if isinstance(value, list) else value}"))
 
 
 @dialogs.command("end")
@@ -101,12 +103,12 @@ def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, sch
     """Clean up what is left of dialogs: their sides are closed, what waits there goes, and nobody is told."""
     with opened(dsn, schema) as box:
         found = box.clean_up_dialogs(state=state, older_than=older_than, dry_run=dry_run)
-    _tell(found, json_=json_)
+    _tell(found, len(found) + 1, json_=json_)
     if not json_:
         click.echo(f"{len(found):,} dialogs " + ("would be cleaned up" if dry_run else "cleaned up"))
 
 
-def _tell(found: list[DialogView], *, json_: bool) -> None:
+def _tell(found: list[DialogView], limit: int, *, json_: bool) -> None:
     if json_:
         click.echo(as_json([_plain(one) for one in found]))
         return
@@ -117,7 +119,7 @@ def _tell(found: list[DialogView], *, json_: bool) -> None:
         )
         for one in found
     ]  # fmt: skip
-    in_columns(("handle", "state", "service", "to", "contract", "unread", "waiting", "began"), rows)
+    listed(("handle", "state", "service", "to", "contract", "unread", "waiting", "began"), rows, limit)
 
 
 def _plain(one: DialogView) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.plain import in_line, in_lines
+from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.errors import UsageError
 
 __all__ = ["faults"]
@@ -45,9 +46,6 @@ def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, l
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
         return
-    if not found:
-        click.echo("there are none")
-        return
     rows = [
         (
             *(str(one.fault_id), one.at, one.queue, one.group, one.message_id, one.kind, one.attempt),
@@ -55,7 +53,7 @@ def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, l
         )
         for one in found
     ]
-    in_columns(("fault", "at", "queue", "group", "message", "kind", "attempt", "error", "again"), rows)
+    listed(("fault", "at", "queue", "group", "message", "kind", "attempt", "error", "again"), rows, limit)
 
 
 def _first_line(text: str) -> str:
@@ -66,5 +64,5 @@ def _first_line(text: str) -> str:
 def _told(one: object) -> str:
     facts = asdict(one)  # type: ignore[call-overload]
     traceback = facts.pop("traceback")
-    lines = [f"{name}: {value}" for name, value in facts.items() if value is not None]
-    return "\n".join([*lines, traceback.rstrip()] if traceback else lines)
+    lines = [in_line(f"{name}: {value}") for name, value in facts.items() if value is not None]
+    return "\n".join([*lines, in_lines(traceback.rstrip())] if traceback else lines)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import choosing, filter_of
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_line
 from seriatim.cli.standing import tell
 from seriatim.cli.which import as_json, in_columns, opened, which_box
 from seriatim.cli.why import confirmed, said, says_why
@@ -34,7 +36,7 @@ _WORDS = {
 }
 
 
-@click.group("group")
+@click.group("group", cls=Commands)
 def group() -> None:
     """Look at a group of a message box, and mend it; with --all many at once."""
 
@@ -176,9 +178,9 @@ def _many(
 def _line(done: Operation | Refused) -> str:
     from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
 
-    place = f"{done.queue}, group {done.group}"
+    place = in_line(f"{done.queue}, group {done.group}")
     if isinstance(done, Refused):
-        return f"{place}: refused, {done.why}"
+        return f"{place}: refused, {in_line(done.why)}"
     counts = ((done.released, "released"), (done.set_aside, "set aside"))
     told = "".join(f", {count:,} {what}" for count, what in counts if count)
     later = "" if done.obeyed else ", at the end of the turn"

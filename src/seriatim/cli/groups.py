@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from seriatim.cli.choose import choosing
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.which import as_json, listed, opened, which_box
 
 __all__ = ["groups"]
 
@@ -29,9 +29,6 @@ def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_
     if json_:
         click.echo(as_json([asdict(one) | {"waiting": one.waiting} for one in found]))
         return
-    if not found:
-        click.echo("there are none")
-        return
     titles = ("queue", "group", "state", "since", "next", "missing", "due", "arrived", "held", "queued", "touched")
     rows = [
         (
@@ -40,7 +37,7 @@ def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_
         )
         for one in found
     ]
-    in_columns(titles, rows)
+    listed(titles, rows, limit)
 
 
 def _state(state: str, locked_by: int | None) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_line
+from seriatim.cli.which import as_json, listed, opened, which_box
 
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
@@ -26,7 +28,7 @@ def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
     return actor(reason(command))
 
 
-@click.group("instances")
+@click.group("instances", cls=Commands)
 def instances() -> None:
     """Look at the instances of a message box; suspend, resume and terminate them."""
 
@@ -53,7 +55,7 @@ def _list(
         (str(one.instance_id), one.queue, one.group, one.status, one.subscription, one.waiting, one.changed_at)
         for one in found
     ]
-    in_columns(("instance", "queue", "group", "status", "subscription", "waiting", "changed"), rows)
+    listed(("instance", "queue", "group", "status", "subscription", "waiting", "changed"), rows, limit)
 
 
 @instances.command("show")
@@ -110,7 +112,7 @@ def _act(
         click.echo(as_json(asdict(found)))
     else:
         now = "terminated" if action == "terminate" else found.status
-        click.echo(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}")
+        click.echo(in_line(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}"))
 
 
 def _tell(found: InstanceView, *, as_json_: bool) -> None:
@@ -118,10 +120,10 @@ def _tell(found: InstanceView, *, as_json_: bool) -> None:
         click.echo(as_json(asdict(found)))
         return
     click.echo(f"instance {found.instance_id}: {found.status}, {found.waiting:,} messages wait")
-    click.echo(f"  queue: {found.queue}, group {found.group}")
+    click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))
     click.echo(f"  subscription: {found.subscription}, starts {found.starts}")
     for name, values in found.correlations.items():
-        click.echo(f"  {name}: {', '.join(values)}")
+        click.echo(in_line(f"  {name}: {', '.join(values)}"))
     click.echo(
         f"  started: {found.started_at.isoformat()}, changed {found.changed_at.isoformat()}, version {found.version}"
     )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from typing import Any
 
 import click
 
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
@@ -48,7 +51,7 @@ _COMMANDS = (
 )
 
 
-class _Commands(click.Group):
+class _Commands(Commands):
     """The commands, imported late; errors of seriatim become messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -68,6 +71,8 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except SeriatimError as error:
@@ -79,7 +84,7 @@ def _tell(error: SeriatimError) -> None:
     if isinstance(error, InvariantBroken):
         click.echo(traceback.format_exc(), err=True)
         click.echo("This is a bug in seriatim. Please report it with the text above.", err=True)
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {in_lines(str(error))}", err=True)
 
 
 def _exit_code(error: SeriatimError) -> int:

@@ -7,7 +7,9 @@ from dataclasses import asdict
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.commands import Commands
+from seriatim.cli.plain import in_line, in_lines
+from seriatim.cli.which import as_json, listed, opened, which_box
 
 __all__ = ["messages"]
 
@@ -20,7 +22,7 @@ _STATUSES = (
 _SHOWN = 2_000
 
 
-@click.group("messages")
+@click.group("messages", cls=Commands)
 def messages() -> None:
     """Look at the messages of a message box; nothing is locked, and nothing taken."""
 
@@ -49,14 +51,9 @@ def _list(
     Of what is done, only what its queue keeps is there.
     """
     with opened(dsn, schema) as box:
-        if queue is not None:
-            box.definitions().queue(queue)
         found = box.messages(queue=queue, group=group, status=status, message_type=type_, limit=limit)
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
-        return
-    if not found:
-        click.echo("there are none")
         return
     titles = ("message", "type", "ticket", "queue", "group", "status", "sequence", "parts", "reason")
     rows = [
@@ -66,7 +63,7 @@ def _list(
         )
         for one in found
     ]
-    in_columns(titles, rows)
+    listed(titles, rows, limit)
 
 
 @messages.command("show")
@@ -84,19 +81,20 @@ def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None
         told = asdict(message) | {"ticket": message.ticket._asdict(), "context": dict(message.context)}
         click.echo(as_json(told | {"places": [asdict(one) for one in places]}))
         return
-    click.echo(f"{message.message_id}: {message.type}, {_ticket(*message.ticket)}, {message.received_at.isoformat()}")
+    ticket = _ticket(*message.ticket)
+    click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
     for name, value in message.context.items():
-        click.echo(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}")
+        click.echo(in_line(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}"))
     for one in places:
         where = "unrouted" if one.queue is None else f"{one.queue}, group {one.group}: {one.status}"
-        click.echo(f"{where}{f' ({one.reason})' if one.reason else ''}")
+        click.echo(in_line(f"{where}{f' ({one.reason})' if one.reason else ''}"))
     if not places:
         click.echo("no queue has it any more")
     shown = message.body[:_SHOWN].decode(errors="backslashreplace")
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
-    click.echo(f"{shown}{more}")
+    click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
-        click.echo(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes")
+        click.echo(in_line(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes"))
 
 
 def _ticket(location: str, epoch: int, number: int) -> str:

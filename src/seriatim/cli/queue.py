@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.which import as_json, opened, which_box
-from seriatim.pipeline.stored import to_json
 
 __all__ = ["queue"]
 
 
-@click.group("queue")
+@click.group("queue", cls=Commands)
 def queue() -> None:
     """Look at one queue of a message box; turn it on or off; take it from a pipeline that is gone."""
 
@@ -25,6 +25,8 @@ def queue() -> None:
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show how the queue NAME is declared, what it has, and which subscriptions lead to it."""
+    from seriatim.pipeline.stored import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
+
     with opened(dsn, schema) as box:
         definitions = box.definitions()
         declared = definitions.queue(name).declared
@@ -45,7 +47,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
     click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
     for key, value in shown.items():
-        if value is not None:
+        if value is not None and value != {}:
             click.echo(f"  {key}: {value}")
     if activation is not None:
         said = ", ".join(

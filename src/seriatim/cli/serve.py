@@ -28,4 +28,12 @@ def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     limits = Limits(1, run_length, None, turn_limit)
     with opened(dsn, schema) as box:
-        Serve(box, queues, limits=limits).run()
+        serving = Serve(box, queues, limits=limits)
+        found = queues or [one.queue for one in box.activations()]
+        what = (
+            f"serving {', '.join(found)}"
+            if found
+            else "no queue has an activation yet, and those that get one are served"
+        )
+        click.echo(f"{what}; Ctrl-C ends it", err=True)
+        serving.run()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from seriatim.pipeline import file
+from seriatim.cli.plain import in_lines
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
 __all__ = ["set_aside"]
@@ -27,6 +27,8 @@ def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int
     Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
     or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
     """
+    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+
     pipeline = file.load(file_)
     from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
@@ -46,4 +48,5 @@ def _line(message: SetAside) -> str:
     sequence = "" if message.sequence is None else f" {message.sequence}"
     # A row that can't be read says where it stands, and so does its id.
     reason = message.reason.removeprefix(f"{message.message_id.partition('/')[2]}: ")
-    return f"{message.disposition:<9} {message.destination or '(no destination)'}{group}{sequence}  {message.message_id}: {reason}"
+    place = f"{message.disposition:<9} {message.destination or '(no destination)'}{group}{sequence}"
+    return in_lines(f"{place}  {message.message_id}: {reason}")

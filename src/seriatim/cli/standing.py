@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.cli.plain import in_line
 from seriatim.cli.which import in_columns
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ def tell(found: Standing) -> None:
     """Print it: what stops the group, the messages in front, what is allowed and what helps."""
     view = found.view
     since = f" since {_moment(view.since)}" if view.since else ""
-    click.echo(f"{view.queue}, group {view.group}: {view.state}{since}")
-    click.echo(f"  {found.why}")
+    click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{since}"))
+    click.echo(in_line(f"  {found.why}"))
     for what, head in (("blocks", found.blocks), ("next", found.following)):
         if head is not None:
-            click.echo(f"  {what}: {_head(head)}")
+            click.echo(in_line(f"  {what}: {_head(head)}"))
     counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
     behind = f", {found.behind:,} of them behind it" if found.blocks else ""
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
@@ -35,15 +36,18 @@ def tell(found: Standing) -> None:
     click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
     click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
     for action in found.helps:
-        click.echo(f"  helps: {_command(view, action)}")
+        click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
         rows = [(one.operation_id, one.at, one.actor, one.action, one.reason) for one in found.operations]
         in_columns(("operation", "at", "actor", "action", "reason"), rows)
 
 
 def _command(view: GroupView, action: str) -> str:
-    words = ("seriatim", "group", action.replace("_", "-"), view.group, "--queue", view.queue)
-    return f"{shlex.join(words)} --reason …"
+    words = ("seriatim", "group", action.replace("_", "-"))
+    where = ("--queue", view.queue)
+    if view.group.startswith("-"):  # which would be read as an option
+        return f"{shlex.join((*words, *where))} --reason … -- {shlex.quote(view.group)}"
+    return f"{shlex.join((*words, view.group, *where))} --reason …"
 
 
 def _head(head: Head) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from seriatim.cli.commands import Commands
 from seriatim.cli.which import opened, which_box
 
 __all__ = ["subscription"]
 
 
-@click.group("subscription")
+@click.group("subscription", cls=Commands)
 def subscription() -> None:
     """Start and stop subscriptions of a message box, while messages come."""
 

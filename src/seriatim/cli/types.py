@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from seriatim.cli.which import as_json, opened, which_box
-from seriatim.pipeline.stored import to_json
 
 __all__ = ["types"]
 
@@ -15,6 +14,8 @@ __all__ = ["types"]
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def types(*, dsn: str | None, schema: str, json_: bool) -> None:
     """List the message types of a message box: their properties, and how bodies are checked."""
+    from seriatim.pipeline.stored import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
+
     with opened(dsn, schema) as box:
         found = [one for _, one in sorted(box.definitions().types.items())]
     if json_:

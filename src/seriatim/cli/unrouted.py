@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, opened, which_box
 from seriatim.errors import UsageError
-from seriatim.pipeline import file
 from seriatim.runtime.set_aside import SetAside, read_set_aside
 
 __all__ = ["unrouted"]
@@ -35,6 +35,8 @@ def unrouted(
         return
     if resubmit or dsn is not None:
         raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
+    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+
     pipeline = file.load(file_)
     from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
@@ -60,10 +62,12 @@ def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, 
     for one in found:
         place = f"{one.location} {one.type}  {one.message_id}"
         reason = f": {one.reason}" if one.reason else ""
-        click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else f"{place}{reason}")
+        click.echo(
+            json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else in_line(f"{place}{reason}")
+        )
     if not as_json_:
         click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")
 
 
 def _line(message: SetAside) -> str:
-    return f"{message.fields['location']} {message.fields['type'] or '(no type)'}  {message.message_id}"
+    return in_line(f"{message.fields['location']} {message.fields['type'] or '(no type)'}  {message.message_id}")

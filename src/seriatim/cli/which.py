@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.plain import in_line, width_of
+
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["as_json", "in_columns", "opened", "which_box"]
+__all__ = ["as_json", "in_columns", "listed", "opened", "which_box"]
 
 _SCHEMA = "seriatim"
 
@@ -28,9 +31,12 @@ def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(dsn: str | None, schema: str) -> Iterator[MessageBox]:
-    """The box that the options say."""
+    """The box that the options say; one that is made by that is told of: the folder may be the wrong one."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
+    if dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
+        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
     with MessageBox.open(dsn, schema=schema) as box:
         yield box
 
@@ -42,15 +48,25 @@ def as_json(found: object) -> str:
 
 def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table for people: what is None is left empty, numbers stand to the right."""
-    texts = [[_shown(one) for one in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
+    texts = [[in_line(_shown(one)) for one in row] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(titles, *texts, strict=True)]
     right = [bool(rows) and all(isinstance(row[at], int | None) for row in rows) for at in range(len(titles))]
     for line in (titles, *texts):
         cells = (
-            text.rjust(width) if to_the_right else text.ljust(width)
+            " " * (width - width_of(text)) + text if to_the_right else text + " " * (width - width_of(text))
             for text, width, to_the_right in zip(line, widths, right, strict=True)
         )
         click.echo("  ".join(cells).rstrip())
+
+
+def listed(titles: Sequence[str], rows: Sequence[Sequence[object]], limit: int) -> None:
+    """Print a table of what was found, or that nothing was; and, for people, that there may be more behind the limit."""
+    if not rows:
+        click.echo("there are none")
+        return
+    in_columns(titles, rows)
+    if len(rows) >= limit:
+        click.echo(f"these are {limit:,}, and there may be more: --limit N shows so many", err=True)
 
 
 def _shown(value: object) -> str:

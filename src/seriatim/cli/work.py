@@ -64,7 +64,14 @@ def work(
         raise UsageError("--port and --handler exclude each other", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
     with opened(dsn, schema) as box:
-        Supervisor(box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port).run()
+        supervisor = Supervisor(
+            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port
+        )
+        many = (
+            f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
+        )
+        click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C ends it", err=True)
+        supervisor.run()
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seriatim.errors import ActionRefused
+from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import holes
 from seriatim.kernel.columns import Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
@@ -97,7 +97,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
         raise ActionRefused("only a standard queue has holes", where=f"group {group!r}")
     _, firsts, lasts = holes.holes(policy, state)
     first, last = int(firsts[0]), int(lasts[0])
-    end = last if through is None else through
+    end = last if through is None else _whole(through, group)
     if not first <= end <= last or (end - first) % policy.increment:
         raise ActionRefused(
             f"{end} is not a number of the hole, which is {first}..{last} in steps of {policy.increment}",
@@ -128,6 +128,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
             remedy=f"allowed now: {', '.join(others)}",
         )
     groups, step = state.groups, policy.increment
+    _whole(following, group)
     next_, first = int(groups.next[0]), int(groups.first[0])
     if (following - next_) % step or not -(2**62) <= following <= 2**62:
         raise ActionRefused(
@@ -177,6 +178,17 @@ def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
         flags=state.groups.flags | Flag.CLOSED, since=_one(NEVER), reports=empty_ints(1), clock=clock
     )
     return Outcome(closed, no_messages(), Events.of(EventKind.CLOSED, empty_ints(1), None, None, clock))
+
+
+def _whole(number: int, group: str) -> int:
+    """A number that an operator names.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise UsageError(f"{number!r} is not a whole number", where=f"group {group!r}")
+    return int(number)
 
 
 def _one(value: int) -> Ints:

@@ -96,11 +96,16 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: the first number of groups that don't begin at the policy's start.
 
+    Raises:
+        UsageError: not a policy, or not a number to start from.
+
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, none as no change.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
     """
 
     def __init__(self, policy: Policy, start_from: Mapping[Key, int] | None = None) -> None:
+        if not isinstance(policy, Policy):
+            raise UsageError(f"{policy!r} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
         self.policy = policy
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -112,6 +117,8 @@ class Sequencer:
         for key, number in (start_from or {}).items():
             if not isinstance(policy, Standard):
                 raise UsageError("start_from is for the standard policy")
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(number) > FOREVER:
+                raise UsageError(f"group {key!r} can't start from {number!r}", remedy="give a whole number")
             self._names[_raw(key)] = key
             self._groups[_raw(key)] = kernel.new_state(policy, 1, np.array([number], np.int64))
 
@@ -123,7 +130,7 @@ class Sequencer:
         Raises:
             UsageError: `now` is not a time, or an item is not such a triple.
         """
-        triples = list(_triples(items))
+        triples = list(_tuples(items, 3, "(group, sequence, value)"))
         moment = self._move(now)
         return self._take(((*triple, moment) for triple in triples), kernel.offer)
 
@@ -133,9 +140,10 @@ class Sequencer:
         What is due before a message's time fires before it. At the end time moves to `watermark`, if one is given.
 
         Raises:
-            UsageError: a time is not a time.
+            UsageError: a time is not a time, or an item is not such a tuple.
         """
-        timed = sorted(((g, s, v, micros(t)) for g, s, v, t in items), key=lambda item: item[3])
+        given = _tuples(items, 4, "(group, sequence, value, time)")
+        timed = sorted(((g, s, v, micros(t)) for g, s, v, t in given), key=lambda item: item[3])
         until = NEVER if watermark is None else self._move(watermark)
         outcome = self._take(timed, lambda policy, state, arrivals: kernel.replay(policy, state, arrivals, until))
         if watermark is None:
@@ -148,7 +156,8 @@ class Sequencer:
         Raises:
             UsageError: `now` is not a time.
         """
-        return self._advance(self._move(now))
+        self._now = max(self._now, micros(now))
+        return self._advance(self._now)
 
     def finish(self) -> Outcome:
         """Lets time run out: all that is due at any time fires."""
@@ -352,13 +361,17 @@ def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
     return decided.take(np.lexsort((cause, at)))
 
 
-def _triples(items: Iterable[tuple[Key, Any, Any]]) -> Iterable[tuple[Key, Any, Any]]:
+def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, ...]]:
+    if not isinstance(items, Iterable):
+        raise UsageError(f"{items!r} is no list of messages", remedy=f"give a list of {form}")
     for item in items:
         try:
-            group, sequence, value = item
-        except (TypeError, ValueError):
-            raise UsageError(f"{item!r} is not a message", remedy="give (group, sequence, value)") from None
-        yield group, sequence, value
+            parts = tuple(item)
+        except TypeError:
+            parts = ()
+        if len(parts) != size:
+            raise UsageError(f"{item!r} is not a message", remedy=f"give {form}")
+        yield parts
 
 
 def _size(policy: Policy, number: int, value: Any) -> int:

@@ -49,8 +49,10 @@ def instances(
         limit: at most so many.
 
     Raises:
-        UsageError: no such status, or a limit that can't be.
+        UsageError: no such queue or status, or a limit that can't be.
     """
+    if queue is not None:
+        box.definitions().queue(queue)
     if status is not None and status not in list(InstanceStatus):
         raise UsageError(f"{status!r} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:

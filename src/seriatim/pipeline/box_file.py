@@ -33,6 +33,11 @@ from seriatim.pipeline.where import where
 __all__ = ["BoxFile", "examine", "load"]
 
 _FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file.md")
+#: Keys of the other kind of file.
+_OF_A_PIPELINE = dict.fromkeys(
+    ("checkpoint", "process", "receive", "route", "spark", "trigger"),
+    "it belongs in a pipeline file, for seriatim run",
+)
 # The parts of a file, and what the keys in them are.
 _PARTS: Mapping[str, str] = {
     "locations": "a location's name",
@@ -99,7 +104,7 @@ class _Reading:
         self._present = present
         self._sections = {part: file.section(part) for part in _PARTS}
         self._faulty = {part for part in _PARTS if file.has(part) and self._sections[part] is None}
-        file.finish()
+        file.finish(elsewhere=_OF_A_PIPELINE)
 
     def declarations(self) -> BoxFile:
         """Everything in the file that can be read."""

@@ -23,6 +23,11 @@ from seriatim.pipeline.section import Section
 
 __all__ = ["check", "examine", "load"]
 
+#: Keys of the other kind of file.
+_OF_A_BOX = dict.fromkeys(
+    ("contracts", "locations", "queues", "services", "subscriptions", "types"),
+    "it belongs in a box file, for seriatim box apply",
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
@@ -89,7 +94,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
     spark, place = _spark(section), read_place(section)
-    section.finish(LATER)
+    section.finish(LATER, _OF_A_BOX)
     if name is None or checkpoint is None:
         return None
     paths.finish(checkpoint, section)

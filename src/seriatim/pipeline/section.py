@@ -197,11 +197,12 @@ class Section:
                 given[name] = str(value)
         return given
 
-    def finish(self, later: Mapping[str, str] | None = None) -> None:
+    def finish(self, later: Mapping[str, str] | None = None, elsewhere: Mapping[str, str] | None = None) -> None:
         """Report the keys that nobody asked for.
 
         Args:
             later: keys that are part of the file's language but not of this version, and what they are for.
+            elsewhere: keys of another language, and what to say of them.
         """
         for key in self._table.keys:
             if key in self._asked:
@@ -211,7 +212,8 @@ class Section:
                 self.problems.add(self.key_place(key), what, "leave it out")
             else:
                 here = f" in {self.title}" if self.title else ""
-                self.problems.add(self.key_place(key), f"unknown key {key!r}{here}", likely(key, self._asked))
+                remedy = (elsewhere or {}).get(key) or likely(key, self._asked)
+                self.problems.add(self.key_place(key), f"unknown key {key!r}{here}", remedy)
 
 
 def _kind(value: Tree) -> str:

@@ -95,8 +95,6 @@ def work(orders: Orders) -> None:
                 failed.append(error)
             stop()
 
-        # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: stop())
         threads = [threading.Thread(target=run, args=[worker]) for worker in workers]
         for thread in threads:
@@ -109,6 +107,10 @@ def work(orders: Orders) -> None:
 
 def main() -> int:
     """Work, and say in the exit code why it ended."""
+    # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end. It has the signal
+    # blocked in a new process, until here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     orders = Orders(**json.loads(sys.stdin.readline()))
     threading.Thread(target=_follow, daemon=True).start()

@@ -155,9 +155,15 @@ class Supervisor:
         slate = Slate.make(self._orders.slots)
         name = f"{socket.gethostname()}:{os.getpid()}.{number}"
         orders = replace(self._orders, name=name, slate=slate.file)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "seriatim.runtime.hand"], stdin=subprocess.PIPE, pass_fds=[slate.file]
-        )
+        # What is typed at the terminal goes to all; the supervisor says when to end. A process that has just begun
+        # can't ignore it yet, so it begins with the signal blocked, as this thread has it here.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "seriatim.runtime.hand"], stdin=subprocess.PIPE, pass_fds=[slate.file]
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         hand = _Hand(number, process, slate, time.monotonic(), failures, is_first)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for

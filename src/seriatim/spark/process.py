@@ -49,12 +49,13 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calls: P
     if not steps:
         return df
     columns = _returned(steps)
+    hidden = _not_yet(df, pipeline, columns, routed=routed)
     df = _with_columns(df, columns)
     retyped = _retyped(df, columns)
     here = [(one.queue.name, one.process) for one in pipeline.route] if routed else [(None, pipeline.process)]
     folders = search_folders(pipeline.source_file)
     work = _Work(
-        tuple(_step(declared, destination, folders) for destination, declared in here if declared is not None),
+        tuple(_step(declared, destination, folders, hidden) for destination, declared in here if declared is not None),
         str(calls.absolute()) if calls is not None else None,
     )
     if retyped and (routed or pipeline.process is None):
@@ -94,9 +95,17 @@ def _arrow(name: str, kind: str) -> pa.DataType:
     return pa.binary() if name == "body" else arrow_type(kind)
 
 
-def _step(declared: Process, destination: str | None, folders: tuple[str, ...]) -> Step:
+def _step(declared: Process, destination: str | None, folders: tuple[str, ...], hidden: frozenset[str]) -> Step:
     returns = {name: _arrow(name, kind) for name, kind in declared.returns.items()}
-    return Step(Function(declared.function, folders), returns, declared.on_error, destination)
+    return Step(Function(declared.function, folders), returns, declared.on_error, destination, hidden)
+
+
+def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
+    """Of the columns that code returns those that messages don't have before the code of this place."""
+    if not routed:
+        return frozenset(columns) - frozenset(df.columns)
+    before = {"body", "type"} | promoted(pipeline.receive).keys()
+    return frozenset(columns) - before - (pipeline.process.returns.keys() if pipeline.process is not None else set())
 
 
 def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:

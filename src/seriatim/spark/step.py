@@ -49,12 +49,15 @@ class Step:
         returns: the columns that it adds or replaces, with their Arrow types.
         on_error: ``set_aside``: a message at which it raises becomes invalid; ``fail``: nothing goes on.
         destination: only the messages that go there; None: all.
+        hidden: the columns that messages don't have yet at this place. The table has them, as places for what is
+            returned; the function doesn't get them, so that it may append what it returns.
     """
 
     function: Function
     returns: Mapping[str, pa.DataType]
     on_error: Literal["set_aside", "fail"] = "set_aside"
     destination: str | None = None
+    hidden: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,8 @@ def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
 
 def _called_in_turns(messages: pa.Table, step: Step, apply: Apply) -> _Called:
     """The whole answer. Messages of one id, which a source may bring, can't be told apart in one: they take turns."""
-    shown = messages.select([name for name in messages.column_names if not name.startswith("_")])
+    names = [name for name in messages.column_names if not name.startswith("_") and name not in step.hidden]
+    shown = messages.select(names)
     turns = _turns(shown.column(_ID))
     if len(turns) == 1:
         return _call(shown, step, apply)

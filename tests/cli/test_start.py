@@ -1,0 +1,47 @@
+"""How commands begin: without what they don't need, and with help that is all there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from tests.command import environment
+
+#: Each takes longer to import than a person likes to wait for help.
+SLOW = {"pyspark", "psycopg", "pandas", "pyarrow", "sqlglot", "lxml", "jsonschema", "httpx"}
+
+
+def test_help_imports_nothing_that_is_slow():
+    words = [sys.executable, "-X", "importtime", "-m", "seriatim", "--help"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True, timeout=60)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "seriatim.cli.main" in imported
+    assert not imported & SLOW
+
+
+@pytest.mark.parametrize("words", [[], ["box"], ["group"], ["dialogs"], ["queue"], ["instances"]])
+def test_help_cuts_no_sentence(words):
+    told = CliRunner().invoke(main, [*words, "--help"])
+    assert told.exit_code == 0
+    assert "Commands:" in told.stdout
+    assert "..." not in told.stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(("said", "colours"), [("1", False), ("", True)])
+def test_colours_are_left_out_where_they_are_not_wanted(said, colours):
+    told = CliRunner().invoke(main, ["box", "apply", "nothing.yaml"], color=True, env={"NO_COLOR": said})
+    assert told.exit_code == 2
+    assert "there is no such file" in told.output
+    assert ("\x1b[" in told.output) is colours
+
+
+def test_a_box_that_is_made_by_looking_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
+    told = CliRunner().invoke(main, ["queues", "--json"])
+    assert (told.exit_code, told.stdout) == (0, "[]\n")
+    assert told.stderr == "there is no message box in this folder yet: making one in .seriatim/postgres\n"
