@@ -102,6 +102,7 @@ def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
         connection.execute(script(one.path, schema))
         connection.execute(statement("record_migration", schema), {"number": one.number, "name": one.name})
     if missing:
+        connection.execute(statement("shut_all_out", schema))
         connection.execute(statement("let_in_again", schema))
     return missing
 
@@ -112,7 +113,8 @@ def fresh_sql(schema: str) -> str:
     applied = ",\n    ".join(f"({one.number}, '{one.name}')" for one in migrations())
     target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
     record = f"INSERT INTO {target} (number, name) VALUES\n    {applied};"
-    return f"BEGIN;\n\n{steps}\n{record}\n\nCOMMIT;"
+    rights = statement("shut_all_out", schema).decode().strip()
+    return f"BEGIN;\n\n{steps}\n{rights};\n\n{record}\n\nCOMMIT;"
 
 
 def _refuse_newer(found: int, schema: str) -> None:

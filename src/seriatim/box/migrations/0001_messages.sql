@@ -232,6 +232,3 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 -- One expression, so that it isn't called for each message.
 RETURN overlay(lpad(to_hex({schema}.now_us() / 1000), 12, '0') PLACING '-' FROM 9 FOR 0) || '-7'
     || substr(gen_random_uuid()::text, 16);
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

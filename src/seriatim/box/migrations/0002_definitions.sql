@@ -270,6 +270,3 @@ BEGIN
     INSERT INTO {schema}.changes (version, what) SELECT max(version) + 1, changed FROM {schema}.changes;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

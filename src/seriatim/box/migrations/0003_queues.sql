@@ -554,6 +554,3 @@ BEGIN
     );
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -745,6 +745,3 @@ BEGIN
     ORDER BY entry.rank, entry.entry_id;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

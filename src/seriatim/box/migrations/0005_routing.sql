@@ -221,6 +221,3 @@ BEGIN
     RETURN TRUE;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -175,6 +175,3 @@ BEGIN
     ORDER BY lease.expires_at;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -493,6 +493,3 @@ BEGIN
     ORDER BY arrival.arrival_id, found.position, found.queue_id;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -301,6 +301,3 @@ BEGIN
     RETURN taken;
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -204,6 +204,3 @@ FROM {schema}.instances AS known
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN {schema}.subscriptions AS one USING (subscription_id)
 LEFT JOIN {schema}.groups AS judged ON judged.queue_id = known.queue_id AND judged.group_key = known.group_key;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

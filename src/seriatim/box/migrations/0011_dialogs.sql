@@ -1166,6 +1166,3 @@ LEFT JOIN LATERAL (
     FROM {schema}.transmission AS one LEFT JOIN {schema}.services AS service ON service.service = one.to_service
     WHERE one.handle = known.handle
 ) AS undelivered ON undelivered.waiting > 0;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

@@ -633,6 +633,3 @@ BEGIN
     RETURN {schema}.transmit_into(ARRAY[of_queue]);
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;

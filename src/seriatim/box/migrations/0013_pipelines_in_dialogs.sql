@@ -229,6 +229,3 @@ BEGIN
     RETURN {schema}.fail_dialogs(handles, message_ids, sequences, whys);
 END
 $function$;
-
--- Nobody but the owner, unless he lets them in.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
