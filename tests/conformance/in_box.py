@@ -192,7 +192,11 @@ class _Run:
         handed: list[Fate] = []
         with self.box.session() as tx:
             turns = Turns(tx.connection, self.box.schema, now)
-            while (delivery := turns.hand_out(self.queue, self.limit, None, self.definitions)[0]) is not None:
+            # By one at a time as a receiver does who has waited, else as one for whom much waits.
+            arrived = self.queue.is_line and self.limit == 1
+            while (
+                delivery := turns.hand_out(self.queue, self.limit, None, self.definitions, arrived=arrived)[0]
+            ) is not None:
                 handed += map(_left, delivery)
             locked = turns.lock(self.queue, _MANY)
             if locked.keys:

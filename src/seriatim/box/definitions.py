@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.policy import Fifo, UnitOfWork
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
@@ -50,6 +50,11 @@ class BoxQueue:
     def is_filled_later(self) -> bool:
         """Whether messages of dialogs wait elsewhere while it is full."""
         return self.serves and self.declared.max_messages is not None
+
+    @property
+    def is_line(self) -> bool:
+        """Whether all its groups are first in, first out."""
+        return isinstance(self.declared.policy, Fifo) and not self.declared.policies
 
     def at_most(self, limit: int) -> int:
         """How many messages may be handed out together where so many are asked for: a set comes whole."""

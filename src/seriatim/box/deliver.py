@@ -319,9 +319,16 @@ class Turns:
         return _turn_of(queue, locked, row, at_most)
 
     def hand_out(
-        self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions
+        self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions, *, arrived: bool = False
     ) -> tuple[Delivery | None, int]:
         """What was released before, of the next group that has some or the named one, and lock that group.
+
+        Args:
+            queue: whose group.
+            limit: at most so many messages, or a whole set.
+            group: this one.
+            definitions: what is defined.
+            arrived: and what has arrived behind it, in a queue that `is_line`: no rule has to be asked.
 
         Returns:
             None where a group has to be judged first; the version of the definitions, if there is anything.
@@ -330,9 +337,9 @@ class Turns:
             "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
         }  # fmt: skip
         name = "hand_out"
-        if queue.serves:
+        if arrived:
             name = "take_line"
-            marks = queue.declared.rollbacks is not None
+            marks = queue.serves and queue.declared.rollbacks is not None
             parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             rows = cursor.execute(statement(name, self._schema), parameters).fetchall()

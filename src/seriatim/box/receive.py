@@ -73,17 +73,22 @@ class Receiver:
                     return found
                 self._connection.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
-                if waiter.wait(left) and (found := self._next()) is not None:
+                if waiter.wait(left) and (found := self._next(woken=True)) is not None:
                     return found
                 self._connection.commit()
 
-    def _next(self) -> Delivery | None:
+    def _next(self, *, woken: bool = False) -> Delivery | None:
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
             return self._next_unordered(queue)
         wary = True
         while True:
-            delivery, version = self._turns.hand_out(queue, self._limit, self._group, self._definitions)
+            # Where somebody waited few messages come, and one that goes by no rule needs no turn. Where many wait it is
+            # cheaper to judge them together.
+            arrived = queue.serves or (woken and queue.is_line)
+            delivery, version = self._turns.hand_out(
+                queue, self._limit, self._group, self._definitions, arrived=arrived
+            )
             queue = self._see(version)
             if delivery is not None:
                 return delivery

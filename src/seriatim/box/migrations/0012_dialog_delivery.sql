@@ -264,12 +264,12 @@ BEGIN
 END
 $function$;
 
--- Hand out the next messages of a service's queue: of the group that has waited longest, what is queued and then what
--- has arrived, in order of commit, and lock that group. A queue of dialogs is first in, first out: what has arrived
--- leaves as it is, so no rule has to be asked as long as nothing stops the group, goes ahead, or may not be seen yet.
--- Where one of these is so, an operator has asked something, a timer is due, or so much has arrived that it is cheaper
--- judged at once, there is no row: then it is a turn's turn. Nor is there where the definitions have changed. `fresh`: the state of a group that is new. `marks`: count
--- rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
+-- Hand out the next messages of a queue that is first in, first out, as one of a service is: of the group that has waited
+-- longest, what is queued and then what has arrived, in order of commit, and lock that group. What has arrived leaves as
+-- it is, so no rule has to be asked as long as nothing stops the group, goes ahead, or may not be seen yet. Where one of
+-- these is so, an operator has asked something, a timer is due, the definitions have changed, or so much has arrived that
+-- it is cheaper judged at once, there is no row: then it is a turn's turn. `fresh`: the state of a group that is new.
+-- `marks`: count rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
 CREATE FUNCTION {schema}.take_line(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], marks boolean
 )

@@ -1,0 +1,110 @@
+"""Who has waited gets what comes without a turn where no rule has to be asked, and all is as after one."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.operations import groups
+from tests.box.shop import define, publish, rows
+
+PATIENCE_S = 60
+
+
+def remembered(box, group):
+    """What is remembered of a group, but for times."""
+    query = (
+        "SELECT flags, first, next, mark, last, ordinal, since, reports, skipped, arrivals, decided, incarnation, due_at, "
+        "ready_rank FROM {schema}.groups WHERE group_key = %s"
+    )
+    return rows(box, query, group)
+
+
+def received(box, group, wait=None):
+    """What a session receives of a group."""
+    with box.session() as tx:
+        delivery = tx.receive("shop", limit=2, group=group, wait=wait)
+        return [(one.context["version"], one.ordinal, one.sequence, one.late) for one in delivery]
+
+
+def waited(box, group, publishing):
+    """The same by a session that waits before anything comes."""
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(box.dsn, autocommit=True) as watching:
+        waiting = thread.submit(received, box, group, PATIENCE_S)
+        while watching.execute(f"SELECT count(*) FROM {box.schema}.waiters").fetchone() == (0,) and not waiting.done():
+            pass
+        publishing()
+        return waiting.result(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        (sq.Fifo(), {"sequence": None}),
+        (sq.Standard(), {}),
+        (sq.Fifo(), {"level": "type", "policies": {"paid": sq.BestEffort()}}),
+    ],
+    ids=["fifo", "standard", "by type"],
+)
+def test_a_waiting_receiver_gets_what_a_turn_would_give(box, policy, options):
+    define(box, policy=policy, **options)
+    key = "order/{}".format if "level" in options else str
+    plain, woken = [], []
+    for number in (1, 2, 3):
+        woken += waited(box, key("woken"), lambda number=number: publish(box, number, customer="woken"))
+        publish(box, number, customer="plain")
+        plain += received(box, key("plain"))
+    assert woken == plain
+    assert [ordinal for _, ordinal, *_ in plain] == [1, 2, 3]
+    assert remembered(box, key("woken")) == remembered(box, key("plain"))
+    assert box.broken() == []
+
+
+def test_it_is_handed_out_straight_from_where_it_arrived(box):
+    define(box, policy=sq.Fifo(), sequence=None)
+    with box.session() as tx:
+        assert tx.receive("shop") is None  # reads what is defined
+    dsn = f"{box.dsn}&options=-c%20track_functions%3Dall"
+    with sq.MessageBox.open(dsn, schema=box.schema) as counted:
+        for number in (1, 2, 3):
+            assert waited(counted, "c1", lambda number=number: publish(box, number))[0][0] == number
+    # Its connections tell at their end.
+    query = "SELECT calls FROM pg_stat_user_functions WHERE schemaname = %s AND funcname = 'take_line'"
+    with psycopg.connect(box.dsn, autocommit=True) as watching:
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := watching.execute(query, [box.schema]).fetchone()) is None or found[0] < 3:
+            assert time.monotonic() < deadline
+
+
+def test_a_group_that_stands_is_not_handed_out_of(box):
+    define(box, policy=sq.Fifo(), sequence=None)
+    publish(box, 1, customer="c1")
+    with box.session() as tx:
+        assert [one.context["version"] for one in tx.receive("shop")] == [1]
+    groups.suspend(box, "shop", "c1", actor="ann", reason="a test")
+
+    def publish_both():
+        publish(box, 2, customer="c1")
+        publish(box, 3, customer="c2")
+
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(box.dsn, autocommit=True) as watching:
+
+        def receive():
+            with box.session() as tx:
+                return [
+                    (one.context["customer"], one.context["version"]) for one in tx.receive("shop", wait=PATIENCE_S)
+                ]
+
+        waiting = thread.submit(receive)
+        while watching.execute(f"SELECT count(*) FROM {box.schema}.waiters").fetchone() == (0,) and not waiting.done():
+            pass
+        publish_both()
+        assert waiting.result(PATIENCE_S) == [("c2", 3)]
+    groups.resume(box, "shop", "c1", actor="ann", reason="a test")
+    with box.session() as tx:
+        assert [one.context["version"] for one in tx.receive("shop", group="c1")] == [2]
+    assert box.broken() == []
