@@ -156,8 +156,7 @@ class Sequencer:
         Raises:
             UsageError: `now` is not a time.
         """
-        self._now = max(self._now, micros(now))
-        return self._advance(self._now)
+        return self._advance(self._reach(now))
 
     def finish(self) -> Outcome:
         """Lets time run out: all that is due at any time fires."""
@@ -244,9 +243,13 @@ class Sequencer:
 
     def _move(self, now: float | None) -> int:
         if now is not None:
-            self._now = max(self._now, micros(now))
-        elif self._now == NEVER:
+            return self._reach(now)
+        if self._now == NEVER:
             self._now = 0
+        return self._now
+
+    def _reach(self, now: float) -> int:
+        self._now = max(self._now, micros(now))
         return self._now
 
     def _known(self, group: Key) -> State:
