@@ -73,7 +73,7 @@ def test_it_is_handed_out_straight_from_where_it_arrived(box):
         for number in (1, 2, 3):
             assert waited(counted, "c1", lambda number=number: publish(box, number))[0][0] == number
     # Its connections tell at their end.
-    query = "SELECT calls FROM pg_stat_user_functions WHERE schemaname = %s AND funcname = 'take_line'"
+    query = "SELECT calls FROM pg_stat_user_functions WHERE schemaname = %s AND funcname = 'hand_out_fifo'"
     with psycopg.connect(box.dsn, autocommit=True) as watching:
         deadline = time.monotonic() + PATIENCE_S
         while (found := watching.execute(query, [box.schema]).fetchone()) is None or found[0] < 3:
@@ -91,19 +91,7 @@ def test_a_group_that_stands_is_not_handed_out_of(box):
         publish(box, 2, customer="c1")
         publish(box, 3, customer="c2")
 
-    with ThreadPoolExecutor(1) as thread, psycopg.connect(box.dsn, autocommit=True) as watching:
-
-        def receive():
-            with box.session() as tx:
-                return [
-                    (one.context["customer"], one.context["version"]) for one in tx.receive("shop", wait=PATIENCE_S)
-                ]
-
-        waiting = thread.submit(receive)
-        while watching.execute(f"SELECT count(*) FROM {box.schema}.waiters").fetchone() == (0,) and not waiting.done():
-            pass
-        publish_both()
-        assert waiting.result(PATIENCE_S) == [("c2", 3)]
+    assert waited(box, None, publish_both) == [(3, 1, None, False)]
     groups.resume(box, "shop", "c1", actor="ann", reason="a test")
     with box.session() as tx:
         assert [one.context["version"] for one in tx.receive("shop", group="c1")] == [2]

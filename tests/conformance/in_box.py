@@ -193,7 +193,7 @@ class _Run:
         with self.box.session() as tx:
             turns = Turns(tx.connection, self.box.schema, now)
             # By one at a time as a receiver does who has waited, else as one for whom much waits.
-            arrived = self.queue.is_line and self.limit == 1
+            arrived = self.queue.is_fifo and self.limit == 1
             while (
                 delivery := turns.hand_out(self.queue, self.limit, None, self.definitions, arrived=arrived)[0]
             ) is not None:

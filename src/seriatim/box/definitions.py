@@ -52,7 +52,7 @@ class BoxQueue:
         return self.serves and self.declared.max_messages is not None
 
     @property
-    def is_line(self) -> bool:
+    def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies
 

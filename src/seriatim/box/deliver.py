@@ -328,7 +328,7 @@ class Turns:
             limit: at most so many messages, or a whole set.
             group: this one.
             definitions: what is defined.
-            arrived: and what has arrived behind it, in a queue that `is_line`: no rule has to be asked.
+            arrived: and what has arrived behind it, in a queue that `is_fifo`: no rule has to be asked.
 
         Returns:
             None where a group has to be judged first; the version of the definitions, if there is anything.
@@ -338,7 +338,7 @@ class Turns:
         }  # fmt: skip
         name = "hand_out"
         if arrived:
-            name = "take_line"
+            name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
             parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
@@ -352,7 +352,7 @@ class Turns:
         )
         handed = Handed(key, incarnation, entry_ids, sequences, ordinals, late)
         delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
-        if queue.serves:
+        if arrived:
             delivery.mark = Mark(*rows[0][22:])
         return delivery, version
 

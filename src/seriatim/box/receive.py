@@ -85,7 +85,7 @@ class Receiver:
         while True:
             # Where somebody waited few messages come, and one that goes by no rule needs no turn. Where many wait it is
             # cheaper to judge them together.
-            arrived = queue.serves or (woken and queue.is_line)
+            arrived = queue.serves or (woken and queue.is_fifo)
             delivery, version = self._turns.hand_out(
                 queue, self._limit, self._group, self._definitions, arrived=arrived
             )

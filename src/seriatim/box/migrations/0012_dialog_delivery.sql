@@ -270,7 +270,7 @@ $function$;
 -- these is so, an operator has asked something, a timer is due, the definitions have changed, or so much has arrived that
 -- it is cheaper judged at once, there is no row: then it is a turn's turn. `fresh`: the state of a group that is new.
 -- `marks`: count rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
-CREATE FUNCTION {schema}.take_line(
+CREATE FUNCTION {schema}.hand_out_fifo(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], marks boolean
 )
 RETURNS TABLE (
