@@ -46,12 +46,13 @@ class SeriatimBox:
         with MessageBox.open(dsn) as box:
             seat.begin()
             while not seat.stopped:
-                count = 0
                 with box.session() as tx:
-                    for message in tx.receive(_QUEUE, limit=limit, wait=1.0) or ():
-                        seat.handle(message.body)
-                        count += 1
-                seat.done(count)
+                    delivery = tx.receive(_QUEUE, limit=limit, wait=1.0)
+                    while delivery is not None and not seat.stopped:
+                        for message in delivery.messages:
+                            seat.handle(message.body)
+                        count, delivery = len(delivery), tx.commit_and_receive(limit=limit)
+                        seat.done(count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,20 @@ from seriatim.kernel.state import State
 from seriatim.pipeline.level import type_of
 from seriatim.pipeline.message import Received
 
-__all__ = ["Begun", "Delivery", "Locked", "Mark", "Turns"]
+__all__ = ["Begun", "Completion", "Delivery", "Locked", "Mark", "Turns"]
 
+#: Of the results of what is sent together the one with rows.
+_FETCHED = 3
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
+
+
+class Completion(NamedTuple):
+    """The statement with which something handed out is done: its name, and its parameters."""
+
+    name: str
+    parameters: dict[str, Any]
 
 
 class Mark(NamedTuple):
@@ -48,6 +57,7 @@ class Delivery:
         messages: what is handed out, in order.
         entry_ids: the numbers of their entries.
         incarnation: of the group.
+        completion: how all of it is done, for who does so together with something else; None for a part.
         mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
     """
 
@@ -61,6 +71,7 @@ class Delivery:
         end_after: Callable[[int], None],
         entry_ids: Sequence[int],
         incarnation: int = 0,
+        completion: Completion | None = None,
     ) -> None:
         self.queue = queue
         self.group = group
@@ -70,6 +81,7 @@ class Delivery:
         self._end_after = end_after
         self.entry_ids = entry_ids
         self.incarnation = incarnation
+        self.completion = completion
         self.mark: Mark | None = None
         self._open = True
         self._done = False
@@ -117,6 +129,10 @@ class Delivery:
         if self._open:
             self._put_back()
             self._open = False
+
+    def was_done(self) -> None:
+        """Somebody else has done what `done` does."""
+        self._open, self._done = False, True
 
     def _let_go(self) -> None:
         """Somebody else ends it: from here on nothing is done for it."""
@@ -319,7 +335,14 @@ class Turns:
         return _turn_of(queue, locked, row, at_most)
 
     def hand_out(
-        self, queue: BoxQueue, limit: int, group: str | None, definitions: Definitions, *, arrived: bool = False
+        self,
+        queue: BoxQueue,
+        limit: int,
+        group: str | None,
+        definitions: Definitions,
+        *,
+        arrived: bool = False,
+        after: Completion | None = None,
     ) -> tuple[Delivery | None, int]:
         """What was released before, of the next group that has some or the named one, and lock that group.
 
@@ -329,6 +352,7 @@ class Turns:
             group: this one.
             definitions: what is defined.
             arrived: and what has arrived behind it, in a queue that `is_fifo`: no rule has to be asked.
+            after: do this and commit, before, and hand out in another transaction.
 
         Returns:
             None where a group has to be judged first; the version of the definitions, if there is anything.
@@ -341,8 +365,11 @@ class Turns:
             name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
             parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        if after is None:
+            with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+                rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        else:
+            rows = self._after(after, name, parameters)
         if not rows:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]
@@ -355,6 +382,20 @@ class Turns:
         if arrived:
             delivery.mark = Mark(*rows[0][22:])
         return delivery, version
+
+    def _after(self, completion: Completion, name: str, parameters: dict[str, Any]) -> list[Any]:
+        """The rows of a statement in a new transaction, after a completion and the commit; all in one round trip."""
+        text = b"%b; COMMIT AND CHAIN; DECLARE handed NO SCROLL BINARY CURSOR FOR %b; FETCH ALL handed; CLOSE handed" % (
+            statement(completion.name, self._schema),
+            statement(name, self._schema),
+        )
+        # Several statements at once have no parameters in PostgreSQL: the driver puts the values into the text. Results
+        # would come as text, too, which would double bodies, but for the cursor.
+        with psycopg.ClientCursor(self._connection, row_factory=tuple_row) as cursor:
+            cursor.execute(text, written(completion.parameters) | parameters)
+            for _ in range(_FETCHED):
+                cursor.nextset()
+            return cursor.fetchall()
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
@@ -408,6 +449,7 @@ class Turns:
             lambda count: self._end_after(named, count),
             handed.entry_ids,
             handed.incarnation,
+            _completion(named, len(messages)),
         )
 
     def _end_after(self, named: dict[str, Any], count: int) -> None:
@@ -418,12 +460,7 @@ class Turns:
             self._execute("put_back", named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")})
 
     def _complete(self, named: dict[str, Any], count: int) -> None:
-        if named["keep"] == "nothing":
-            unkept = {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]}
-            self._execute("complete_unkept", unkept)
-        else:
-            columns = {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")}
-            self._execute("complete", named | columns)
+        self._execute(*_completion(named, count))
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))
@@ -446,6 +483,13 @@ def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) 
         queue.incarnation,
     )
     return Begun(turn, unrouted)
+
+
+def _completion(named: dict[str, Any], count: int) -> Completion:
+    """How the first `count` of what was handed out are done."""
+    if named["keep"] == "nothing":
+        return Completion("complete_unkept", {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]})
+    return Completion("complete", named | {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")})
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ import psycopg
 
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue, Definitions
-from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.deliver import Completion, Delivery, Locked, Turns
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import judge_and_tell, tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
@@ -18,7 +18,7 @@ from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
 
-__all__ = ["Receiver"]
+__all__ = ["Receiver", "is_at_once"]
 
 #: So many groups are judged at once where they have nothing to hand out.
 _GROUPS_AHEAD = 256
@@ -36,10 +36,17 @@ class Receiver:
         queue: the queue's name.
         limit: at most so many messages.
         group: only this group.
+        after: do this and commit before anything else, in one round trip with what is tried first.
     """
 
     def __init__(
-        self, access: Access, connection: psycopg.Connection, queue: str, limit: int, group: str | None
+        self,
+        access: Access,
+        connection: psycopg.Connection,
+        queue: str,
+        limit: int,
+        group: str | None,
+        after: Completion | None = None,
     ) -> None:
         self._access = access
         self._connection = connection
@@ -47,6 +54,7 @@ class Receiver:
         self._name = queue
         self._limit = limit
         self._group = group
+        self._after = after
         self._definitions = access.known.definitions
 
     def receive(self, wait_s: float) -> Delivery | None:
@@ -86,8 +94,9 @@ class Receiver:
             # Where somebody waited few messages come, and one that goes by no rule needs no turn. Where many wait it is
             # cheaper to judge them together.
             arrived = queue.serves or (woken and queue.is_fifo)
+            after, self._after = self._after, None
             delivery, version = self._turns.hand_out(
-                queue, self._limit, self._group, self._definitions, arrived=arrived
+                queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
             )
             queue = self._see(version)
             if delivery is not None:
@@ -170,6 +179,11 @@ class Receiver:
     def _read(self) -> Definitions:
         self._definitions = self._access.known.read(self._connection)
         return self._definitions
+
+
+def is_at_once(queue: BoxQueue) -> bool:
+    """Whether receiving from a queue, as the process knows it, begins with one statement that goes with any other."""
+    return _is_open(queue) and not queue.serves and not isinstance(queue.declared.policy, Unordered)
 
 
 def _is_open(queue: BoxQueue) -> bool:

@@ -17,14 +17,14 @@ from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.deliver import Delivery
+from seriatim.box.deliver import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, listed, parameters_of, portions
-from seriatim.box.receive import Receiver
+from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
@@ -253,8 +253,7 @@ class Session(DialogVerbs):
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
-            raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
+        _check_limit(limit)
         wait_s = 0.0 if wait is None else _patience(wait)
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
@@ -269,22 +268,61 @@ class Session(DialogVerbs):
             self._put_back()
             if dialog is not None:
                 return self._receive_of(queue, limit, group, dialog, wait_s)
-            while True:
-                limit = 1 if queue in self._access.known.definitions.starting else limit
-                delivery = Receiver(self._access, connection, queue, limit, group).receive(wait_s)
-                definitions = self._access.known.definitions
-                if delivery is not None and queue in definitions.starting:
-                    if len(delivery) > 1:  # the process didn't know yet
-                        delivery.put_back()
-                        continue
-                    instances = Instances(self._access, connection, queue, definitions)
-                    self._instance, stray = instances.find(delivery)
-                    if stray:
-                        continue
-                if delivery is not None and not accept(self._access, connection, delivery, definitions):
+            return self._received(queue, limit, group, wait_s)
+
+    def commit_and_receive(self, *, limit: int = 1) -> Delivery | None:
+        """What was received last is done: commit, and receive from the same queue in another transaction of this session.
+
+        As ending the session, and receiving in another one, but for the round trips. After an error it is not known
+        whether the first transaction was committed; the session has to end.
+
+        Args:
+            limit: at most so many messages; a `UnitOfWork` comes whole.
+
+        Raises:
+            UsageError: the transaction is the caller's, or nothing was received in it.
+            ActionRefused: the queue is off, or belongs to a pipeline; then all that was done is committed.
+            Unavailable: one of the transactions has to be repeated.
+        """
+        _check_limit(limit)
+        delivery = self._delivery
+        if delivery is None or not self._own:
+            raise UsageError("there is nothing to go on from", remedy="in a session of box.session(), receive first")
+        queue = self._access.known.definitions.queues.get(delivery.queue)
+        with translated(self._place):
+            if self._instance is None and not delivery.is_done and queue is not None and is_at_once(queue):
+                self._delivery = None
+                self._dialogs.done()
+                received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
+                delivery.was_done()
+                return received
+            delivery.done()
+            self._put_back()
+            self.connection.commit()
+            return self._received(delivery.queue, limit, None, 0.0)
+
+    def _received(
+        self, queue: str, limit: int, group: str | None, wait_s: float, after: Completion | None = None
+    ) -> Delivery | None:
+        """What is received; arguments as of `Receiver`."""
+        connection = self.connection
+        while True:
+            limit = 1 if queue in self._access.known.definitions.starting else limit
+            delivery = Receiver(self._access, connection, queue, limit, group, after).receive(wait_s)
+            after = None
+            definitions = self._access.known.definitions
+            if delivery is not None and queue in definitions.starting:
+                if len(delivery) > 1:  # the process didn't know yet
+                    delivery.put_back()
                     continue
-                self._delivery = delivery
-                return delivery
+                instances = Instances(self._access, connection, queue, definitions)
+                self._instance, stray = instances.find(delivery)
+                if stray:
+                    continue
+            if delivery is not None and not accept(self._access, connection, delivery, definitions):
+                continue
+            self._delivery = delivery
+            return delivery
 
     def _receive_of(
         self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float
@@ -339,6 +377,16 @@ class Session(DialogVerbs):
 
     def _forget(self) -> None:
         self._connection = None
+
+
+def _check_limit(limit: object) -> None:
+    """See that so many messages can be received.
+
+    Raises:
+        UsageError: they can't.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
+        raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 
 def _patience(wait: float | str) -> float:

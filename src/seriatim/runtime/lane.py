@@ -84,14 +84,14 @@ class Lane(threading.Thread):
 
     def _turn(self) -> None:
         permits, wait_s = self._pace.take(self._turns.run_length)
-        if not permits:
+        if permits == 0:
             self._stop_asked.wait(min(wait_s, _WAIT_S))
             return
         tried: int | None = None
         try:
             tried = self._turns.take(self._slot, _WAIT_S, permits)
         finally:
-            self._pace.give_back(permits - (tried or 0))
+            self._pace.give_back((permits or 0) - (tried or 0))
         self.handled += tried or 0
         self._nap_s, self._told = 0.0, ""
 

@@ -55,7 +55,7 @@ class LeasedTurns:
         """How long a handler may take."""
         return self.turns.turn_limit_s
 
-    def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do one, if there is something to do in time; arguments, result and errors as of `TransactionalTurns.take`."""
         with ExitStack() as around:
             lease = self._claimed(wait_s, limit, around)
@@ -86,10 +86,11 @@ class LeasedTurns:
                 note_lost(session, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S)
         return True
 
-    def _claimed(self, wait_s: float, limit: int, around: ExitStack) -> Lease | None:
+    def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
         turns = self.turns
         with turns.box.session() as session, translated(session.access.place):
-            delivery = session.receive(turns.queue, limit=min(limit, turns.run_length), wait=wait_s)
+            size = turns.run_length if limit is None else min(limit, turns.run_length)
+            delivery = session.receive(turns.queue, limit=size, wait=wait_s)
             if delivery is None:
                 return None
             # Before the claim, which costs an attempt if the process dies.

@@ -23,10 +23,10 @@ class Pace:
         self._saved = 1.0
         self._at = time.monotonic()
 
-    def take(self, most: int) -> tuple[int, float]:
-        """Permits, at most so many; and how many seconds to wait for the first where there is none."""
+    def take(self, most: int) -> tuple[int | None, float]:
+        """Permits, at most so many, None: they don't count; and how many seconds to wait for the first where there is none."""
         if self._rate is None:
-            return most, 0.0
+            return None, 0.0
         with self._lock:
             now = time.monotonic()
             self._saved = min(self._burst, self._saved + (now - self._at) * self._rate)

@@ -71,8 +71,8 @@ class TransactionalTurns:
     ending: Callable[[], bool]
     run_as: str | None = None
 
-    def take(self, slot: Slot, wait_s: float, limit: int) -> int | None:
-        """Do one, if there is something to do within so many seconds.
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
+        """Do one, if there is something to do within so many seconds; without a limit others after it, if they are there.
 
         Args:
             slot: where is written what is in hand.
@@ -88,15 +88,23 @@ class TransactionalTurns:
             Unavailable: the transaction has to be repeated.
         """
         turn: _Turn | None = None
+        size = self.run_length if limit is None else min(limit, self.run_length)
+        tried, until = 0, time.monotonic() + LONG_S
         try:
             with self.box.session() as session, translated(session.access.place):
-                delivery = session.receive(self.queue, limit=min(limit, self.run_length), wait=wait_s)
+                delivery = session.receive(self.queue, limit=size, wait=wait_s)
                 if delivery is None:
                     return None
-                turn = _Turn(self, session, delivery, slot)
-                with self.company(delivery, session.access.known.definitions.queue(self.queue)):
-                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
-                    turn.run()
+                while delivery is not None:
+                    turn = _Turn(self, session, delivery, slot)
+                    with self.company(delivery, session.access.known.definitions.queue(self.queue)):
+                        slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                        turn.run()
+                    tried += turn.tried
+                    if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
+                        turn.end()
+                        break
+                    delivery = session.commit_and_receive(limit=size)
         except TurnEnded as error:
             if turn is None:
                 raise
@@ -104,14 +112,16 @@ class TransactionalTurns:
             lost = Lost(self.queue, turn.delivery.group, turn.at_hand)
             with self.box.session() as session:
                 note_lost(session, lost, fault_of(error, self.worker), PATIENCE_S, turn.delivery)
+            tried += turn.tried
         except Unavailable:
             work = slot.read()
             if turn is None or work is None or not turn.steps.is_lost or work.since < _NEARLY * self.turn_limit_s:
                 raise
             self.time_out(slot, work)  # PostgreSQL has ended it, before anybody here did
+            tried += turn.tried
         finally:
             slot.end()
-        return turn.tried
+        return tried
 
     def company(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
         """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""
@@ -152,12 +162,20 @@ class _Turn:
         self._done = 0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all that was delivered has been worked on."""
+        return self._done == len(self.delivery)
+
+    @property
     def at_hand(self) -> int:
         """The entry of the message that comes next, or is being worked on."""
         return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
 
     def run(self) -> None:
-        """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own."""
+        """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own.
+
+        Whoever calls this ends it.
+        """
         together = self._turns.whole or self._turns.batch
         last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
         began = time.monotonic()
@@ -176,6 +194,9 @@ class _Turn:
             if consumed < size or time.monotonic() - began > LONG_S or self._turns.ending():
                 break
         self.steps.finish()
+
+    def end(self) -> None:
+        """What has been worked on is done; the rest is handed out again. Does nothing where a failure was written down."""
         self.delivery.done_through(self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
