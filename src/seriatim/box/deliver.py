@@ -385,9 +385,12 @@ class Turns:
 
     def _after(self, completion: Completion, name: str, parameters: dict[str, Any]) -> list[Any]:
         """The rows of a statement in a new transaction, after a completion and the commit; all in one round trip."""
-        text = b"%b; COMMIT AND CHAIN; DECLARE handed NO SCROLL BINARY CURSOR FOR %b; FETCH ALL handed; CLOSE handed" % (
-            statement(completion.name, self._schema),
-            statement(name, self._schema),
+        text = (
+            b"%b; COMMIT AND CHAIN; DECLARE handed NO SCROLL BINARY CURSOR FOR %b; FETCH ALL handed; CLOSE handed"
+            % (
+                statement(completion.name, self._schema),
+                statement(name, self._schema),
+            )
         )
         # Several statements at once have no parameters in PostgreSQL: the driver puts the values into the text. Results
         # would come as text, too, which would double bodies, but for the cursor.

@@ -43,7 +43,7 @@ _Columns: TypeAlias = tuple[
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
-_MOST_MATCHED = 10_000
+_MOST_REMEMBERED = 10_000
 
 
 @dataclass(slots=True)
@@ -59,6 +59,20 @@ class Entries:
     problems: list[str | None] = field(default_factory=list)
     subscriptions: list[str] = field(default_factory=list)
     waits: list[bool] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """Where messages go: the rows of the messages, their queues, the subscriptions that led there, and whether these are stopped.
+
+    `parts`: for each queue its number, the places that are its, and the rows of the messages there.
+    """
+
+    rows: list[int]
+    queue_ids: list[int]
+    subscriptions: list[str]
+    waits: list[bool]
+    parts: list[tuple[int, list[int], Ints]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +115,8 @@ class Router:
             if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
         }
         self._needed = self._needed_properties()
-        # What one message matched, by its values of the properties that filters look at.
-        self._matched: dict[tuple[Any, ...], tuple[Ints, Ints]] = {}
+        # Where one message goes, by its values of the properties that filters look at.
+        self._remembered: dict[tuple[Any, ...], _Bound] = {}
 
     @property
     def properties(self) -> Mapping[str, Type]:
@@ -139,45 +153,55 @@ class Router:
         """
         typed = self._types.typed(messages)
         found = columns(typed, self._needed, received_at=received_at)
+        look = look if self._correlation.names else None
+        led: dict[tuple[int, int], Found] = {}
+        bound = self._bound_alone(typed, found, look)
+        if bound is None:
+            bound, led = self._bound(typed, found, look)
+        return Routed(self._version, typed, self._entries(bound, found, led))
+
+    def _bound_alone(self, typed: Typed, found: dict[str, Values], look: Look | None) -> _Bound | None:
+        """Where a message goes that comes by itself and that only filters lead: remembered, for many have the same few values."""
+        if len(typed.messages) != 1 or typed.problems[0] is not None or look is not None or "to" in typed.contexts[0]:
+            return None
+        columns = [found[name] for name in self._matcher.properties]
+        values = (
+            typed.messages[0].type == FAILURE,
+            *[one.values.item(0) if one.known[0] else None for one in columns],
+        )
+        if (bound := self._remembered.get(values)) is None:
+            bound, _ = self._bound(typed, found, None)
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[values] = bound
+        return bound
+
+    def _bound(
+        self, typed: Typed, found: dict[str, Values], look: Look | None
+    ) -> tuple[_Bound, dict[tuple[int, int], Found]]:
+        """Where messages go, and where running instances lead them."""
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
-        rows, filters = self._matches(found, len(messages))
+        rows, filters = self._matcher.matches(found, len(typed.messages))
         chosen = fine[rows]
-        if all(one.type == FAILURE for one in messages):  # ends at the first that is something else
+        if all(one.type == FAILURE for one in typed.messages):  # ends at the first that is something else
             chosen &= self._asks[filters]
         rows, filters = rows[chosen], filters[chosen]
         addressed = self._addressed(typed)
-        entries = Entries()
         rows = np.concatenate([rows, np.array([row for row, _ in addressed], np.int64)])
         queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
         none = np.full(len(addressed), -1, np.int64)
         ids = np.concatenate([self._id_of[filters], none])
         stopped = np.concatenate([self._stopped[filters], none == 0])
         led: dict[tuple[int, int], Found] = {}
-        if look is not None and self._correlation.names:
+        if look is not None:
             led = self._led(look, found, fine, rows, queues)
             by = [one.subscription_id for one in led.values()]
             rows = np.concatenate([rows, np.array([row for row, _ in led], np.int64)])
             queues = np.concatenate([queues, np.array([queue for _, queue in led], np.int64)])
             ids = np.concatenate([ids, np.array(by, np.int64)])
             stopped = np.concatenate([stopped, np.array([self._correlation.stopped(one) for one in by], np.bool_)])
-        if not len(rows):
-            return Routed(self._version, typed, entries)
         order = np.lexsort((ids, queues, rows))
-        self._enter(entries, found, rows[order], queues[order], ids[order], stopped[order], led)
-        return Routed(self._version, typed, entries)
-
-    def _matches(self, found: dict[str, Values], n: int) -> tuple[Ints, Ints]:
-        """The rows and filters that match. For one message it is remembered: many have the same few values."""
-        if n != 1:
-            return self._matcher.matches(found, n)
-        columns = [found[name] for name in self._matcher.properties]
-        values = tuple(one.values.item(0) if one.known[0] else None for one in columns)
-        if (match := self._matched.get(values)) is None:
-            match = self._matcher.matches(found, 1)
-            if len(self._matched) >= _MOST_MATCHED:
-                self._matched.clear()
-            self._matched[values] = match
-        return match
+        return self._once(rows[order], queues[order], ids[order], stopped[order]), led
 
     def _filter(self, text: str, where: str) -> Expression:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
@@ -236,48 +260,44 @@ class Router:
                 led.setdefault(place, one)
         return led
 
-    def _enter(
-        self, entries: Entries, found: dict[str, Values], rows: Ints, queues: Ints, ids: Ints, stopped: np.ndarray[Any, Any],
-        led: Mapping[tuple[int, int], Found],
-    ) -> None:  # fmt: skip
-        """An entry for each message and queue, however many subscriptions led there."""
+    def _once(self, rows: Ints, queues: Ints, ids: Ints, stopped: Bools) -> _Bound:
+        """A message goes to a queue once, however many subscriptions led it there."""
         first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
-        by = (
-            [[one] for one in ids.tolist()]
-            if len(first) == len(ids)
-            else [e.tolist() for e in np.split(ids, first[1:])]
-        )
-        waits = np.logical_and.reduceat(stopped, first)
+        by = [
+            tuple(one.tolist()) for one in (np.split(ids, first[1:]) if len(first) < len(ids) else ids.reshape(-1, 1))
+        ]
+        # The same few again and again.
+        written = {each: "{" + ",".join(str(one) for one in each if one >= 0) + "}" for each in set(by)}
+        waits = np.logical_and.reduceat(stopped, first) if len(first) else stopped
         rows, queues = rows[first], queues[first]
-        size = len(rows)
+        parts = [(number, np.flatnonzero(queues == number)) for number in np.unique(queues).tolist()]
+        return _Bound(
+            rows.tolist(),
+            [self._destinations[number].queue_id for number in queues.tolist()],
+            [written[each] for each in by],
+            waits.tolist(),
+            [(number, places.tolist(), rows[places]) for number, places in parts],
+        )
+
+    def _entries(self, bound: _Bound, found: dict[str, Values], led: Mapping[tuple[int, int], Found]) -> Entries:
+        """An entry for each message and queue."""
+        size = len(bound.rows)
         groups: list[str | None] = [None] * size
         sequences: list[int | None] = [None] * size
         sizes: list[int | None] = [None] * size
         priorities = [_MIDDLE] * size
         problems: list[str | None] = [None] * size
-        for number in np.unique(queues).tolist():
-            places = np.flatnonzero(queues == number)
-            groups_led = [led.get((row, number)) for row in rows[places].tolist()] if led else None
+        for number, places, rows in bound.parts:
+            groups_led = [led.get((row, number)) for row in rows.tolist()] if led else None
             queue = self._destinations[number]
             columns_of = self._columns_by_type if queue.declared.level == TYPE else self._columns_of
-            made = columns_of(queue.declared, found, rows[places], groups_led)
-            for place, *values in zip(places.tolist(), *made, strict=True):
+            made = columns_of(queue.declared, found, rows, groups_led)
+            for place, *values in zip(places, *made, strict=True):
                 groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
-        entries.places += rows.tolist()
-        entries.queue_ids += [self._destinations[number].queue_id for number in queues.tolist()]
-        entries.groups += groups
-        entries.sequences += sequences
-        entries.sizes += sizes
-        entries.priorities += priorities
-        entries.problems += problems
-        # The same few again and again.
-        written: dict[tuple[int, ...], str] = {}
-        for each in by:
-            ids_of = tuple(each)
-            if (text := written.get(ids_of)) is None:
-                text = written[ids_of] = "{" + ",".join(str(one) for one in each if one >= 0) + "}"
-            entries.subscriptions.append(text)
-        entries.waits += waits.tolist()
+        return Entries(
+            list(bound.rows), list(bound.queue_ids), groups, sequences, sizes, priorities, problems,
+            list(bound.subscriptions), list(bound.waits),
+        )  # fmt: skip
 
     def _columns_by_type(
         self, one: Queue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
