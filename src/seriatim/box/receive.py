@@ -25,6 +25,8 @@ _GROUPS_AHEAD = 256
 #: A turn that takes in fewer messages than this costs more than they do; then so many of the next groups are judged
 #: together, where enough wait.
 _FEW, _NEXT_GROUPS = 10, 64
+#: Who asks for so many messages gets what a group has, as a rule.
+_RUN = 20
 
 
 class Receiver:
@@ -91,9 +93,9 @@ class Receiver:
             return self._next_unordered(queue)
         wary = True
         while True:
-            # Where somebody waited few messages come, and one that goes by no rule needs no turn. Where many wait it is
-            # cheaper to judge them together.
-            arrived = queue.serves or (woken and queue.is_fifo)
+            # What goes by no rule needs no turn. Where many messages of a group wait, and few are asked for, it is cheaper
+            # to judge them together than to read them again each time; where somebody waited, few messages come.
+            arrived = queue.serves or (queue.is_fifo and (woken or self._limit >= _RUN))
             after, self._after = self._after, None
             delivery, version = self._turns.hand_out(
                 queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
