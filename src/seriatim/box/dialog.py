@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from seriatim.pipeline.message import Dialog
 
 __all__ = ["dialog_of"]
+
+
+#: Messages that come together are of the same few dialogs.
+_uuid = lru_cache(maxsize=1_000)(UUID)
 
 
 def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
@@ -17,8 +22,8 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
         return None
     del context["dialog"]
     return Dialog(
-        handle=UUID(found["handle"]),
-        conversation_id=UUID(found["conversation_id"]),
+        handle=_uuid(found["handle"]),
+        conversation_id=_uuid(found["conversation_id"]),
         service=found["service"],
         far_service=found["far_service"],
         contract=found["contract"],
