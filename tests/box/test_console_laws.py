@@ -77,7 +77,7 @@ class _Script:
             self.act(Action.ABORT)
         assert self.total() == self.published
         assert self.ordinals == sorted(set(self.ordinals)), "ordinals ascend, and none comes twice"
-        decided, ordinal = self.row("SELECT decided, ordinal FROM {schema}.groups") or ([0] * 7, 0)
+        decided, ordinal = self.row("SELECT decided, ordinal FROM {schema}.known_groups") or ([0] * 7, 0)
         queued, done, dead = (
             (self.row(f"SELECT count(*) FROM {{schema}}.{table}", more) or (0,))[0]
             for table, more in (("entries", "status = 'queued'"), ("history", ""), ("aside", "ordinal IS NOT NULL"))

@@ -233,7 +233,7 @@ def test_a_dead_letter_of_a_group_that_is_not_remembered_any_more_is_judged_as_n
     failing(box)
     groups.skip_message(box, "shop", "c1", **BY)
     assert received(box) == [2]
-    rows(box, "DELETE FROM {schema}.groups RETURNING 1")
+    rows(box, "DELETE FROM {schema}.known_groups RETURNING 1")
     assert dead_letters.requeue(box, letter_of(box, 1), **BY).place == "arrival"
     assert [row[:3] for row in deliveries(box)] == [(1, 1, False)]
     assert box.broken() == []

@@ -294,7 +294,7 @@ def test_a_queue_with_history_stays_and_an_emptied_one_goes(box):
         box.drop(queue="q", subscription="all")
     assert told(box.drop(queue="r", subscription="r")) == ["dropped subscription r", "dropped queue r"]
     with box.session() as tx:
-        left = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.groups").fetchone()
+        left = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.known_groups").fetchone()
     assert left == (1,)
 
 

@@ -81,7 +81,7 @@ def test_what_has_expired_begins_anew_in_a_higher_incarnation(queue):
     assert groups(queue) == [("a", 0), ("b", 0)]
     assert clean_up(queue, days=91).groups == 2
     assert groups(queue) == []
-    assert rows(queue, "SELECT count(*) FROM {}.groups WHERE queue_id = 1") == [(0,)]  # its place is free
+    assert rows(queue, "SELECT count(*) FROM {}.known_groups WHERE queue_id = 1") == [(0,)]  # its place is free
     publish(queue, "a", 1)
     assert groups(queue) == [("a", 1)]  # nobody has judged it yet
     assert drain(queue) == [("a", 1, 1)]
@@ -198,7 +198,7 @@ def test_the_commands(queue):
     assert len(drain(queue)) == 1
     assert "have expired" not in call("--dry-run")
     with queue.session() as tx:
-        tx.connection.execute(f"UPDATE {queue.schema}.groups SET touched_at = now() - interval '91 days'")
+        tx.connection.execute(f"UPDATE {queue.schema}.known_groups SET touched_at = now() - interval '91 days'")
     assert "at most 1 groups have expired" in call("--dry-run")
     assert json.loads(call("--dry-run", "--json"))["groups"] == 1
     assert json.loads(call("--json"))["groups"] == 0

@@ -47,7 +47,7 @@ def received(box, limit=10, group=None):
 
 
 def state_of(box, group="c1"):
-    found = rows(box, "SELECT state FROM {schema}.group_states WHERE queue = 'shop' AND group_key = %s", group)
+    found = rows(box, "SELECT state FROM {schema}.groups WHERE queue = 'shop' AND group_key = %s", group)
     return found[0].state
 
 
@@ -85,10 +85,10 @@ def test_a_transient_fault_makes_the_group_wait(box):
     assert received(box) == [1]
     publish(box, 4)
     assert received(box) is None  # what came later stays behind it
-    due = rows(box, "SELECT due_at FROM {schema}.group_states WHERE group_key = 'c1'")[0].due_at
+    due = rows(box, "SELECT due_at FROM {schema}.groups WHERE group_key = 'c1'")[0].due_at
     assert due == rows(box, "SELECT retry_at FROM {schema}.faults")[0].retry_at
     rows(box, "UPDATE {schema}.entries SET visible_at = now() RETURNING 1")
-    rows(box, "UPDATE {schema}.groups SET due_at = 0 RETURNING 1")
+    rows(box, "UPDATE {schema}.known_groups SET due_at = 0 RETURNING 1")
     with box.session() as tx:
         assert [(one.sequence, one.attempt) for one in tx.receive("shop", limit=9)] == [(2, 2), (3, 1), (4, 1)]
 

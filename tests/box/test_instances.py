@@ -300,7 +300,7 @@ def test_changed_by_somebody_who_has_not_the_lock(work):
 
     def meddled(instance):
         with work.session() as tx:
-            tx.connection.execute(f"UPDATE {work.schema}.instances SET version = version + 1")
+            tx.connection.execute(f"UPDATE {work.schema}.known_instances SET version = version + 1")
         instance.state["step"] = 1
 
     with pytest.raises(sq.Unavailable, match="changed or ended by somebody else"):

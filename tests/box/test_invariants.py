@@ -41,7 +41,10 @@ def test_they_hold(used):
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        ("UPDATE {0}.groups SET arrivals = arrivals + 1 WHERE queue_id = 1", r"queue 'orders', group 'c': took in 6"),
+        (
+            "UPDATE {0}.known_groups SET arrivals = arrivals + 1 WHERE queue_id = 1",
+            r"queue 'orders', group 'c': took in 6",
+        ),
         ("DELETE FROM {0}.entries WHERE status = 'held'", r"queue 'orders', group 'c': took in 5, but 4 are decided"),
         ("DELETE FROM {0}.spool", "refers to a message that is not there"),
         ("DELETE FROM {0}.tickets", "a message without a ticket"),
@@ -108,8 +111,11 @@ def test_the_law_behind_the_release_holds(waiting):
             "two messages have one ordinal, or one that was never",
         ),
         ("UPDATE {0}.entries SET ordinal = 2 WHERE ordinal = 3", "1 messages are done, and wait once more"),
-        ("UPDATE {0}.groups SET ordinal = 7", "the last 5 aren't done, but 4 are queued"),
-        ("DELETE FROM {0}.entries; UPDATE {0}.groups SET ordinal = 7", "released 6 messages, and gave 7 ordinals"),
+        ("UPDATE {0}.known_groups SET ordinal = 7", "the last 5 aren't done, but 4 are queued"),
+        (
+            "DELETE FROM {0}.entries; UPDATE {0}.known_groups SET ordinal = 7",
+            "released 6 messages, and gave 7 ordinals",
+        ),
     ],
 )
 def test_what_breaks_the_law_behind_the_release_is_told(waiting, harm, told):

@@ -75,7 +75,7 @@ def test_a_hole_of_one_type_times_out_by_its_own_policy(shop):
 
 def states(box):
     with box.session() as tx:
-        query = f"SELECT group_key, state, next FROM {box.schema}.group_states"
+        query = f"SELECT group_key, state, next FROM {box.schema}.groups"
         return {key: (state, following) for key, state, following in tx.connection.execute(query)}
 
 

@@ -292,7 +292,7 @@ def test_a_tick_routes_and_fires_timers(box):
     assert box.tick() == Tick(routed=1, groups=0)
     with box.session() as tx:
         assert tx.receive("steps") is None
-    until(lambda: box.tick().groups == 1 or rows(box, "SELECT due_at FROM {schema}.groups") == [(None,)])
+    until(lambda: box.tick().groups == 1 or rows(box, "SELECT due_at FROM {schema}.known_groups") == [(None,)])
     assert box.tick() == Tick(routed=0, groups=0)
 
 

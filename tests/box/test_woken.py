@@ -19,7 +19,7 @@ def remembered(box, group):
     """What is remembered of a group, but for times."""
     query = (
         "SELECT flags, first, next, mark, last, ordinal, since, reports, skipped, arrivals, decided, incarnation, due_at, "
-        "ready_rank FROM {schema}.groups WHERE group_key = %s"
+        "ready_rank FROM {schema}.known_groups WHERE group_key = %s"
     )
     return rows(box, query, group)
 

@@ -119,7 +119,7 @@ class _Run:
                 state = kernel.new_state(self.case.policy, 1, np.array([number], np.int64)).groups
                 columns = ("flags", "first", "next", "mark", "last", "ordinal", "since", "reports", "clock")
                 tx.connection.execute(
-                    f"INSERT INTO {self.box.schema}.groups (queue_id, group_key, {', '.join(columns)}, skipped, arrivals)"
+                    f"INSERT INTO {self.box.schema}.known_groups (queue_id, group_key, {', '.join(columns)}, skipped, arrivals)"
                     f" VALUES (%s, %s, {', '.join(['%s'] * len(columns))}, '{{}}', 0)",
                     [self.queue.queue_id, group, *(int(getattr(state, column)[0]) for column in columns)],
                 )
@@ -289,7 +289,7 @@ class _Run:
         counts = Counter(fate.disposition for fate in fates)
         with self.box.session() as tx:
             rows = tx.connection.execute(
-                f"SELECT group_key, decided, arrivals FROM {self.box.schema}.groups WHERE queue_id = %s",
+                f"SELECT group_key, decided, arrivals FROM {self.box.schema}.known_groups WHERE queue_id = %s",
                 [self.queue.queue_id],
             ).fetchall()
         decided: Ints = np.array([row[1] for row in rows], np.int64).reshape(-1, len(Disposition)).sum(axis=0)

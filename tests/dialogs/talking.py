@@ -32,7 +32,7 @@ def let_expire(box, handle):
 def states(box):
     """By handle the state of each side."""
     with box.session() as tx:
-        rows = tx.connection.execute(f"SELECT handle, state FROM {box.schema}.dialog_states").fetchall()
+        rows = tx.connection.execute(f"SELECT handle, state FROM {box.schema}.dialogs").fetchall()
     return dict(rows)
 
 

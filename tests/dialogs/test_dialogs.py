@@ -124,7 +124,7 @@ def test_only_of_one_dialog(talk):
         assert tx.receive("orders", dialog=second) is None
         assert [one.body for one in tx.receive("orders", limit=9)] == [b"11", b"12"]
         ordinals = tx.connection.execute(
-            f"SELECT ordinal FROM {talk.schema}.groups WHERE ready_rank IS NOT NULL"
+            f"SELECT ordinal FROM {talk.schema}.known_groups WHERE ready_rank IS NOT NULL"
         ).fetchall()
         assert ordinals == []
     with talk.session() as tx, pytest.raises(sq.UsageError, match="is elsewhere"):
@@ -200,13 +200,11 @@ def test_what_is_not_defined_yet_waits_in_the_transmission_queue(talk):
     with talk.session() as tx:
         tx.send(handle, "AddItem", b"2")
         tx.end(handle)
-        (told,) = tx.connection.execute(
-            f"SELECT waiting, transmission_status FROM {talk.schema}.dialog_states"
-        ).fetchall()
+        (told,) = tx.connection.execute(f"SELECT waiting, transmission_status FROM {talk.schema}.dialogs").fetchall()
     assert told == (3, 'there is no service "Shipping"')
     talk.define(sq.Service("Shipping", queue="shipping"))
     with talk.session() as tx:
-        (status,) = tx.connection.execute(f"SELECT transmission_status FROM {talk.schema}.dialog_states").fetchone()
+        (status,) = tx.connection.execute(f"SELECT transmission_status FROM {talk.schema}.dialogs").fetchone()
     assert status == 'the service "Shipping" doesn\'t accept the contract "AddItem"'
     talk.define(sq.Service("Shipping", queue="shipping", contracts=["AddItem"]))
     assert taken(talk, "shipping") == [("AddItem", b"1"), ("AddItem", b"2"), ("EndDialog", b"")]
@@ -289,7 +287,7 @@ def test_cleaned_up_it_tells_nobody(talk):
     with talk.session() as tx:
         tx.send(handle, "AddItem", b"2")
         (status,) = tx.connection.execute(
-            f"SELECT transmission_status FROM {talk.schema}.dialog_states WHERE handle = %s", [handle]
+            f"SELECT transmission_status FROM {talk.schema}.dialogs WHERE handle = %s", [handle]
         ).fetchone()
         assert status == 'the dialog was cleaned up at the service "Inventory"'
         tx.end(handle)
@@ -350,7 +348,7 @@ def test_what_is_closed_is_forgotten_with_its_conversation_group(talk):
     with talk.session() as tx:
         tx.end(first)
         assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)
-        groups = f"SELECT count(*) FROM {talk.schema}.groups"
+        groups = f"SELECT count(*) FROM {talk.schema}.known_groups"
         assert tx.connection.execute(groups).fetchone() == (2,)  # the initiators', and that of the second target
         tx.end(second)
         assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)

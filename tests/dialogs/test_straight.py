@@ -35,7 +35,7 @@ def group_of(box, handle):
     with box.session() as tx:
         return tx.connection.execute(
             f"SELECT flags, first, next, mark, last, ordinal, since, reports, skipped, arrivals, decided, incarnation, "
-            f"known.due_at, ready_rank FROM {box.schema}.groups AS known JOIN {box.schema}.endpoints AS own "
+            f"known.due_at, ready_rank FROM {box.schema}.known_groups AS known JOIN {box.schema}.endpoints AS own "
             f"ON own.queue_id = known.queue_id AND own.group_id::text = known.group_key WHERE own.handle = %s",
             [handle],
         ).fetchone()

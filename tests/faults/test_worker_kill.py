@@ -121,7 +121,7 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
     publish(box, 1, 2, 3, customer="bad")
     for customer in ("good", "other"):
         publish(box, *range(1, 11), customer=customer)
-    until(lambda: rows(box, "SELECT 1 FROM {schema}.group_states WHERE state = 'faulted'"))
+    until(lambda: rows(box, "SELECT 1 FROM {schema}.groups WHERE state = 'faulted'"))
     until(lambda: left(box) == 2)
     # What other threads of the process had in hand has lost an attempt as well, and is done long since.
     query = "SELECT kind, sequence, attempt FROM {schema}.faults WHERE group_key = 'bad' ORDER BY fault_id"
@@ -138,7 +138,7 @@ def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, 
     publish(box, 1, customer="bad")
     publish(box, 1, customer="good")
     crew("poison_beside", "--mode", mode, "--lease", "3s")
-    until(lambda: rows(box, "SELECT 1 FROM {schema}.group_states WHERE state = 'faulted'") and left(box) == 1)
+    until(lambda: rows(box, "SELECT 1 FROM {schema}.groups WHERE state = 'faulted'") and left(box) == 1)
     assert seen(box) == [("good", 1)]
     query = "SELECT group_key, attempt FROM {schema}.faults ORDER BY group_key, attempt"
     faults = [tuple(row) for row in rows(box, query)]

@@ -410,7 +410,7 @@ class TestOperators:
         standing = operations.standing(box, "shop", "c1")
         assert lease.worker in standing.why
         assert list(standing.allowed) == ["suspend", "abort", "requeue"]
-        (state,) = rows(box, "SELECT state, locked FROM {schema}.group_states")
+        (state,) = rows(box, "SELECT state, locked FROM {schema}.groups")
         assert tuple(state) == ("locked", True)
 
     def test_suspend_is_obeyed_after_the_lease(self, box, held):

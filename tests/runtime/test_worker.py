@@ -229,7 +229,7 @@ def test_the_handler_of_an_activation(box):
     )  # fmt: skip
     publish(box, 1, 2, 3)
     work(box, None, queue="flow")
-    found = rows(box, "SELECT state FROM {schema}.instances")
+    found = rows(box, "SELECT state FROM {schema}.known_instances")
     assert [row.state for row in found] == [{"versions": [1, 2, 3]}]
 
 
@@ -248,7 +248,7 @@ def test_an_instance_that_can_not_be_kept_is_a_fault(box):
     (fault,) = rows(box, "SELECT kind, error FROM {schema}.faults")
     assert fault.kind == "business"
     assert "can't be kept as JSON" in fault.error
-    assert rows(box, "SELECT 1 FROM {schema}.instances") == []
+    assert rows(box, "SELECT 1 FROM {schema}.known_instances") == []
 
 
 @pytest.mark.parametrize("after", ["soon", -5, float("nan"), 1e300])
@@ -322,7 +322,7 @@ def test_what_always_takes_too_long_stops_its_group(box):
     try:
         work(
             box, lambda message, tx: free.wait(DEADLINE_S), workers=1, turn_limit=0.3,
-            done=lambda: rows(box, "SELECT FROM {schema}.group_states WHERE state = 'faulted'"),
+            done=lambda: rows(box, "SELECT FROM {schema}.groups WHERE state = 'faulted'"),
         )  # fmt: skip
     finally:
         free.set()
@@ -373,9 +373,7 @@ def test_bad_handlers_are_faults(box, spoil, told):
     assert fault.kind == "business"
     assert told in fault.error
     assert ("good", 1) in seen(box)
-    assert [row.state for row in rows(box, "SELECT state FROM {schema}.group_states WHERE group_key = 'c1'")] == [
-        "faulted"
-    ]
+    assert [row.state for row in rows(box, "SELECT state FROM {schema}.groups WHERE group_key = 'c1'")] == ["faulted"]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def dialogs_of(
         "most": limit,
     }
     with connection.cursor(row_factory=tuple_row) as cursor:
-        return [DialogView(*row) for row in cursor.execute(statement("dialog_states", schema), parameters)]
+        return [DialogView(*row) for row in cursor.execute(statement("dialogs", schema), parameters)]
 
 
 def clean_up(

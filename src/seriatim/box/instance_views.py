@@ -1,4 +1,4 @@
-"""The instances of a box as they stand: read without locks, from the view ``instance_states``."""
+"""The instances of a box as they stand: read without locks, from the view ``instances``."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ def instances_of(
         "instance_id": instance_id, "queue": queue, "group_key": group, "status": status, "after": after, "limit": limit,
     }  # fmt: skip
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(statement("instance_states", schema), parameters).fetchall()
+        rows = cursor.execute(statement("instances", schema), parameters).fetchall()
     return [InstanceView(**row | {"status": InstanceStatus(row["status"])}) for row in rows]

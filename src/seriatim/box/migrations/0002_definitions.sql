@@ -23,14 +23,14 @@ CREATE TABLE {schema}.queues (
 );
 
 -- Who wants which messages.
-CREATE TABLE {schema}.subscriptions (
+CREATE TABLE {schema}.known_subscriptions (
     subscription_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     subscription text COLLATE "C" NOT NULL UNIQUE CHECK (length(subscription) BETWEEN 1 AND 128),
     queue_id integer NOT NULL REFERENCES {schema}.queues,
     definition jsonb NOT NULL,
     state text NOT NULL DEFAULT 'started' CHECK (state IN ('started', 'stopped', 'enlisted', 'unenlisted'))
 );
-CREATE INDEX subscriptions_not_started ON {schema}.subscriptions (queue_id) WHERE state <> 'started';
+CREATE INDEX subscriptions_not_started ON {schema}.known_subscriptions (queue_id) WHERE state <> 'started';
 
 -- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so.
 CREATE TABLE {schema}.changes (
@@ -50,7 +50,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM FROM {schema}.queues FOR SHARE;
-        PERFORM FROM {schema}.subscriptions FOR SHARE;
+        PERFORM FROM {schema}.known_subscriptions FOR SHARE;
     END IF;
 END
 $function$;
@@ -73,14 +73,14 @@ END
 $function$;
 
 -- Who wants which messages, by name.
-CREATE VIEW {schema}.subscription_states AS
+CREATE VIEW {schema}.subscriptions AS
 SELECT
     one.subscription,
     place.queue,
     one.state,
     one.definition ->> 'state' AS declared_state,
     one.definition ->> 'where' AS filter
-FROM {schema}.subscriptions AS one JOIN {schema}.queues AS place USING (queue_id);
+FROM {schema}.known_subscriptions AS one JOIN {schema}.queues AS place USING (queue_id);
 
 -- What a role may: publish to a queue, receive from it, subscribe for it; `route`, which is about no one queue: read and
 -- route whatever was published through SQL.
@@ -229,7 +229,7 @@ BEGIN
         FROM {schema}.queues
         UNION ALL
         SELECT 'subscription', subscription_id, subscription, definition, state, NULL, NULL
-        FROM {schema}.subscriptions
+        FROM {schema}.known_subscriptions
         UNION ALL
         SELECT 'contract', NULL, contract, definition, NULL, NULL, NULL FROM {schema}.contracts
         UNION ALL
@@ -251,9 +251,9 @@ BEGIN
     PERFORM {schema}.permit('subscribe', ARRAY(
         SELECT place
         UNION ALL
-        SELECT queue_id FROM {schema}.subscriptions WHERE subscription = named
+        SELECT queue_id FROM {schema}.known_subscriptions WHERE subscription = named
     ));
-    INSERT INTO {schema}.subscriptions AS known (subscription, queue_id, definition, state)
+    INSERT INTO {schema}.known_subscriptions AS known (subscription, queue_id, definition, state)
     VALUES (named, place, declared, its_state)
     ON CONFLICT (subscription) DO UPDATE
     SET definition = excluded.definition, queue_id = excluded.queue_id, state = excluded.state;

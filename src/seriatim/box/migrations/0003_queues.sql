@@ -102,7 +102,7 @@ CREATE INDEX history_of_message ON {schema}.history (arrival_id, position);
 
 -- What is remembered of a group: the columns of the kernel's state, and when it wants to be looked at. Written by
 -- turns alone, which have the group's lock; publishers touch nothing of it.
-CREATE TABLE {schema}.groups (
+CREATE TABLE {schema}.known_groups (
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
     incarnation integer NOT NULL DEFAULT 0,
@@ -128,8 +128,8 @@ CREATE TABLE {schema}.groups (
     touched_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (queue_id, group_key)
 ) WITH (fillfactor = 50);
-CREATE INDEX groups_ready ON {schema}.groups (queue_id, ready_rank) WHERE ready_rank IS NOT NULL;
-CREATE INDEX groups_due ON {schema}.groups (queue_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX groups_ready ON {schema}.known_groups (queue_id, ready_rank) WHERE ready_rank IS NOT NULL;
+CREATE INDEX groups_due ON {schema}.known_groups (queue_id, due_at) WHERE due_at IS NOT NULL;
 
 -- What an operator asked of a group that was locked: the next turn of the group obeys it before anything else. `rank`
 -- makes a group that has nothing else to do one of those to look at; and that is all that `look` asks.
@@ -343,7 +343,7 @@ BEGIN
             WHERE later.queue_id = of_queue AND later.group_key = asked.group_key
                 AND later.status IN ('held', 'arrived') AND (whole OR later.sequence > asked.sequence)
         ) AND NOT EXISTS (
-            SELECT FROM {schema}.groups AS known
+            SELECT FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND known.group_key = asked.group_key AND known.next > asked.sequence
                 AND NOT whole
         )
@@ -483,7 +483,7 @@ BEGIN
     RETURN (
         SELECT least(
             (
-                SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.groups
+                SELECT (min(due_at) - {schema}.now_us()) / 1e6::float8 FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND due_at IS NOT NULL
             ),
             -- What is due and still there is in somebody's hands: it is looked at again, but not without a pause.
@@ -537,7 +537,7 @@ BEGIN
     RETURN CASE WHEN NOT fills THEN place.queue END;
 END
 $function$;
-CREATE INDEX groups_faulted ON {schema}.groups (queue_id, group_key) WHERE flags & 16 <> 0;
+CREATE INDEX groups_faulted ON {schema}.known_groups (queue_id, group_key) WHERE flags & 16 <> 0;
 CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
 
 -- Does anything wait in the transmission queue for a service of that queue?

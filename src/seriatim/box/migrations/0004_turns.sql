@@ -14,7 +14,7 @@ BEGIN
         SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
         WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
     ) OR EXISTS (
-        SELECT FROM {schema}.groups
+        SELECT FROM {schema}.known_groups
         WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)
     ) OR EXISTS (
         SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group
@@ -60,13 +60,13 @@ BEGIN
     FOR candidate IN
         SELECT group_key FROM (
             (
-                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                SELECT group_key, ready_rank AS rank FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.entries
                 WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank
             ) UNION ALL (
-                SELECT group_key, due_at FROM {schema}.groups
+                SELECT group_key, due_at FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue ORDER BY rank
@@ -93,7 +93,7 @@ BEGIN
         RETURN FALSE;
     END IF;
     -- A request may have come before the lock, and is obeyed by a turn that judges.
-    PERFORM FROM {schema}.groups
+    PERFORM FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
         AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group)
         AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group);
@@ -136,7 +136,7 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
         EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue) OR EXISTS (
-            SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+            SELECT FROM {schema}.known_subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
         ) AS judges,
         (
             SELECT entry.rank FROM {schema}.entries AS entry
@@ -148,7 +148,7 @@ BEGIN
         RETURN;
     END IF;
     FOR candidate IN
-        SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.groups AS known
+        SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL AND (named IS NULL OR known.group_key = named)
         ORDER BY known.ready_rank
     LOOP
@@ -184,7 +184,7 @@ BEGIN
     ) THEN
         RETURN;
     END IF;
-    UPDATE {schema}.groups AS known SET
+    UPDATE {schema}.known_groups AS known SET
         ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
         due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
             THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
@@ -237,7 +237,7 @@ SET enable_mergejoin = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, kept_ids || aside_ids);
-    INSERT INTO {schema}.groups AS known (
+    INSERT INTO {schema}.known_groups AS known (
         queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
         arrivals, decided, due_at, ready_rank
     )
@@ -390,7 +390,7 @@ BEGIN
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = handed.entry_id;
-    UPDATE {schema}.groups SET ready_rank = (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids))
+    UPDATE {schema}.known_groups SET ready_rank = (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids))
     WHERE queue_id = of_queue AND group_key = of_group;
 END
 $function$;
@@ -437,13 +437,13 @@ BEGIN
     SELECT array_agg(group_key) INTO candidates FROM (
         SELECT group_key FROM (
             (
-                SELECT group_key, ready_rank AS rank FROM {schema}.groups
+                SELECT group_key, ready_rank AS rank FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank LIMIT how_many
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.entries
                 WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank LIMIT 20 * how_many
             ) UNION ALL (
-                SELECT group_key, due_at FROM {schema}.groups
+                SELECT group_key, due_at FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at LIMIT how_many
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue LIMIT how_many
@@ -536,7 +536,7 @@ BEGIN
     version := (SELECT max(change.version) FROM {schema}.changes AS change);
     group_keys := ARRAY[]::text[];
     FOR candidate IN
-        SELECT known.group_key FROM {schema}.groups AS known
+        SELECT known.group_key FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_queue AND known.due_at <= now_us ORDER BY known.due_at
     LOOP
         EXIT WHEN cardinality(group_keys) >= how_many;
@@ -564,7 +564,7 @@ BEGIN
     SELECT
         group_key, incarnation, ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock], skipped,
         arrivals, decided
-    FROM {schema}.groups
+    FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = ANY (of_groups);
 END
 $function$;
@@ -599,7 +599,7 @@ BEGIN
         array_agg(rank) AS ranks,
         array_agg(CASE
             WHEN subscription_ids <> '{{}}' AND subscription_ids <@ (
-                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+                SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
                 WHERE queue_id = of_queue AND state <> 'started'
             ) THEN 9223372036854775807
             ELSE (extract(epoch FROM visible_at) * 1000000)::bigint END) AS visible,
@@ -733,7 +733,7 @@ BEGIN
         SELECT * FROM {schema}.entries
         WHERE queue_id = of_queue AND status = 'arrived' AND (visible_at IS NULL OR visible_at <= clock_timestamp())
             AND (subscription_ids <> '{{}}' AND subscription_ids <@ (
-                SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+                SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
                 WHERE queue_id = of_queue AND state <> 'started'
             )) IS NOT TRUE
         ORDER BY rank LIMIT at_most

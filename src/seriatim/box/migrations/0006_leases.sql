@@ -18,7 +18,7 @@ BEGIN
     ELSE
         PERFORM {schema}.put_back(of_queue, of_group, of_entries, ordinals, lates);
         incarnation := (
-            SELECT known.incarnation FROM {schema}.groups AS known
+            SELECT known.incarnation FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND known.group_key = of_group
         );
     END IF;
@@ -117,7 +117,7 @@ BEGIN
         RETURN TRUE;
     END IF;
     -- As `hand_out` leaves it: ready, if the first that isn't done may be seen. Its first messages are in order.
-    UPDATE {schema}.groups AS known SET
+    UPDATE {schema}.known_groups AS known SET
         ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
         due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
             THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)

@@ -33,7 +33,7 @@ END;
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
 -- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
-CREATE VIEW {schema}.group_states AS
+CREATE VIEW {schema}.groups AS
 WITH locked AS MATERIALIZED (
     SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
@@ -43,14 +43,14 @@ WITH locked AS MATERIALIZED (
 ), known AS (
     SELECT
         queue_id, group_key, incarnation, flags, next, last, ordinal, since, reports, due_at
-    FROM {schema}.groups
+    FROM {schema}.known_groups
     UNION ALL
     SELECT DISTINCT
         queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
         (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
-        SELECT FROM {schema}.groups AS judged
+        SELECT FROM {schema}.known_groups AS judged
         WHERE judged.queue_id = entry.queue_id AND judged.group_key = entry.group_key
     )
 )
@@ -228,7 +228,7 @@ BEGIN
     IF again IS NULL THEN
         PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
     ELSE
-        UPDATE {schema}.groups SET
+        UPDATE {schema}.known_groups SET
             ready_rank = NULL, due_at = least(due_at, (extract(epoch FROM again) * 1000000)::bigint)
         WHERE queue_id = of_queue AND group_key = of_group;
     END IF;
@@ -258,7 +258,7 @@ BEGIN
         subscription_ids, ordinal, late, attempt
     FROM gone;
     INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
-    SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.groups
+    SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = of_group;
 END
 $function$;
@@ -336,7 +336,7 @@ BEGIN
         gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
         its_ordinal, to_the_end OR gone.late, gone.attempt
     FROM {schema}.spool AS stored WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
-    UPDATE {schema}.groups AS known SET
+    UPDATE {schema}.known_groups AS known SET
         ordinal = known.ordinal + to_the_end::integer,
         arrivals = known.arrivals - (gone.ordinal IS NULL AND NOT to_the_end)::integer,
         decided = CASE WHEN gone.ordinal IS NOT NULL THEN known.decided ELSE
@@ -376,7 +376,7 @@ BEGIN
             WHERE place.definition -> 'policy' ->> 'name' = 'unordered' AND entry.queue_id = place.queue_id
                 AND entry.status = 'arrived' AND (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
                 AND (entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
-                    SELECT array_agg(known.subscription_id) FROM {schema}.subscriptions AS known
+                    SELECT array_agg(known.subscription_id) FROM {schema}.known_subscriptions AS known
                     WHERE known.queue_id = place.queue_id AND known.state <> 'started'
                 )) IS NOT TRUE
             LIMIT most.readers
@@ -386,11 +386,11 @@ BEGIN
         SELECT count(*)::integer AS ready FROM (
             SELECT DISTINCT one.group_key FROM (
                 (
-                    SELECT known.group_key FROM {schema}.groups AS known
+                    SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL
                     ORDER BY known.ready_rank LIMIT most.readers
                 ) UNION ALL (
-                    SELECT known.group_key FROM {schema}.groups AS known
+                    SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id AND known.due_at <= at_us
                     ORDER BY known.due_at LIMIT most.readers
                 ) UNION ALL (

@@ -131,7 +131,7 @@ $function$;
 CREATE FUNCTION {schema}.forget(of_queue integer, of_group text, fresh bigint[]) RETURNS integer
 LANGUAGE sql
 AS $function$
-    UPDATE {schema}.groups SET
+    UPDATE {schema}.known_groups SET
         incarnation = incarnation + 1, flags = fresh[1], first = fresh[2], next = fresh[3], mark = fresh[4],
         last = fresh[5], ordinal = fresh[6], since = fresh[7], reports = fresh[8], clock = fresh[9],
         skipped = '{{}}', due_at = NULL, ready_rank = NULL, touched_at = now()
@@ -164,7 +164,7 @@ DECLARE
     latest integer;
 BEGIN
     SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
-        SELECT group_key FROM {schema}.groups
+        SELECT group_key FROM {schema}.known_groups
         WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
             AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
         ORDER BY group_key LIMIT how_many
@@ -180,7 +180,7 @@ BEGIN
     WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
     -- A statement of its own: what it sees is younger than the locks.
     WITH gone AS (
-        DELETE FROM {schema}.groups AS known
+        DELETE FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
             AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
             AND NOT EXISTS (
@@ -190,7 +190,7 @@ BEGIN
                 SELECT FROM {schema}.requests AS request
                 WHERE request.queue_id = of_queue AND request.group_key = known.group_key
             ) AND NOT EXISTS (
-                SELECT FROM {schema}.instances AS instance
+                SELECT FROM {schema}.known_instances AS instance
                 WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
             )
         RETURNING known.incarnation

@@ -35,7 +35,7 @@ BEGIN
         SELECT
             entry_id, queue_id, group_key, coalesce(known.incarnation, 0), finished.ordinal, late, arrival_id,
             position, sequence, subscription_ids, attempt
-        FROM finished LEFT JOIN {schema}.groups AS known USING (queue_id, group_key)
+        FROM finished LEFT JOIN {schema}.known_groups AS known USING (queue_id, group_key)
         WHERE keep = 'everything' OR keep = 'faults' AND attempt > 0
     ), alone AS (
         DELETE FROM {schema}.spool AS stored USING finished
@@ -111,7 +111,7 @@ BEGIN
         WHERE queue_id = of_queue AND batch IS NOT NULL
         RETURNING group_key, rank
     )
-    UPDATE {schema}.groups AS one SET ready_rank = least(one.ready_rank, first.rank)
+    UPDATE {schema}.known_groups AS one SET ready_rank = least(one.ready_rank, first.rank)
     FROM (SELECT group_key, min(rank) AS rank FROM back GROUP BY group_key) AS first
     WHERE one.queue_id = of_queue AND one.group_key = first.group_key;
     UPDATE {schema}.queues SET owner = NULL WHERE queue_id = of_queue;
@@ -140,7 +140,7 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     stopped integer[] := (
-        SELECT array_agg(subscription_id) FROM {schema}.subscriptions WHERE queue_id = of_queue AND state <> 'started'
+        SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions WHERE queue_id = of_queue AND state <> 'started'
     );
     taken bigint;
 BEGIN

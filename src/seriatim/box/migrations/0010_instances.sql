@@ -5,18 +5,18 @@ CREATE SEQUENCE {schema}.instance_ids;
 -- What runs: of a group of a queue one, made by an activation when the first message of the group was worked on. Only
 -- a turn, which has the group's lock, and operators under the same lock write here; what has ended is gone. `state`:
 -- what a handler keeps of it, as it wrote it; `version`: how often that was written.
-CREATE TABLE {schema}.instances (
+CREATE TABLE {schema}.known_instances (
     instance_id bigint PRIMARY KEY,
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    subscription_id integer NOT NULL REFERENCES {schema}.subscriptions,
+    subscription_id integer NOT NULL REFERENCES {schema}.known_subscriptions,
     state json NOT NULL CHECK (json_typeof(state) = 'object'),
     version bigint NOT NULL DEFAULT 1,
     started_at timestamptz NOT NULL DEFAULT now(),
     changed_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (queue_id, group_key)
 ) WITH (fillfactor = 70);
-CREATE INDEX instances_of_subscription ON {schema}.instances (subscription_id);
+CREATE INDEX instances_of_subscription ON {schema}.known_instances (subscription_id);
 
 -- What an instance has added to the key of its group: messages that have one of these values are for it. The key says
 -- that they lead a message to one instance of a queue, and is what publishers look into.
@@ -24,7 +24,7 @@ CREATE TABLE {schema}.correlations (
     queue_id integer NOT NULL,
     property text COLLATE "C" NOT NULL,
     value text COLLATE "C" NOT NULL,
-    instance_id bigint NOT NULL REFERENCES {schema}.instances ON DELETE CASCADE,
+    instance_id bigint NOT NULL REFERENCES {schema}.known_instances ON DELETE CASCADE,
     PRIMARY KEY (queue_id, property, value)
 );
 CREATE INDEX correlations_of_instance ON {schema}.correlations (instance_id);
@@ -42,7 +42,7 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT known.instance_id, known.subscription_id, known.state::text, known.version
     INTO number, made_by, kept_state, known_version
-    FROM {schema}.instances AS known WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    FROM {schema}.known_instances AS known WHERE known.queue_id = of_queue AND known.group_key = of_group;
     IF FOUND THEN
         SELECT array_agg(ARRAY[one.property, one.value]) INTO added
         FROM {schema}.correlations AS one WHERE one.instance_id = number;
@@ -66,11 +66,11 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     IF known_version IS NULL THEN
-        INSERT INTO {schema}.instances (instance_id, queue_id, group_key, subscription_id, state)
+        INSERT INTO {schema}.known_instances (instance_id, queue_id, group_key, subscription_id, state)
         VALUES (of_instance, of_queue, of_group, of_subscription, new_state::json);
         kept := TRUE;
     ELSE
-        UPDATE {schema}.instances AS known SET
+        UPDATE {schema}.known_instances AS known SET
             state = coalesce(new_state::json, known.state), version = known.version + 1, changed_at = now()
         WHERE known.instance_id = of_instance AND known.queue_id = of_queue AND known.version = known_version;
         kept := FOUND;
@@ -100,7 +100,7 @@ SET enable_seqscan = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    DELETE FROM {schema}.instances
+    DELETE FROM {schema}.known_instances
     WHERE instance_id = of_instance AND queue_id = of_queue AND version = known_version;
     RETURN FOUND;
 END
@@ -148,7 +148,7 @@ BEGIN
     LEFT JOIN {schema}.correlations AS added
         ON added.queue_id = asked.queue_id AND added.property = asked.property COLLATE "C"
         AND added.value = asked.value COLLATE "C"
-    LEFT JOIN {schema}.instances AS known USING (instance_id)
+    LEFT JOIN {schema}.known_instances AS known USING (instance_id)
     ORDER BY asked.place;
 END
 $function$;
@@ -161,11 +161,11 @@ SET enable_seqscan = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit('subscribe', ARRAY(
-        SELECT queue_id FROM {schema}.subscriptions WHERE subscription_id = of_subscription
+        SELECT queue_id FROM {schema}.known_subscriptions WHERE subscription_id = of_subscription
     ));
     RETURN (
         SELECT count(*) FROM (
-            SELECT FROM {schema}.instances WHERE subscription_id = of_subscription LIMIT 1001
+            SELECT FROM {schema}.known_instances WHERE subscription_id = of_subscription LIMIT 1001
         ) AS found
     );
 END
@@ -173,7 +173,7 @@ $function$;
 
 -- The instances as they stand, read without locks. `status`: suspended where their group is. `correlations`: the values
 -- by property, without the key of the group.
-CREATE VIEW {schema}.instance_states AS
+CREATE VIEW {schema}.instances AS
 SELECT
     known.instance_id,
     place.queue,
@@ -200,7 +200,7 @@ SELECT
     known.version,
     known.started_at,
     known.changed_at
-FROM {schema}.instances AS known
+FROM {schema}.known_instances AS known
 JOIN {schema}.queues AS place USING (queue_id)
-LEFT JOIN {schema}.subscriptions AS one USING (subscription_id)
-LEFT JOIN {schema}.groups AS judged ON judged.queue_id = known.queue_id AND judged.group_key = known.group_key;
+LEFT JOIN {schema}.known_subscriptions AS one USING (subscription_id)
+LEFT JOIN {schema}.known_groups AS judged ON judged.queue_id = known.queue_id AND judged.group_key = known.group_key;

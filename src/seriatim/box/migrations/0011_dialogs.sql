@@ -1115,7 +1115,7 @@ $function$;
 
 -- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`: what
 -- waits in the queue; `waiting`: what waits to be delivered, and `transmission_status` why.
-CREATE VIEW {schema}.dialog_states AS
+CREATE VIEW {schema}.dialogs AS
 SELECT
     known.handle,
     known.conversation_id,

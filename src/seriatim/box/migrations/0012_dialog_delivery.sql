@@ -95,16 +95,16 @@ BEGIN
     LOOP
         -- Where a group is closed a message is late, as any other.
         CONTINUE WHEN EXISTS (
-            SELECT FROM {schema}.groups AS known
+            SELECT FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND known.group_key = one.group_key AND known.flags & 2 <> 0
         );
-        INSERT INTO {schema}.groups (
+        INSERT INTO {schema}.known_groups (
             queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals
         ) VALUES (
             of_queue, one.group_key, fresh[1], fresh[2], fresh[3], fresh[4], fresh[5], fresh[6], fresh[7], fresh[8],
             fresh[9], '{{}}', 0
         ) ON CONFLICT DO NOTHING;
-        UPDATE {schema}.groups AS known SET
+        UPDATE {schema}.known_groups AS known SET
             ordinal = known.ordinal + one.messages, arrivals = known.arrivals + one.messages,
             decided[1] = known.decided[1] + one.messages
         WHERE known.queue_id = of_queue AND known.group_key = one.group_key
@@ -189,7 +189,7 @@ BEGIN
         DELETE FROM {schema}.writer_dialogs AS known USING gone, {schema}.writers AS writing
         WHERE known.handle = gone.handle AND writing.writer = known.writer AND known.batch <= writing.batch
     ), emptied AS (
-        DELETE FROM {schema}.groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
+        DELETE FROM {schema}.known_groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
         WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
             AND NOT EXISTS (
                 SELECT FROM {schema}.endpoints AS other
@@ -297,7 +297,7 @@ DECLARE
     others CURSOR FOR
         SELECT next.group_key FROM (
             (
-                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
+                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
                 WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank
             ) UNION ALL (
                 SELECT one.group_key, one.rank FROM {schema}.entries AS one
@@ -319,10 +319,10 @@ BEGIN
         EXISTS (SELECT FROM {schema}.to_route)
             OR EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp())
             OR EXISTS (
-                SELECT FROM {schema}.groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
+                SELECT FROM {schema}.known_groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
             )
             OR EXISTS (
-                SELECT FROM {schema}.subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+                SELECT FROM {schema}.known_subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
             ) AS judges,
         (SELECT max(change.version) FROM {schema}.changes AS change) AS version,
         coalesce(named, CASE
@@ -331,7 +331,7 @@ BEGIN
     INTO around
     FROM (SELECT) AS once
     LEFT JOIN LATERAL (
-        SELECT one.group_key, one.ready_rank AS rank FROM {schema}.groups AS one
+        SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
         WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank LIMIT 1
     ) AS ready ON TRUE
     LEFT JOIN LATERAL (
@@ -355,7 +355,7 @@ BEGIN
                 array_agg(one.ordinal) AS ordinals, array_agg(one.rank) AS ranks, (array_agg(one.mark))[1] AS mark,
                 coalesce(bool_or(one.ahead OR one.visible_at IS NOT NULL), FALSE)
                     OR EXISTS (
-                        SELECT FROM {schema}.groups AS other
+                        SELECT FROM {schema}.known_groups AS other
                         WHERE other.queue_id = of_queue AND other.group_key = candidate
                             AND (other.flags > 1 OR other.due_at IS NOT NULL)
                     )
@@ -429,14 +429,14 @@ BEGIN
     released := least(line.waiting, at_most) - least(line.queued, at_most);
     following := CASE WHEN line.queued > at_most THEN line.ranks[at_most + 1] END;
     -- What arrived and isn't handed out stays as it is: its own rank says when it is next.
-    UPDATE {schema}.groups AS one SET
+    UPDATE {schema}.known_groups AS one SET
         flags = one.flags | 1, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
         decided[1] = one.decided[1] + released, clock = greatest(one.clock, moment_us), ready_rank = following,
         touched_at = now()
     WHERE one.queue_id = of_queue AND one.group_key = of_group
     RETURNING one.ordinal, one.incarnation INTO known;
     IF NOT FOUND THEN
-        INSERT INTO {schema}.groups AS one (
+        INSERT INTO {schema}.known_groups AS one (
             queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
             arrivals, decided, ready_rank
         )

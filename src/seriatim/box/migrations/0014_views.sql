@@ -37,13 +37,13 @@ SELECT
     place.attempt,
     place.visible_at,
     EXISTS (
-        SELECT FROM {schema}.subscriptions AS one WHERE one.subscription_id = ANY (place.subscription_ids)
+        SELECT FROM {schema}.known_subscriptions AS one WHERE one.subscription_id = ANY (place.subscription_ids)
     ) AND NOT EXISTS (
-        SELECT FROM {schema}.subscriptions AS one
+        SELECT FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (place.subscription_ids) AND one.state = 'started'
     ) AS waits,
     ARRAY(
-        SELECT one.subscription::text FROM {schema}.subscriptions AS one
+        SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (place.subscription_ids) ORDER BY 1
     ) AS subscriptions,
     stored.received_at,

@@ -3,7 +3,7 @@
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the groups, all of which are read; entries_of_group.
 SELECT place.queue, known.group_key, known.arrivals AS taken, total.decided, entry.held
-FROM {schema}.groups AS known
+FROM {schema}.known_groups AS known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL (SELECT sum(one)::bigint AS decided FROM unnest(known.decided) AS one) AS total
 CROSS JOIN LATERAL (

@@ -4,7 +4,7 @@
 -- breaks it.
 -- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
--- Index: none for the entries, all of which are read; groups_pkey, aside_of_group, history_of_group, services_of_queue.
+-- Index: none for the entries, all of which are read; known_groups_pkey, aside_of_group, history_of_group, services_of_queue.
 WITH waiting AS (
     SELECT queue_id, group_key, min(ordinal) AS first, max(ordinal) AS last, count(*) AS messages,
         count(DISTINCT ordinal) AS ordinals
@@ -15,7 +15,7 @@ SELECT
     place.queue, known.group_key, known.ordinal AS released, known.decided[1] AS counted,
     coalesce(waiting.messages, 0) AS waiting, dead.messages AS dead,
     coalesce(known.ordinal - waiting.first + 1, 0) AS expected, done.messages AS twice
-FROM {schema}.groups AS known
+FROM {schema}.known_groups AS known
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN waiting USING (queue_id, group_key)
 CROSS JOIN LATERAL (

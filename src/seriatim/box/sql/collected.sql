@@ -5,7 +5,7 @@
 SELECT count(*) AS waiting FROM (
     SELECT FROM {schema}.entries
     WHERE queue_id = %(queue_id)s AND %(subscription_id)s = ANY (subscription_ids) AND subscription_ids <@ (
-        SELECT array_agg(subscription_id) FROM {schema}.subscriptions
+        SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
         WHERE queue_id = %(queue_id)s AND state <> 'started'
     )
     LIMIT 1001

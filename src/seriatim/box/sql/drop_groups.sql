@@ -1,9 +1,9 @@
 -- Purpose: forget what is remembered of a queue's groups, and who waits there.
 -- Caller: drop.py, before it holds off publishers, who touch none of these.
 -- Locks: the rows. A turn that is writing one down is waited for.
--- Index: groups_pkey, requests_of_queue, waiters_of_queue.
+-- Index: known_groups_pkey, requests_of_queue, waiters_of_queue.
 WITH gone AS (
-    DELETE FROM {schema}.groups WHERE queue_id = %(queue_id)s
+    DELETE FROM {schema}.known_groups WHERE queue_id = %(queue_id)s
 ), asked AS (
     DELETE FROM {schema}.requests WHERE queue_id = %(queue_id)s
 )

@@ -12,7 +12,7 @@ SELECT
             AND log.actor = %(actor)s AND log.details ->> 'message_id' = fault.message_id
     ) AS done,
     {schema}.now_us() AS now
-FROM {schema}.groups AS known
+FROM {schema}.known_groups AS known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL (
     SELECT one.at, one.message_id FROM {schema}.faults AS one

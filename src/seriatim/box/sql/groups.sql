@@ -1,7 +1,7 @@
 -- Purpose: groups as they stand, by queue and key, a page of them; of one queue, key, pattern of keys, state, age or text.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
+-- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
 -- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
 WITH place AS MATERIALIZED (
     SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
@@ -33,7 +33,7 @@ WITH place AS MATERIALIZED (
         nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
         coalesce(fresh.arrived, 0) AS arrived
     FROM (
-        SELECT * FROM {schema}.groups
+        SELECT * FROM {schema}.known_groups
         WHERE queue_id IN (SELECT queue_id FROM place) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
             AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
     ) AS judged

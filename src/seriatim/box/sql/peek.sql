@@ -7,7 +7,7 @@ SELECT
     entry.status,
     entry.visible_at,
     entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
-        SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.subscriptions
+        SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.known_subscriptions
         WHERE queue_id = %(queue_id)s AND state <> 'started'
     ) AS waits,
     entry.sequence,

@@ -1,7 +1,7 @@
 -- Purpose: does a queue remember any group, or has it any message that isn't judged yet?
 -- Caller: define.py, after it holds off publishers, so that none is on its way.
 -- Locks: none.
--- Index: groups_pkey, entries_of_group, a row each.
+-- Index: known_groups_pkey, entries_of_group, a row each.
 SELECT
-    EXISTS (SELECT FROM {schema}.groups WHERE queue_id = %(queue_id)s)
+    EXISTS (SELECT FROM {schema}.known_groups WHERE queue_id = %(queue_id)s)
     OR EXISTS (SELECT FROM {schema}.entries WHERE queue_id = %(queue_id)s) AS in_use

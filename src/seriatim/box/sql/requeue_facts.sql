@@ -3,7 +3,7 @@
 -- ordinals anew; one that is not there is as if it were new.
 -- Caller: dead_letters.py, under the lock of its group.
 -- Locks: none.
--- Index: aside_pkey, groups_pkey, entries_of_group, aside_of_group, operator_log_of_group.
+-- Index: aside_pkey, known_groups_pkey, entries_of_group, aside_of_group, operator_log_of_group.
 SELECT
     letter.sequence,
     letter.ordinal,
@@ -26,5 +26,5 @@ SELECT
     known.group_key IS NOT NULL AS is_known
 FROM {schema}.aside AS letter
 JOIN {schema}.queues AS place USING (queue_id)
-LEFT JOIN {schema}.groups AS known ON known.queue_id = letter.queue_id AND known.group_key = letter.group_key
+LEFT JOIN {schema}.known_groups AS known ON known.queue_id = letter.queue_id AND known.group_key = letter.group_key
 WHERE letter.entry_id = %(entry_id)s AND letter.disposition = 'dead'

@@ -1,7 +1,7 @@
 -- Purpose: start or stop a subscription, whatever its declaration says. Answers with a row if that changed anything.
 -- Caller: states.py.
 -- Locks: the subscription's row.
--- Index: subscriptions_subscription_key.
-UPDATE {schema}.subscriptions SET state = %(state)s
+-- Index: known_subscriptions_subscription_key.
+UPDATE {schema}.known_subscriptions SET state = %(state)s
 WHERE subscription = %(name)s AND state <> %(state)s
 RETURNING subscription_id, queue_id

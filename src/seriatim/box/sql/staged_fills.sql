@@ -1,7 +1,7 @@
 -- Purpose: does a message of a batch fill a hole of a queue?
 -- Caller: room.py, for a full queue.
 -- Locks: none.
--- Index: staged_entries_of_part, entries_of_group, groups_pkey.
+-- Index: staged_entries_of_part, entries_of_group, known_groups_pkey.
 SELECT coalesce(bool_or(fills), FALSE)
 FROM (
     SELECT array_agg(group_key) AS groups, array_agg(sequence) AS sequences FROM {schema}.staged_entries

@@ -55,7 +55,7 @@ SELECT
     last.attempt,
     last.visible_at,
     ARRAY(
-        SELECT one.subscription::text FROM {schema}.subscriptions AS one
+        SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (last.subscription_ids) ORDER BY 1
     ) AS subscriptions,
     last.since

@@ -12,7 +12,7 @@ SELECT
             AND log.action IN ('suspend', 'resume', 'skip_message')
         ORDER BY log.operation_id DESC LIMIT 1
     ) AS suspended
-FROM {schema}.dialog_states AS one
+FROM {schema}.dialogs AS one
 WHERE (%(handle)s::uuid IS NULL OR handle = %(handle)s::uuid)
     AND (%(service)s::text IS NULL OR service = %(service)s::text)
     AND (%(state)s::text IS NULL OR state = %(state)s::text)

@@ -1,11 +1,11 @@
 -- Purpose: instances as they stand, by id; of one queue, group or status, and behind an id, if these are given.
 -- Caller: instance_views.py.
 -- Locks: none.
--- Index: instances_pkey, instances_queue_id_group_key_key.
+-- Index: known_instances_pkey, known_instances_queue_id_group_key_key.
 SELECT
     instance_id, queue, group_key AS "group", status, subscription, starts, correlations, waiting, state, version,
     started_at, changed_at
-FROM {schema}.instance_states
+FROM {schema}.instances
 WHERE (%(instance_id)s::bigint IS NULL OR instance_id = %(instance_id)s)
     AND (%(queue)s::text IS NULL OR queue = %(queue)s)
     AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
