@@ -471,6 +471,29 @@ def test_at_the_end_turns_are_finished(box):
     assert left(box) == 2
 
 
+@pytest.mark.parametrize("run_length", [1, 50])
+def test_a_session_that_a_handler_keeps_has_ended_with_its_turn(box, run_length):
+    """Also where the worker goes on at once with another group, on the same connection."""
+    define(box, policy=sq.Fifo(), sequence=None)
+    for customer in ("a", "b", "c"):
+        publish(box, 1, customer=customer)
+    kept, told = [], []
+
+    def handle(message, tx):
+        for old in kept:
+            try:
+                old.connection.execute("SELECT 1")
+            except sq.UsageError as error:
+                told.append((message.context["customer"], str(error)))
+        kept.append(tx)
+        see(box, message, tx)
+
+    work(box, handle, workers=1, run_length=run_length)
+    assert [customer for customer, _ in told] == ["b", "c", "c"]
+    assert all("the session has ended" in why for _, why in told)
+    assert seen(box) == [("a", 1), ("b", 1), ("c", 1)]
+
+
 def test_a_handler_that_writes_from_a_thread_of_its_own(box):
     """The thread's writing is in the transaction if the handler waits for it; one that goes on is refused, or was in time."""
     define(box)

@@ -29,7 +29,7 @@ from seriatim.box.publish import is_one_portion, listed
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
-from seriatim.box.session import PATIENCE_S, Session, checked_connection
+from seriatim.box.session import PATIENCE_S, Session, Sessions, checked_connection
 from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
@@ -127,11 +127,20 @@ class MessageBox(Closing):
                 commit nobody knows whether it was done; publishing the same messages again is safe.
         """
         if connection is not None:
-            with _session(Session(self._access, checked_connection(connection), own=False)) as session:
-                yield session
+            with _ended(Sessions(Session(self._access, checked_connection(connection), own=False))) as sessions:
+                yield sessions.session
         else:
-            with self._transaction() as own, _session(Session(self._access, own, own=True)) as session:
-                yield session
+            with self.sessions() as sessions:
+                yield sessions.session
+
+    @contextmanager
+    def sessions(self) -> Iterator[Sessions]:
+        """Sessions one after another, as a worker has them; else as `session`."""
+        with (
+            self._transaction() as connection,
+            _ended(Sessions(Session(self._access, connection, own=True))) as sessions,
+        ):
+            yield sessions
 
     def publish(
         self,
@@ -151,9 +160,9 @@ class MessageBox(Closing):
             self._transaction() as connection,
             # A statement by itself is a transaction; several need one around them.
             _by_itself(connection) if is_one_portion(given) else nullcontext(),
-            _session(Session(self._access, connection, own=True)) as session,
+            _ended(Sessions(Session(self._access, connection, own=True))) as sessions,
         ):
-            return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
+            return sessions.session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
@@ -558,10 +567,10 @@ def _by_itself(connection: psycopg.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _session(session: Session) -> Iterator[Session]:
-    """Whoever makes a session ends it."""
+def _ended(sessions: Sessions) -> Iterator[Sessions]:
+    """Whoever makes a session ends it, and those that came after it."""
     try:
-        yield session
-        session._end()  # noqa: SLF001 -- as said
+        yield sessions
+        sessions.session._end()  # noqa: SLF001 -- as said
     finally:
-        session._forget()  # noqa: SLF001 -- as said
+        sessions.session._forget()  # noqa: SLF001 -- as said

@@ -35,7 +35,7 @@ from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Received
 
-__all__ = ["PATIENCE_S", "Session", "checked_connection"]
+__all__ = ["PATIENCE_S", "Session", "Sessions", "checked_connection"]
 
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
@@ -377,6 +377,34 @@ class Session(DialogVerbs):
 
     def _forget(self) -> None:
         self._connection = None
+
+    def _succeeded(self) -> Session:
+        """This one ends, and another has its transaction, and what was received in it."""
+        after = Session(self._access, self._connection, own=self._own)
+        after._delivery, after._instance = self._delivery, self._instance
+        self._delivery = self._instance = None
+        self._forget()
+        return after
+
+
+class Sessions:
+    """Sessions on one connection, one after another: each has ended when the next begins, for whoever has kept it.
+
+    Args:
+        first: with which they begin.
+
+    Attributes:
+        session: the one that goes on.
+    """
+
+    def __init__(self, first: Session) -> None:
+        self.session = first
+
+    def next(self, *, limit: int) -> Delivery | None:
+        """As `Session.commit_and_receive`; what is received is the next session's."""
+        delivery = self.session.commit_and_receive(limit=limit)
+        self.session = self.session._succeeded()  # noqa: SLF001 -- they are one
+        return delivery
 
 
 def _check_limit(limit: object) -> None:

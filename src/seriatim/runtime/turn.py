@@ -91,20 +91,20 @@ class TransactionalTurns:
         size = self.run_length if limit is None else min(limit, self.run_length)
         tried, until = 0, time.monotonic() + LONG_S
         try:
-            with self.box.session() as session, translated(session.access.place):
-                delivery = session.receive(self.queue, limit=size, wait=wait_s)
+            with self.box.sessions() as sessions, translated(sessions.session.access.place):
+                delivery = sessions.session.receive(self.queue, limit=size, wait=wait_s)
                 if delivery is None:
                     return None
                 while delivery is not None:
-                    turn = _Turn(self, session, delivery, slot)
-                    with self.company(delivery, session.access.known.definitions.queue(self.queue)):
+                    turn = _Turn(self, sessions.session, delivery, slot)
+                    with self.company(delivery, sessions.session.access.known.definitions.queue(self.queue)):
                         slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
                         turn.run()
                     tried += turn.tried
                     if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
                         turn.end()
                         break
-                    delivery = session.commit_and_receive(limit=size)
+                    delivery = sessions.next(limit=size)
         except TurnEnded as error:
             if turn is None:
                 raise
