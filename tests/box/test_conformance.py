@@ -14,11 +14,26 @@ from tests.conformance.in_box import InBox, cannot_run
 BOXED = [case for case in CASES if cannot_run(case) is None]
 
 
+#: Of queues that may hand out without a turn, as receivers do who ask for a run or have waited.
+STRAIGHT = [case for case in BOXED if isinstance(case.policy, sq.Fifo)]
+
+
+def engine_of(postgresql: str, cases: list[Case], limit: int, *, straight: bool) -> Iterator[InBox]:
+    """All cases, each in a queue of one box."""
+    with sq.MessageBox.open(postgresql, schema=f"conformance_{limit}_{straight}".lower()) as box:
+        yield InBox(box, cases, limit, straight=straight)
+
+
 @pytest.fixture(scope="module", params=[50, 1], ids=["in runs", "one by one"])
 def engine(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
-    """All cases, each in a queue of one box."""
-    with sq.MessageBox.open(postgresql, schema=f"conformance_{request.param}") as box:
-        yield InBox(box, BOXED, request.param)
+    """Turns judge everything."""
+    yield from engine_of(postgresql, BOXED, request.param, straight=False)
+
+
+@pytest.fixture(scope="module", params=[50, 1], ids=["in runs", "one by one"])
+def straight(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
+    """Turns judge what has to be judged."""
+    yield from engine_of(postgresql, STRAIGHT, request.param, straight=True)
 
 
 @pytest.mark.parametrize("case", BOXED, ids=lambda case: case.name)
@@ -26,11 +41,24 @@ def test_a_queue(case: Case, engine: InBox) -> None:
     check(case, engine.run(case))
 
 
-def test_the_laws_of_the_box_hold_after_all_of_them(engine: InBox) -> None:
-    for case in BOXED:
+@pytest.mark.parametrize("case", STRAIGHT, ids=lambda case: case.name)
+def test_a_queue_without_turns(case: Case, straight: InBox) -> None:
+    check(case, straight.run(case))
+
+
+def run_all(engine: InBox, cases: list[Case]) -> InBox:
+    for case in cases:
         if case.name not in engine.done:
             engine.run(case)
-    assert engine.box.broken() == []
+    return engine
+
+
+def test_the_laws_of_the_box_hold_after_all_of_them(engine: InBox) -> None:
+    assert run_all(engine, BOXED).box.broken() == []
+
+
+def test_the_laws_of_the_box_hold_after_all_without_turns(straight: InBox) -> None:
+    assert run_all(straight, STRAIGHT).box.broken() == []
 
 
 def test_nearly_all_cases_apply() -> None:

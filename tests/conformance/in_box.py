@@ -68,12 +68,14 @@ class InBox:
         box: a box in which no case has run.
         cases: all that will.
         limit: so many messages a delivery. A round that is a call is taken by one delivery.
+        straight: whether what arrived leaves without a turn where no rule has to be asked.
     """
 
-    def __init__(self, box: MessageBox, cases: Sequence[Case], limit: int = 50) -> None:
-        self.name = f"in a message box, by {limit}"
+    def __init__(self, box: MessageBox, cases: Sequence[Case], limit: int = 50, *, straight: bool = True) -> None:
+        self.name = f"in a message box, by {limit}" + (", straight" if straight else "")
         self.box = box
         self.limit = limit
+        self.straight = straight
         #: The names of the cases that have run.
         self.done: set[str] = set()
         box.define(_TYPE, *map(queue_of, cases))
@@ -83,12 +85,13 @@ class InBox:
     def run(self, case: Case) -> Result:
         """Runs the case in its queue."""
         self.done.add(case.name)
-        return _Run(self.box, case, self._definitions, _MANY if case.per_call else self.limit).result()
+        limit = _MANY if case.per_call else self.limit
+        return _Run(self.box, case, self._definitions, limit, straight=self.straight).result()
 
 
 class _Run:
-    def __init__(self, box: MessageBox, case: Case, definitions: Definitions, limit: int) -> None:
-        self.box, self.case, self.limit = box, case, limit
+    def __init__(self, box: MessageBox, case: Case, definitions: Definitions, limit: int, *, straight: bool) -> None:
+        self.box, self.case, self.limit, self.straight = box, case, limit, straight
         self.definitions = definitions
         self.queue: BoxQueue = definitions.queues[case.name]
         self.refused: list[int] = []
@@ -192,8 +195,7 @@ class _Run:
         handed: list[Fate] = []
         with self.box.session() as tx:
             turns = Turns(tx.connection, self.box.schema, now)
-            # By one at a time as a receiver does who has waited, else as one for whom much waits.
-            arrived = self.queue.is_fifo and self.limit == 1
+            arrived = self.queue.is_fifo and self.straight
             while (
                 delivery := turns.hand_out(self.queue, self.limit, None, self.definitions, arrived=arrived)[0]
             ) is not None:
