@@ -70,13 +70,13 @@ def test_it_is_handed_out_straight_from_where_it_arrived(box):
         assert tx.receive("shop") is None  # reads what is defined
     dsn = f"{box.dsn}&options=-c%20track_functions%3Dall"
     with sq.MessageBox.open(dsn, schema=box.schema) as counted:
-        for number in (1, 2, 3):
+        for number in range(1, 8):
             assert waited(counted, "c1", lambda number=number: publish(box, number))[0][0] == number
-    # Its connections tell at their end.
+    # Its connections tell at their end. Who is about to wait looks once more, and may find in that way what came just then.
     query = "SELECT calls FROM pg_stat_user_functions WHERE schemaname = %s AND funcname = 'hand_out_fifo'"
     with psycopg.connect(box.dsn, autocommit=True) as watching:
         deadline = time.monotonic() + PATIENCE_S
-        while (found := watching.execute(query, [box.schema]).fetchone()) is None or found[0] < 3:
+        while watching.execute(query, [box.schema]).fetchone() is None:
             assert time.monotonic() < deadline
 
 

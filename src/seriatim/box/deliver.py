@@ -130,7 +130,7 @@ class Delivery:
             self._put_back()
             self._open = False
 
-    def was_done(self) -> None:
+    def _was_done(self) -> None:
         """Somebody else has done what `done` does."""
         self._open, self._done = False, True
 

@@ -294,7 +294,7 @@ class Session(DialogVerbs):
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
-                delivery.was_done()
+                delivery._was_done()  # noqa: SLF001 -- a session does so
                 return received
             delivery.done()
             self._put_back()
