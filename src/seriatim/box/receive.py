@@ -22,11 +22,12 @@ __all__ = ["Receiver", "is_at_once"]
 
 #: So many groups are judged at once where they have nothing to hand out.
 _GROUPS_AHEAD = 256
-#: A turn that takes in fewer messages than this costs more than they do; then so many of the next groups are judged
-#: together, where enough wait.
-_FEW, _NEXT_GROUPS = 10, 64
-#: Who asks for so many messages gets what a group has, as a rule.
+#: A turn that takes in fewer messages than this costs more than they do.
+_FEW = 10
+#: Who asks for so many messages gets what a group has, as a rule; of a turn for fewer most is only written down.
 _RUN = 20
+#: In both cases the next groups are judged together, where enough wait: at most so many groups, and about so many messages.
+_NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
 
 
 class Receiver:
@@ -118,8 +119,8 @@ class Receiver:
                     continue
                 tell_judged(self._access, self._connection, queue, locked.keys, judged)
                 if delivery is not None:
-                    if locked.many and judged.arrived < _FEW:
-                        self._judge_next(queue)
+                    if locked.many and (judged.arrived < _FEW or self._limit < _RUN):
+                        self._judge_next(queue, min(_NEXT_GROUPS, _NEXT_MESSAGES // max(judged.arrived, 1)))
                     return delivery
             if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue):
                 return None
@@ -156,10 +157,12 @@ class Receiver:
             locked = Turns(connection, self._access.schema).lock(queue, _GROUPS_AHEAD)
             judge_and_tell(self._access, connection, queue, locked)
 
-    def _judge_next(self, queue: BoxQueue) -> None:
-        """Judge what the next groups have, together, unless somebody does: it is then there to be handed out."""
+    def _judge_next(self, queue: BoxQueue, groups: int) -> None:
+        """Judge what so many of the next groups have, together, unless somebody does: it is then there to be handed out."""
+        if not groups:
+            return
         with self._access.transaction() as connection:
-            locked = Turns(connection, self._access.schema).lock_ahead(queue, _NEXT_GROUPS)
+            locked = Turns(connection, self._access.schema).lock_ahead(queue, groups)
             judge_and_tell(self._access, connection, queue, locked)
 
     def _queue(self) -> BoxQueue:

@@ -84,28 +84,6 @@ BEGIN
 END
 $function$;
 
--- Lock a group that has something to hand out.
-CREATE FUNCTION {schema}.lock_ready(of_queue integer, of_group text) RETURNS boolean
-LANGUAGE plpgsql
-AS $function$
-BEGIN
-    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) THEN
-        RETURN FALSE;
-    END IF;
-    -- A request may have come before the lock, and is obeyed by a turn that judges.
-    PERFORM FROM {schema}.known_groups
-    WHERE queue_id = of_queue AND group_key = of_group AND ready_rank IS NOT NULL
-        AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group)
-        AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group);
-    IF FOUND THEN
-        RETURN TRUE;
-    END IF;
-    RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
-EXCEPTION WHEN SQLSTATE 'SQ001' THEN
-    RETURN FALSE;
-END
-$function$;
-
 -- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
 -- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
 -- operator has asked something, or a subscription isn't started: then it is `take`'s turn.
@@ -127,11 +105,11 @@ AS $function$
 DECLARE
     moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
     around record;
-    candidate record;
-    found text;
+    candidate text;
+    tried text[] := ARRAY[]::text[];
+    chosen text;
     of_incarnation integer;
     line record;
-    tries integer := 0;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
@@ -147,19 +125,41 @@ BEGIN
     IF around.judges THEN
         RETURN;
     END IF;
-    FOR candidate IN
-        SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.known_groups AS known
-        WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL AND (named IS NULL OR known.group_key = named)
-        ORDER BY known.ready_rank
     LOOP
-        tries := tries + 1;
-        EXIT WHEN candidate.rank > around.oldest OR tries > 1000;
-        IF {schema}.lock_ready(of_queue, candidate.key) THEN
-            found := candidate.key;
-            EXIT;
-        END IF;
+        -- A group that isn't handed out of is not locked: the block takes the lock back.
+        BEGIN
+            SELECT next.key INTO candidate
+            FROM (
+                SELECT known.group_key AS key FROM {schema}.known_groups AS known
+                WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL
+                    AND (named IS NULL OR known.group_key = named) AND known.group_key <> ALL (tried)
+                    AND (around.oldest IS NULL OR known.ready_rank <= around.oldest)
+                ORDER BY known.ready_rank LIMIT 1000
+            ) AS next
+            -- The locks of as many groups are asked for as somebody else has, and one more.
+            WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.key))
+            LIMIT 1;
+            EXIT WHEN NOT FOUND;
+            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is obeyed
+            -- by a turn that judges.
+            PERFORM FROM {schema}.known_groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = candidate AND known.ready_rank IS NOT NULL
+                AND NOT EXISTS (
+                    SELECT FROM {schema}.requests WHERE queue_id = of_queue AND requests.group_key = candidate
+                )
+                AND NOT EXISTS (
+                    SELECT FROM {schema}.leases WHERE queue_id = of_queue AND leases.group_key = candidate
+                );
+            IF FOUND THEN
+                chosen := candidate;
+                EXIT;
+            END IF;
+            RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
+        EXCEPTION WHEN SQLSTATE 'SQ001' THEN
+            tried := tried || candidate;
+        END;
     END LOOP;
-    IF found IS NULL THEN
+    IF chosen IS NULL THEN
         RETURN;
     END IF;
     -- How much of its line may leave: what may not be seen yet keeps what is behind it. `following`: the first that stays.
@@ -173,14 +173,14 @@ BEGIN
             entry.ordinal, row_number() OVER by_ordinal AS place,
             bool_and(entry.visible_at IS NULL OR entry.visible_at <= moment) OVER by_ordinal AS seen
         FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued'
+        WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
         WINDOW by_ordinal AS (ORDER BY entry.ordinal ROWS UNBOUNDED PRECEDING)
         ORDER BY entry.ordinal LIMIT at_most + 1::bigint
     ) AS one;
     -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
     IF line.waiting < at_most AND EXISTS (
         SELECT FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'arrived'
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'arrived'
     ) THEN
         RETURN;
     END IF;
@@ -193,14 +193,14 @@ BEGIN
     FROM (SELECT) AS once LEFT JOIN (
         SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden
         FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = found AND one.status = 'queued'
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'queued'
             AND one.ordinal = line.following
     ) AS following ON TRUE
-    WHERE known.queue_id = of_queue AND known.group_key = found
+    WHERE known.queue_id = of_queue AND known.group_key = chosen
     RETURNING known.incarnation INTO of_incarnation;
     RETURN QUERY
     SELECT
-        around.version, current_setting('transaction_isolation'), found, of_incarnation,
+        around.version, current_setting('transaction_isolation'), chosen, of_incarnation,
         entry.entry_id, entry.sequence, entry.ordinal, entry.late,
         stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
         stored.received_at, run.location,
@@ -211,7 +211,7 @@ BEGIN
     JOIN {schema}.spool AS stored USING (arrival_id, position)
     JOIN {schema}.tickets AS run USING (arrival_id)
     JOIN {schema}.locations AS place ON place.location = run.location
-    WHERE entry.queue_id = of_queue AND entry.group_key = found AND entry.status = 'queued'
+    WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
         AND entry.ordinal <= line.cut
     ORDER BY entry.ordinal;
 END
