@@ -73,12 +73,28 @@ def test_few_groups_are_left_to_whoever_takes_them(queue):
     assert statuses(queue) == {"arrived": 19}
 
 
-def test_many_messages_of_a_group_are_judged_by_its_turn_alone(queue):
+def test_where_few_are_asked_for_the_next_are_judged_with_many(queue):
     publish(queue, *(order("a", version) for version in range(1, 13)))
     publish(queue, *(order(f"g{n}") for n in range(60)))
     assert received(queue) == ("a", 1)
-    assert statuses(queue) == {"queued": 11, "arrived": 60}
+    assert statuses(queue) == {"queued": 71}
     assert drained(queue)[:11] == [("a", version) for version in range(2, 13)]
+
+
+def test_so_many_groups_as_have_few_messages_each(queue):
+    publish(queue, *(order("a", version) for version in range(1, 401)))
+    for n in range(10):
+        publish(queue, *(order(f"g{n}", version) for version in range(1, 11)))
+    assert received(queue) == ("a", 1)
+    assert statuses(queue) == {"queued": 399 + 3 * 10, "arrived": 7 * 10}  # 1,280 messages, if they were like the first
+
+
+def test_a_run_is_judged_alone(queue):
+    publish(queue, *(order("a", version) for version in range(1, 13)))
+    publish(queue, *(order(f"g{n}") for n in range(60)))
+    with queue.session() as tx:
+        assert [message.sequence for message in tx.receive("orders", limit=20)] == list(range(1, 13))
+    assert statuses(queue) == {"arrived": 60}
 
 
 def test_what_comes_later_and_has_a_higher_priority_is_next(queue):
