@@ -127,7 +127,7 @@ class MessageBox(Closing):
                 commit nobody knows whether it was done; publishing the same messages again is safe.
         """
         if connection is not None:
-            with _ended(Sessions(Session(self._access, checked_connection(connection), own=False))) as sessions:
+            with _ended(Session(self._access, checked_connection(connection), own=False)) as sessions:
                 yield sessions.session
         else:
             with self.sessions() as sessions:
@@ -136,10 +136,7 @@ class MessageBox(Closing):
     @contextmanager
     def sessions(self) -> Iterator[Sessions]:
         """Sessions one after another, as a worker has them; else as `session`."""
-        with (
-            self._transaction() as connection,
-            _ended(Sessions(Session(self._access, connection, own=True))) as sessions,
-        ):
+        with self._transaction() as connection, _ended(Session(self._access, connection, own=True)) as sessions:
             yield sessions
 
     def publish(
@@ -160,7 +157,7 @@ class MessageBox(Closing):
             self._transaction() as connection,
             # A statement by itself is a transaction; several need one around them.
             _by_itself(connection) if is_one_portion(given) else nullcontext(),
-            _ended(Sessions(Session(self._access, connection, own=True))) as sessions,
+            _ended(Session(self._access, connection, own=True)) as sessions,
         ):
             return sessions.session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
@@ -567,8 +564,9 @@ def _by_itself(connection: psycopg.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _ended(sessions: Sessions) -> Iterator[Sessions]:
-    """Whoever makes a session ends it, and those that came after it."""
+def _ended(first: Session) -> Iterator[Sessions]:
+    """Whoever makes a session ends it, or the last of those that came after it."""
+    sessions = Sessions(first)
     try:
         yield sessions
         sessions.session._end()  # noqa: SLF001 -- as said

@@ -77,7 +77,7 @@ class TransactionalTurns:
         Args:
             slot: where is written what is in hand.
             wait_s: how long to wait.
-            limit: at most so many messages.
+            limit: at most so many messages, in one turn; None: as many as there are, for a second.
 
         Returns:
             how many messages were given to handlers; None: there was nothing.
@@ -88,7 +88,7 @@ class TransactionalTurns:
             Unavailable: the transaction has to be repeated.
         """
         turn: _Turn | None = None
-        size = self.run_length if limit is None else min(limit, self.run_length)
+        size = self.most(limit)
         tried, until = 0, time.monotonic() + LONG_S
         try:
             with self.box.sessions() as sessions, translated(sessions.session.access.place):
@@ -122,6 +122,10 @@ class TransactionalTurns:
         finally:
             slot.end()
         return tried
+
+    def most(self, limit: int | None) -> int:
+        """How many messages a turn may have, where so many may be begun; None: as many as there are."""
+        return self.run_length if limit is None else min(limit, self.run_length)
 
     def company(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
         """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""

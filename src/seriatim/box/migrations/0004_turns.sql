@@ -86,7 +86,7 @@ $function$;
 
 -- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
 -- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
--- operator has asked something, or a subscription isn't started: then it is `take`'s turn.
+-- operator has asked something, or a subscription isn't started: then a turn has to look.
 CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
