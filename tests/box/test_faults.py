@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -291,3 +292,34 @@ def test_a_delay_is_within_its_bounds(factor, jitter, attempt, chance, delay, ce
     retry = Retry(1_000, delay, factor, ceiling, jitter)
     found = retry_delay(retry, FaultKind.TRANSIENT, attempt, None, chance)
     assert 0 <= found <= ceiling * (1 + jitter) + 1
+
+
+def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box, postgresql):
+    define(box)
+
+    def notes():
+        with psycopg.connect(postgresql, autocommit=True) as other, box.session() as tx:
+            other.execute("SELECT pg_terminate_backend(%s)", [tx.connection.info.backend_pid])
+            note_lost(tx, Lost("shop", "c1", 1), POISON, 1.0)
+
+    with pytest.raises(sq.Unavailable):
+        notes()
+
+
+def test_an_attempt_that_is_noted_after_somebody_else_has_done_the_turn_leaves_the_group_ready(box):
+    define(box, policy=sq.Fifo(), sequence=None)
+    publish(box, 1, 2, 3, 4)
+    held = []
+
+    def lost():
+        with box.session() as tx:
+            held.append(tx.receive("shop", limit=2))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lost()
+    assert received(box, limit=2) == [1, 2]
+    with box.session() as tx:
+        assert note_lost(tx, Lost("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
+    assert box.broken() == []
+    assert received(box) == [3, 4]

@@ -19,6 +19,7 @@ from seriatim.box.deliver import Delivery, Locked, Turns
 from seriatim.box.failures import tell, tell_fault, tell_judged
 from seriatim.box.lease import drop
 from seriatim.box.statements import statement
+from seriatim.box.translate import translated
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Unordered
@@ -142,6 +143,11 @@ def note_lost(
         UsageError: there is no such queue.
         Unavailable: the transaction has to be repeated.
     """
+    with translated(tx.access.place):
+        return _note_lost(tx, lost, what, patience_s, delivery)
+
+
+def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None) -> Failed | None:
     queue = tx.access.known.current(tx.connection).queue(lost.queue)
     noting = _Noting(tx.access, tx.connection, queue, lost.group)
     if lost.token is not None and not drop(

@@ -110,6 +110,8 @@ DECLARE
     chosen text;
     of_incarnation integer;
     line record;
+    leaving integer;
+    following integer;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
@@ -141,16 +143,28 @@ BEGIN
             LIMIT 1;
             EXIT WHEN NOT FOUND;
             -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is obeyed
-            -- by a turn that judges.
-            PERFORM FROM {schema}.known_groups AS known
-            WHERE known.queue_id = of_queue AND known.group_key = candidate AND known.ready_rank IS NOT NULL
-                AND NOT EXISTS (
+            -- by a turn that judges. The line: as much as is asked for, and the one behind it.
+            SELECT
+                (
+                    SELECT known.ready_rank IS NOT NULL FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = of_queue AND known.group_key = candidate
+                ) AND NOT EXISTS (
                     SELECT FROM {schema}.requests WHERE queue_id = of_queue AND requests.group_key = candidate
-                )
-                AND NOT EXISTS (
+                ) AND NOT EXISTS (
                     SELECT FROM {schema}.leases WHERE queue_id = of_queue AND leases.group_key = candidate
-                );
-            IF FOUND THEN
+                ) AS is_ready,
+                count(*) AS waiting,
+                array_agg(one.ordinal) AS ordinals,
+                array_agg(one.rank) AS ranks,
+                array_agg(one.visible_at) AS visible,
+                array_agg(coalesce(one.visible_at > moment, FALSE)) AS hidden
+            INTO line
+            FROM (
+                SELECT entry.ordinal, entry.rank, entry.visible_at FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = candidate AND entry.status = 'queued'
+                ORDER BY entry.ordinal LIMIT at_most + 1::bigint
+            ) AS one;
+            IF line.is_ready THEN
                 chosen := candidate;
                 EXIT;
             END IF;
@@ -162,40 +176,23 @@ BEGIN
     IF chosen IS NULL THEN
         RETURN;
     END IF;
-    -- How much of its line may leave: what may not be seen yet keeps what is behind it. `following`: the first that stays.
-    SELECT
-        count(*) AS waiting,
-        max(one.ordinal) FILTER (WHERE one.seen AND one.place <= at_most) AS cut,
-        min(one.ordinal) FILTER (WHERE NOT one.seen OR one.place > at_most) AS following
-    INTO line
-    FROM (
-        SELECT
-            entry.ordinal, row_number() OVER by_ordinal AS place,
-            bool_and(entry.visible_at IS NULL OR entry.visible_at <= moment) OVER by_ordinal AS seen
-        FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
-        WINDOW by_ordinal AS (ORDER BY entry.ordinal ROWS UNBOUNDED PRECEDING)
-        ORDER BY entry.ordinal LIMIT at_most + 1::bigint
-    ) AS one;
     -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
-    IF line.waiting < at_most AND EXISTS (
-        SELECT FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'arrived'
-    ) THEN
-        RETURN;
+    IF line.waiting < at_most THEN
+        PERFORM FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'arrived' LIMIT 1;
+        IF FOUND THEN
+            RETURN;
+        END IF;
     END IF;
+    -- What may not be seen yet keeps what is behind it.
+    leaving := least(at_most, line.waiting, array_position(line.hidden, TRUE) - 1);
+    following := leaving + 1;
     UPDATE {schema}.known_groups AS known SET
-        ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
-        due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'
-            THEN least(known.due_at, (extract(epoch FROM following.visible_at) * 1000000)::bigint)
+        ready_rank = CASE WHEN line.hidden[following] THEN NULL ELSE line.ranks[following] END,
+        due_at = CASE WHEN line.hidden[following] AND line.visible[following] < 'infinity'
+            THEN least(known.due_at, (extract(epoch FROM line.visible[following]) * 1000000)::bigint)
             ELSE known.due_at END,
         touched_at = now()
-    FROM (SELECT) AS once LEFT JOIN (
-        SELECT one.rank, one.visible_at, one.visible_at > moment AS hidden
-        FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'queued'
-            AND one.ordinal = line.following
-    ) AS following ON TRUE
     WHERE known.queue_id = of_queue AND known.group_key = chosen
     RETURNING known.incarnation INTO of_incarnation;
     RETURN QUERY
@@ -212,7 +209,7 @@ BEGIN
     JOIN {schema}.tickets AS run USING (arrival_id)
     JOIN {schema}.locations AS place ON place.location = run.location
     WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
-        AND entry.ordinal <= line.cut
+        AND entry.ordinal <= line.ordinals[leaving]
     ORDER BY entry.ordinal;
 END
 $function$;
@@ -390,8 +387,10 @@ BEGIN
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = handed.entry_id;
-    UPDATE {schema}.known_groups SET ready_rank = (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids))
-    WHERE queue_id = of_queue AND group_key = of_group;
+    -- Where the turn was lost, somebody else may have done all of it meanwhile.
+    UPDATE {schema}.known_groups AS known
+    SET ready_rank = coalesce((SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank)
+    WHERE known.queue_id = of_queue AND known.group_key = of_group;
 END
 $function$;
 
