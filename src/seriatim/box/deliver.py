@@ -14,6 +14,7 @@ from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
+from seriatim.box.round_trip import commit_between
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
@@ -24,8 +25,6 @@ from seriatim.pipeline.message import Received
 
 __all__ = ["Begun", "Completion", "Delivery", "Locked", "Mark", "Turns"]
 
-#: Of the results of what is sent together the one with rows.
-_FETCHED = 3
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
@@ -369,7 +368,8 @@ class Turns:
             with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
                 rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         else:
-            rows = self._after(after, name, parameters)
+            done = statement(after.name, self._schema), written(after.parameters)
+            rows = commit_between(self._connection, done, (statement(name, self._schema), parameters))
         if not rows:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]
@@ -382,23 +382,6 @@ class Turns:
         if arrived:
             delivery.mark = Mark(*rows[0][22:])
         return delivery, version
-
-    def _after(self, completion: Completion, name: str, parameters: dict[str, Any]) -> list[Any]:
-        """The rows of a statement in a new transaction, after a completion and the commit; all in one round trip."""
-        text = (
-            b"%b; COMMIT AND CHAIN; DECLARE handed NO SCROLL BINARY CURSOR FOR %b; FETCH ALL handed; CLOSE handed"
-            % (
-                statement(completion.name, self._schema),
-                statement(name, self._schema),
-            )
-        )
-        # Several statements at once have no parameters in PostgreSQL: the driver puts the values into the text. Results
-        # would come as text, too, which would double bodies, but for the cursor.
-        with psycopg.ClientCursor(self._connection, row_factory=tuple_row) as cursor:
-            cursor.execute(text, written(completion.parameters) | parameters)
-            for _ in range(_FETCHED):
-                cursor.nextset()
-            return cursor.fetchall()
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""

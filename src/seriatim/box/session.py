@@ -25,6 +25,7 @@ from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, listed, parameters_of, portions
 from seriatim.box.receive import Receiver, is_at_once
+from seriatim.box.round_trip import is_between
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
@@ -290,7 +291,8 @@ class Session(DialogVerbs):
             raise UsageError("there is nothing to go on from", remedy="in a session of box.session(), receive first")
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
-            if self._instance is None and not delivery.is_done and queue is not None and is_at_once(queue):
+            at_once = queue is not None and is_at_once(queue) and self._instance is None and not delivery.is_done
+            if at_once and is_between(self.connection):  # the application may have committed by itself
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
