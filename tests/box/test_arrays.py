@@ -38,3 +38,12 @@ def test_lists_among_parameters_and_nothing_else_become_text(cursor, words, numb
     assert (asked["one"], asked["bodies"], asked["text"]) == (1, bodies, "{x")
     found = cursor.execute("SELECT %(words)s::text[], %(numbers)s::integer[], %(bodies)b::bytea[]", asked).fetchone()
     assert found == (words, numbers_, bodies)
+
+
+@pytest.mark.parametrize("many", [1, 2, 50])
+@pytest.mark.parametrize(
+    ("value", "kind"), [(None, "text"), ("a \\", "text"), ("", "text"), (-7, "bigint"), (False, "boolean")]
+)
+def test_a_column_of_one_value(cursor, value, kind, many):
+    asked = written({"column": [value] * many})
+    assert cursor.execute(f"SELECT %(column)s::{kind}[]", asked).fetchone() == ([value] * many,)

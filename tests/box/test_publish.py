@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -13,6 +15,8 @@ import seriatim as sq
 from seriatim.box import publish
 from seriatim.pipeline.message import new_message_id
 from tests.box.given_up import given_up
+from tests.box.shop import define, rows
+from tests.box.shop import publish as publish_versions
 
 
 def stored(box, columns="message_id, location, number"):
@@ -145,6 +149,25 @@ def test_a_message_that_is_none(wrong, why):
         sq.Message(**{"type": "order", **wrong})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"body": "\\x41"}, "is str"),
+        ({"type": ""}, "type"),
+        ({"content_type": 5}, "content type"),
+        ({"parts": [3]}, "parts"),
+    ],
+)
+def test_what_was_received_and_changed_is_checked(box, wrong, why):
+    define(box)
+    publish_versions(box, 1)
+    with box.session() as tx:
+        (received,) = tx.receive("shop").messages
+        with pytest.raises(sq.UsageError, match=why):
+            tx.publish([replace(received, message_id="another", **wrong)])
+        assert tx.publish([replace(received, message_id="another", body=b"b")]) == ["another"]
+
+
 def test_something_else_than_messages(box):
     with pytest.raises(sq.UsageError, match="dict is not a message"), box.session() as tx:
         tx.publish([{"type": "order"}])
@@ -157,6 +180,16 @@ def test_ids_are_new_and_sort_by_time():
     assert len(set(ids)) == 1000
     assert [one[:13] for one in ids] == sorted(one[:13] for one in ids)
     assert {(one[14], one[19] in "89ab") for one in ids} == {("7", True)}
+
+
+@pytest.mark.parametrize("many", [0, 1, 50, 5000])
+def test_ids_that_the_database_gives_are_new_and_sort_by_time(box, many):
+    found = rows(box, "SELECT id FROM {schema}.new_message_ids(%s) WITH ORDINALITY AS one (id, n) ORDER BY n", many)
+    others = rows(box, "SELECT id FROM {schema}.new_message_ids(%s) AS id", many)
+    ids = [one.id for one in found]
+    assert len(set(ids) | {one.id for one in others}) == 2 * many
+    assert all(str(UUID(one)) == one and one[14] == "7" and one[19] in "89ab" for one in ids)
+    assert len({one[:24] for one in ids}) == min(many, 1)
 
 
 def test_the_application_and_its_message_commit_together(box):

@@ -29,6 +29,7 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["Asked", "Operation", "Operator", "act", "require_of"]
 
@@ -304,8 +305,7 @@ def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dic
 
 
 def _checked(text: object, what: str, longest: int) -> None:
-    kept = isinstance(text, str) and "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
-    if not isinstance(text, str) or not kept or not text.strip() or len(text) > longest:
+    if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
         raise UsageError(
             f"{text!r} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
         )

@@ -21,14 +21,6 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
     if not isinstance(found, dict):
         return None
     del context["dialog"]
-    return Dialog(
-        handle=_uuid(found["handle"]),
-        conversation_id=_uuid(found["conversation_id"]),
-        service=found["service"],
-        far_service=found["far_service"],
-        contract=found["contract"],
-        type=kind,
-        sequence=found["sequence"],
-        is_initiator=found["is_initiator"],
-        is_monolog=found["is_monolog"],
-    )
+    found["handle"] = _uuid(found["handle"])
+    found["conversation_id"] = _uuid(found["conversation_id"])
+    return Dialog(type=kind, **found)

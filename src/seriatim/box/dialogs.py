@@ -20,6 +20,7 @@ from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Received
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["Dialogs", "Kept", "handle_of"]
 
@@ -210,7 +211,7 @@ def handle_of(given: object, what: str = "a handle") -> UUID:
 
 
 def _text(given: object) -> str:
-    if not isinstance(given, str) or "\0" in given or any("\ud800" <= one <= "\udfff" for one in given):
+    if not isinstance(given, str) or not fits_text(given):
         raise UsageError(f"{given!r:.80} is not a name", remedy="text without NUL")
     return given
 

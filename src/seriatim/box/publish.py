@@ -16,7 +16,7 @@ import numpy as np
 from seriatim.box.route import Routed
 from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
-from seriatim.pipeline.message import Message, Property
+from seriatim.pipeline.message import Message, Property, Received
 
 __all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "is_one_portion", "parameters_of", "portions"]
 
@@ -54,6 +54,8 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
     for message in messages:
         if not isinstance(message, Message):
             raise UsageError(f"{type(message).__name__} is not a message", remedy="publish a list of seriatim.Message")
+        if isinstance(message, Received):
+            message.check()  # its receiver may have changed it
         if (size := _size(message)) > MOST_BODY_BYTES:
             raise UsageError(
                 f"the body of message {message.message_id} has {size:,} bytes"

@@ -31,7 +31,7 @@ _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
     """The properties as they were published, from JSON; `types` are those of properties that JSON has no type for."""
-    context: dict[str, Any] = _PROPERTIES.decode(text)
+    context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
     for name, kind in (types or {}).items():
         if context.get(name) is not None:
             context[name] = _READ[kind](context[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
 
 _LONGEST_NAME = 256
-#: Half of a character, which UTF-8 can't say.
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 #: What a property of a message can be: string, long, decimal, boolean or timestamp.
 Property = str | int | Decimal | float | bool | datetime | None
@@ -33,10 +31,7 @@ class Ticket(NamedTuple):
 
 
 def _is_text(value: object) -> bool:
-    """Whether PostgreSQL can keep it as text, and it isn't empty."""
-    if not isinstance(value, str) or not value or "\0" in value:
-        return False
-    return value.isascii() or not _SURROGATE.search(value)
+    return isinstance(value, str) and value != "" and fits_text(value)
 
 
 def _check_content(content_type: object, body: object, of: str) -> None:
@@ -111,6 +106,10 @@ class Message:
     parts: Sequence[Part] = ()
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """See that it can be published; errors as above."""
         for name, text in (("type", self.type), ("message_id", self.message_id)):
             if not _is_text(text):
                 raise UsageError(
@@ -130,8 +129,7 @@ class Message:
         return tuple(self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Dialog:
+class Dialog(NamedTuple):
     """Of a message of a dialog: which dialog it is, seen from the side that receives it.
 
     Args:
@@ -174,6 +172,8 @@ class Dialog:
 class Received(Message):
     """A message as a queue of a box hands it out.
 
+    What it consists of was checked when it was published, and is again where it is published once more.
+
     Args:
         ticket: which message of which location it is.
         received_at: when it was published.
@@ -195,3 +195,6 @@ class Received(Message):
     priority: int = 5
     subscriptions: tuple[str, ...] = ()
     dialog: Dialog | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is checked: a receiver makes one for each message."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["checked_name"]
 
@@ -15,8 +16,6 @@ def checked_name(name: object, what: str) -> str:
     Raises:
         UsageError: it is no text, empty, too long, or has what PostgreSQL or a file can't hold.
     """
-    # Half a surrogate pair can be in a string of Python's, and nowhere else.
-    whole = isinstance(name, str) and not any("\ud800" <= one <= "\udfff" for one in name)
-    if not isinstance(name, str) or not whole or not 1 <= len(name) <= _LONGEST or "\0" in name:
+    if not isinstance(name, str) or not fits_text(name) or not 1 <= len(name) <= _LONGEST:
         raise UsageError(f"{name!r} is not {what}", remedy=f"1 to {_LONGEST} characters, without NUL")
     return name

@@ -21,6 +21,7 @@ from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.queue import LONGEST_DAYS, Queue
 from seriatim.pipeline.service import Service
 from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["VERSION", "from_json", "storable", "to_json"]
 
@@ -184,7 +185,7 @@ def _check_text(value: object, where: str) -> None:
     """
     match value:
         case str():
-            if "\0" in value or any("\ud800" <= one <= "\udfff" for one in value):
+            if not fits_text(value):
                 raise UsageError("text with a NUL or half a surrogate pair can't be kept", where=where)
         case Mapping():
             for key, inner in value.items():

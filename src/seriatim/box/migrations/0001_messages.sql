@@ -232,3 +232,17 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 -- One expression, so that it isn't called for each message.
 RETURN overlay(lpad(to_hex({schema}.now_us() / 1000), 12, '0') PLACING '-' FROM 9 FOR 0) || '-7'
     || substr(gen_random_uuid()::text, 16);
+
+-- Ids for messages that come together: one that is new, and those that follow it.
+CREATE FUNCTION {schema}.new_message_ids(how_many bigint) RETURNS SETOF text
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE ROWS 50
+AS $function$
+DECLARE
+    first text := {schema}.new_message_id();
+    begins text := left(first, 24);
+    last bigint := ('x' || right(first, 12))::bit(48)::bigint;
+BEGIN
+    RETURN QUERY SELECT begins || lpad(to_hex(last + place & 281474976710655), 12, '0')
+    FROM generate_series(0, how_many - 1) AS place;
+END
+$function$;

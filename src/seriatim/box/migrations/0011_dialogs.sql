@@ -521,6 +521,7 @@ DECLARE
     messages bigint := cardinality(bodies);
     one record;
     base bigint;
+    rank bigint;
     arrival bigint;
     told jsonb;
 BEGIN
@@ -579,6 +580,7 @@ BEGIN
     END IF;
     INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
     RETURNING arrival_id INTO arrival;
+    rank := {schema}.now_us() - (one.priority - 5) * 10000000;
     told := jsonb_build_object('dialog', jsonb_build_object(
         'handle', one.handle, 'conversation_id', one.conversation_id, 'service', one.service,
         'far_service', one.own_service, 'contract', one.contract, 'is_initiator', NOT one.is_initiator,
@@ -586,13 +588,12 @@ BEGIN
     ));
     INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
     SELECT
-        arrival, message.place - 1, {schema}.new_message_id(), kind, message.content_type,
+        arrival, message.place - 1, message.message_id, kind, message.content_type,
         jsonb_set(told, '{{dialog,sequence}}', to_jsonb(base + message.place - 1)), message.body, 1
-    FROM unnest(content_types, bodies) WITH ORDINALITY AS message (content_type, body, place);
+    FROM ROWS FROM (unnest(content_types, bodies), {schema}.new_message_ids(messages)) WITH ORDINALITY
+        AS message (content_type, body, message_id, place);
     INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority)
-    SELECT
-        one.queue_id, one.group_id::text, {schema}.now_us() - (one.priority - 5) * 10000000, arrival, position,
-        one.priority
+    SELECT one.queue_id, one.group_id::text, rank, arrival, position, one.priority
     FROM generate_series(0, messages - 1) AS position;
     RETURN TRUE;
 END
