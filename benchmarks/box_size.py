@@ -5,7 +5,7 @@ ids and the tickets. The rows are made by SQL, into the tables that publishing a
 bytes, over ten days and as many groups as the load has; then they are counted. The same processes load both boxes in
 turn, a second each, again and again, so that whatever else the machine does slows both: they publish some messages of a
 group in a transaction, and receive and complete as many in another. Then once more while a transaction is held open that
-has read both boxes before (REPEATABLE READ), so that nothing that goes can be vacuumed.
+has read both boxes before (REPEATABLE READ), so that nothing that goes can be vacuumed. Each time both begin vacuumed.
 
 The ratio is the median of those of neighbouring seconds. Beside it: the ratio of the processor time for a message, of
 clients and server, which a busy machine disturbs less.
@@ -79,10 +79,6 @@ def sizes(root: Path, peers: bool, rows: int = 5_000_000, pairs: int = 40) -> It
             for dsn in (empty, full):
                 _prepare(dsn)
             _fill(full, rows)
-            for dsn in (empty, full):
-                with psycopg.connect(dsn, autocommit=True) as connection:
-                    connection.execute("VACUUM ANALYZE")
-                    connection.execute("CHECKPOINT")
             yield from _measured(empty, full, pairs)
             _tell_counts(full)
     finally:
@@ -90,9 +86,14 @@ def sizes(root: Path, peers: bool, rows: int = 5_000_000, pairs: int = 40) -> It
 
 
 def _measured(empty: str, full: str, pairs: int) -> Iterator[Claim]:
-    free = {run: _loaded(empty, full, run, pairs) for run in _RUNS}
-    with _snapshot(empty), _snapshot(full):
-        held = {run: _loaded(empty, full, run, pairs) for run in _RUNS}
+    free, held = {}, {}
+    for run in _RUNS:
+        _vacuum(empty, full)
+        free[run] = _loaded(empty, full, run, pairs)
+    for run in _RUNS:
+        _vacuum(empty, full)
+        with _snapshot(empty), _snapshot(full):
+            held[run] = _loaded(empty, full, run, pairs)
     for run in _RUNS:
         for rate, how in ((free[run], ""), (held[run], ", a transaction held open")):
             what = f"{run} a transaction, in and out: box with processed messages ÷ empty box{how}"
@@ -100,6 +101,14 @@ def _measured(empty: str, full: str, pairs: int) -> Iterator[Claim]:
             yield Claim(f"{what}, by processor time", rate.by_cpu)
         ratio = statistics.median(held[run].full) / statistics.median(free[run].empty)
         yield Claim(f"{run} a transaction: full box, a transaction held open ÷ empty box without one", ratio)
+
+
+def _vacuum(*databases: str) -> None:
+    """Have all begin alike: which of them was vacuumed last is chance, and decides where nothing can be."""
+    for dsn in databases:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("CHECKPOINT")
 
 
 @contextmanager

@@ -68,7 +68,7 @@ async def _work(dsn: str, limit: int, seat: Seat) -> None:
     @worker.entrypoint(_ENTRYPOINT)
     async def handle(job: Job) -> None:
         seat.handle(job.payload or b"")
-        seat.done(1)
+        await seat.done_in_loop(1)
 
     async def stop() -> None:
         await asyncio.to_thread(seat.wait)

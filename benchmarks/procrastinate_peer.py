@@ -63,7 +63,7 @@ class Procrastinate:
         @app.task(name=_TASK, queue=_QUEUE)
         async def handle(body: str) -> None:  # asynchronous: a synchronous task would cost it a thread each
             seat.handle(body.encode())
-            seat.done(1)
+            await seat.done_in_loop(1)
 
         async with app.open_async():
             seat.begin()
