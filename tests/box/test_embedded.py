@@ -104,6 +104,17 @@ def test_a_killed_server_comes_back_for_its_users(folder):
 
 
 @linux
+def test_a_server_that_is_killed_as_soon_as_it_answers_comes_back_each_time(folder):
+    with sq.MessageBox.open() as box:
+        for number in range(5):
+            with sq.MessageBox.open() as other, other.session() as tx:
+                assert tx.dispense("crm").first == number + 1
+            os.kill(int((data_of(folder) / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        with sq.MessageBox.open() as other:
+            assert other.dsn == box.dsn
+
+
+@linux
 def test_a_note_that_names_somebody_else_is_not_believed(folder):
     assert taken(folder) == []
     assert has_gone(folder)

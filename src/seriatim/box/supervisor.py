@@ -27,8 +27,10 @@ __all__ = ["Task", "main"]
 
 #: A clean stop may take that long; then it is an immediate one, and the next start recovers from the log.
 _STOP_S = 7.0
-#: A server that lived shorter than this has not started; after so many of those in a row it is given up.
-_SHORT_LIFE_S, _SHORT_LIVES = 5.0, 3
+#: A server that ended so many times in a row before it answered anybody is given up.
+_FAILED_STARTS = 3
+#: Which line of its note says how far a server is, and what it says there once it answers.
+_STATUS_LINE, _READY = 7, "ready   "
 _PR_SET_PDEATHSIG = 1
 
 
@@ -57,15 +59,14 @@ class _Supervisor:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._clear()
         threading.Thread(target=self._wait_for_users, daemon=True).start()
-        short_lives = 0
-        while not self._stopping.is_set() and short_lives < _SHORT_LIVES:
-            began = time.monotonic()
+        failed_starts = 0
+        while not self._stopping.is_set() and failed_starts < _FAILED_STARTS:
             server = self._server = self._start()
             self._record()
             if self._stopping.is_set():  # it was told so before there was a server to tell
                 server.send_signal(signal.SIGINT)
-            server.wait()
-            short_lives = short_lives + 1 if time.monotonic() - began < _SHORT_LIFE_S else 0
+            stopped = server.wait() == 0
+            failed_starts = 0 if stopped or self._had_answered() else failed_starts + 1
             if not self._stopping.is_set():
                 self._clear()
 
@@ -101,6 +102,14 @@ class _Supervisor:
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps({"sockets": self._task.sockets, "major": self._task.major}), encoding="utf-8")
         draft.replace(path)
+
+    def _had_answered(self) -> bool:
+        """Whether the server that has died was ready; one that ends by itself takes its note away."""
+        try:
+            note = (Path(self._task.data) / "postmaster.pid").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return False
+        return note.splitlines()[_STATUS_LINE:][:1] == [_READY]
 
     def _clear(self) -> None:
         """End what a killed server or supervisor left running on the data, and only then its stale notes.
