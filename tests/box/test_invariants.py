@@ -116,6 +116,7 @@ def test_the_law_behind_the_release_holds(waiting):
             "DELETE FROM {0}.entries; UPDATE {0}.known_groups SET ordinal = 7",
             "released 6 messages, and gave 7 ordinals",
         ),
+        ("UPDATE {0}.known_groups SET ready_rank = NULL", "4 messages are queued, and nothing says when they are next"),
     ],
 )
 def test_what_breaks_the_law_behind_the_release_is_told(waiting, harm, told):

@@ -15,12 +15,14 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
     """What breaks a law of the box, in words, at most so many of a kind; nothing, if all is well.
 
     Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
-    is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Of the spool: every reference has its message, and every
-    message its ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
+    is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Where
+    something is queued it says when it is next. Of the spool: every reference has its message, and every message its
+    ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
         groups = cursor.execute(statement("audit_groups", schema), {"most": most}).fetchall()
         released = cursor.execute(statement("audit_released", schema), {"most": most}).fetchall()
+        asleep = cursor.execute(statement("audit_ready", schema), {"most": most}).fetchall()
         leases = cursor.execute(statement("audit_leases", schema), {"most": most}).fetchall()
     told = [_released(*row) for row in released]
     return (
@@ -29,6 +31,10 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
             for queue, group, taken, decided, held in groups
         ]
         + told
+        + [
+            f"queue {queue!r}, group {group!r}: {messages:,} messages are queued, and nothing says when they are next"
+            for queue, group, messages in asleep
+        ]
         + [
             f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} messages that aren't there"
             for queue, group, token, worker, missing in leases
