@@ -142,10 +142,6 @@ class Correlation:
         """Whether messages are led to the instances of a starting subscription."""
         return self._states.get(subscription_id, "unenlisted") != "unenlisted"
 
-    def stopped(self, subscription_id: int) -> bool:
-        """Whether a starting subscription collects, and hands nothing out."""
-        return self._states[subscription_id] != "started"
-
 
 def key(value: Any, kind: Type) -> str:
     """A value of a column as text, as the key of a group is written."""

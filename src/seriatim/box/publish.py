@@ -18,7 +18,16 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.message import Message, Property, Received
 
-__all__ = ["DEFAULT_LOCATION", "MOST_BODY_BYTES", "distinct", "is_one_portion", "parameters_of", "portions"]
+__all__ = [
+    "DEFAULT_LOCATION",
+    "MOST_BODY_BYTES",
+    "distinct",
+    "is_one_portion",
+    "listed",
+    "parameters_of",
+    "parameters_of_one",
+    "portions",
+]
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
@@ -89,20 +98,11 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     Raises:
         UsageError: a property that has no place in a context; names message and property.
     """
-    typed, entries = routed.typed, routed.entries
-    messages = typed.messages[begin:end]
-    # What is wrong with its type is kept as it was given.
-    contexts = [
-        message.context if problem is not None else context
-        for message, context, problem in zip(
-            messages, typed.contexts[begin:end], typed.problems[begin:end], strict=True
-        )
-    ]
-    first, last = bisect_left(entries.places, begin), bisect_left(entries.places, end)
-    mine = slice(first, last)
-    places = np.array(entries.places[mine], np.int64) - begin
+    messages, problems = routed.typed.messages[begin:end], list(routed.typed.problems[begin:end])
+    mine = _entries_of(routed, begin, end)
+    contexts = [_context(routed, place) for place in range(begin, end)]
+    places = np.array(routed.entries.places[mine], np.int64) - begin
     return {
-        "version": routed.version,
         "message_ids": [message.message_id for message in messages],
         "types": [message.type for message in messages],
         "locations": [_location(message) for message in messages],
@@ -111,18 +111,57 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "property_types": [_types(context) for context in contexts],
         "bodies": [message.body for message in messages],
         "destinations": np.bincount(places, minlength=end - begin).tolist(),
-        "problems": list(typed.problems[begin:end]),
+        "problems": problems,
         "entry_places": (places + 1).tolist(),
-        "entry_queues": entries.queue_ids[mine],
-        "entry_groups": entries.groups[mine],
-        "entry_sequences": entries.sequences[mine],
-        "entry_sizes": entries.sizes[mine],
-        "entry_priorities": entries.priorities[mine],
-        "entry_problems": entries.problems[mine],
-        "entry_subscriptions": entries.subscriptions[mine],
-        "entry_waits": entries.waits[mine],
+        **_columns(routed, mine),
         **_parts(messages),
     }
+
+
+def parameters_of_one(routed: Routed, place: int) -> dict[str, Any]:
+    """The parameters of ``publish_one.sql`` for a message without parts: lists for the columns of its entries.
+
+    Raises:
+        UsageError: as `parameters_of`.
+    """
+    message, context = routed.typed.messages[place], _context(routed, place)
+    return {
+        "message_id": message.message_id,
+        "type": message.type,
+        "location": _location(message),
+        "content_type": message.content_type,
+        "context": _json(message, context),
+        "property_types": _types(context),
+        "body": message.body,
+        "problem": routed.typed.problems[place],
+        **_columns(routed, _entries_of(routed, place, place + 1)),
+    }
+
+
+def _entries_of(routed: Routed, begin: int, end: int) -> slice:
+    """Which entries some messages have."""
+    return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
+
+
+def _columns(routed: Routed, some: slice) -> dict[str, Any]:
+    """The columns of some entries, and by which definitions they were made."""
+    entries = routed.entries
+    return {
+        "version": routed.version,
+        "entry_queues": entries.queue_ids[some],
+        "entry_groups": entries.groups[some],
+        "entry_sequences": entries.sequences[some],
+        "entry_sizes": entries.sizes[some],
+        "entry_priorities": entries.priorities[some],
+        "entry_problems": entries.problems[some],
+        "entry_subscriptions": entries.subscriptions[some],
+    }
+
+
+def _context(routed: Routed, place: int) -> Mapping[str, Property]:
+    """The properties that are kept of a message: as they were given, where it isn't what its type says."""
+    typed = routed.typed
+    return typed.contexts[place] if typed.problems[place] is None else typed.messages[place].context
 
 
 def _size(message: Message) -> int:

@@ -58,12 +58,11 @@ class Entries:
     priorities: list[int] = field(default_factory=list)
     problems: list[str | None] = field(default_factory=list)
     subscriptions: list[str] = field(default_factory=list)
-    waits: list[bool] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """Where messages go: the rows of the messages, their queues, the subscriptions that led there, and whether these are stopped.
+    """Where messages go: the rows of the messages, their queues, and the subscriptions that led there.
 
     `parts`: for each queue its number, the places that are its, and the rows of the messages there.
     """
@@ -71,7 +70,6 @@ class _Bound:
     rows: list[int]
     queue_ids: list[int]
     subscriptions: list[str]
-    waits: list[bool]
     parts: list[tuple[int, list[int], Ints]]
 
 
@@ -107,7 +105,6 @@ class Router:
         self._destinations = list(definitions.queues.values())
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
-        self._stopped = np.array([one.state != "started" for one in enlisted], np.bool_)
         self._lasts: dict[tuple[str, Policy], Expression] = {
             (name, policy): self._filter(policy.last, f"queue {name!r}: last")
             for name, queue in definitions.queues.items()
@@ -191,7 +188,6 @@ class Router:
         queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
         none = np.full(len(addressed), -1, np.int64)
         ids = np.concatenate([self._id_of[filters], none])
-        stopped = np.concatenate([self._stopped[filters], none == 0])
         led: dict[tuple[int, int], Found] = {}
         if look is not None:
             led = self._led(look, found, fine, rows, queues)
@@ -199,9 +195,8 @@ class Router:
             rows = np.concatenate([rows, np.array([row for row, _ in led], np.int64)])
             queues = np.concatenate([queues, np.array([queue for _, queue in led], np.int64)])
             ids = np.concatenate([ids, np.array(by, np.int64)])
-            stopped = np.concatenate([stopped, np.array([self._correlation.stopped(one) for one in by], np.bool_)])
         order = np.lexsort((ids, queues, rows))
-        return self._once(rows[order], queues[order], ids[order], stopped[order]), led
+        return self._once(rows[order], queues[order], ids[order]), led
 
     def _filter(self, text: str, where: str) -> Expression:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
@@ -260,7 +255,7 @@ class Router:
                 led.setdefault(place, one)
         return led
 
-    def _once(self, rows: Ints, queues: Ints, ids: Ints, stopped: Bools) -> _Bound:
+    def _once(self, rows: Ints, queues: Ints, ids: Ints) -> _Bound:
         """A message goes to a queue once, however many subscriptions led it there."""
         first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
         by = [
@@ -268,14 +263,12 @@ class Router:
         ]
         # The same few again and again.
         written = {each: "{" + ",".join(str(one) for one in each if one >= 0) + "}" for each in set(by)}
-        waits = np.logical_and.reduceat(stopped, first) if len(first) else stopped
         rows, queues = rows[first], queues[first]
         parts = [(number, np.flatnonzero(queues == number)) for number in np.unique(queues).tolist()]
         return _Bound(
             rows.tolist(),
             [self._destinations[number].queue_id for number in queues.tolist()],
             [written[each] for each in by],
-            waits.tolist(),
             [(number, places.tolist(), rows[places]) for number, places in parts],
         )
 
@@ -296,7 +289,7 @@ class Router:
                 groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
         return Entries(
             list(bound.rows), list(bound.queue_ids), groups, sequences, sizes, priorities, problems,
-            list(bound.subscriptions), list(bound.waits),
+            list(bound.subscriptions),
         )  # fmt: skip
 
     def _columns_by_type(

@@ -23,7 +23,7 @@ from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
-from seriatim.box.publish import distinct, listed, parameters_of, portions
+from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.round_trip import is_between
 from seriatim.box.route import Routed
@@ -162,12 +162,12 @@ class Session(DialogVerbs):
             self._keep_together(around)
             for begin, end in portions(fresh):
                 while True:
-                    parameters = (
-                        written(parameters_of(routed, begin - begun, end - begun))
-                        | moment
-                        | {"by_itself": self._is_by_itself}
-                    )
-                    (taken,) = cursor.execute(statement("publish", self._schema), parameters).fetchall()[0]
+                    if end - begin == 1 and not fresh[begin].parts:
+                        name, columns = "publish_one", parameters_of_one(routed, begin - begun)
+                    else:
+                        name, columns = "publish", parameters_of(routed, begin - begun, end - begun)
+                    parameters = written(columns) | moment | {"by_itself": self._is_by_itself}
+                    (taken,) = cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
                     if taken:
                         break
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.

@@ -6,8 +6,7 @@ CREATE FUNCTION {schema}.route_again(
     known_version bigint, arrival_ids bigint[], positions bigint[], new_contexts text[], new_property_types text[],
     destinations integer[], problems text[],
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
-    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
-    entry_waits boolean[]
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
 ) RETURNS boolean
 LANGUAGE plpgsql
 AS $function$
@@ -27,7 +26,7 @@ BEGIN
     WHERE stored.arrival_id = message.arrival_id AND stored.position = message.position AND message.queues > 0;
     PERFORM {schema}.enter(
         arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, entry_waits
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions
     );
     UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
     FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
@@ -193,8 +192,7 @@ CREATE FUNCTION {schema}.route(
     known_version bigint, arrival_ids bigint[], positions bigint[], contexts text[], property_types text[],
     destinations integer[], problems text[],
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
-    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
-    entry_waits boolean[]
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -207,7 +205,7 @@ BEGIN
     IF NOT {schema}.route_again(
         known_version, arrival_ids, positions, contexts, property_types, destinations, problems, entry_places,
         entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
-        entry_subscriptions, entry_waits
+        entry_subscriptions
     ) THEN
         RETURN FALSE;
     END IF;

@@ -10,7 +10,7 @@ SELECT {schema}.take_in(
     %(visible_at)s::timestamptz, %(delay)s::interval,
     %(entry_places)s::bigint[], %(entry_queues)s::integer[], %(entry_groups)s::text[], %(entry_sequences)s::bigint[],
     %(entry_sizes)s::bigint[], %(entry_priorities)s::integer[], %(entry_problems)s::text[],
-    %(entry_subscriptions)s::text[], %(entry_waits)s::boolean[],
+    %(entry_subscriptions)s::text[],
     %(part_counts)s::integer[], %(part_places)s::bigint[], %(part_names)s::text[], %(part_content_types)s::text[],
-    %(part_bodies)b::bytea[], %(by_itself)s
+    %(part_bodies)b::bytea[]
 )

@@ -8,5 +8,5 @@ SELECT {schema}.route(
     %(destinations)s::integer[], %(problems)s::text[],
     %(entry_places)s::bigint[], %(entry_queues)s::integer[], %(entry_groups)s::text[], %(entry_sequences)s::bigint[],
     %(entry_sizes)s::bigint[], %(entry_priorities)s::integer[], %(entry_problems)s::text[],
-    %(entry_subscriptions)s::text[], %(entry_waits)s::boolean[]
+    %(entry_subscriptions)s::text[]
 )
