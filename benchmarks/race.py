@@ -2,7 +2,8 @@
 
 Bodies have 1,024 random bytes, printable, so that a contender who keeps JSON needn't encode them. The clock runs from
 the moment at which all workers have handled fifty messages, for some seconds or until nine tenths of what waits is
-handled, whichever is first: neither the start of the processes nor the last worker's tail is measured.
+handled, whichever is first: neither the start of the processes nor the last worker's tail is measured. Where publishers
+and workers run together it begins when every group has been handed out once, for there it goes on as it is from then on.
 
 Where publishers and workers run together what waits stays as it is: whichever side is ahead of the other pauses. So a
 contender who receives faster than it publishes has the machine for publishing meanwhile, as in a system that keeps up.
@@ -35,11 +36,11 @@ __all__ = ["Contender", "Delay", "Parcel", "Race", "Seat", "delays", "fresh_data
 
 #: Not forked: a child of a process that has threads and connections inherits what it must not use.
 _PROCESSES = get_context("spawn")
-_START_S, _STOP_S = 60, 30
+_START_S, _STOP_S = 120, 30
 #: So many messages each has handled before the clock runs: plans are made, caches are full.
 _WARM = 50
-#: Who is ahead looks that often whether it still is.
-_PACE_S = 0.0005
+#: Who pauses looks that often whether the race has ended; an event loop, whether it may go on.
+_LOOK_S, _LOOP_S = 0.1, 0.0005
 _STAMP = 20  # digits of a time in nanoseconds
 
 
@@ -117,15 +118,21 @@ class _Track:
     race: Race
     places: int
     stop: Any = field(default_factory=_PROCESSES.Event)
+    #: As `stop`; to look at it costs nothing.
+    stopped: Any = field(default_factory=partial(_PROCESSES.RawArray, "b", 1))
     handled: Any = None
     published: Any = None
     delays: Any = None
     ready: Any = None
+    #: How many messages may be handled, and published, before that side is too far ahead; None: as many as it can.
+    to_handle: Any = None
+    to_publish: Any = None
 
     @classmethod
     def of(cls, race: Race, samples: int = 0) -> _Track:
         """A track for all workers and publishers, and the one who watches."""
         places = race.workers * race.threads
+        together = bool(places and race.publishers)
         return cls(
             race,
             places,
@@ -133,12 +140,31 @@ class _Track:
             published=_PROCESSES.RawArray("q", max(race.publishers, 1)),
             delays=_PROCESSES.RawArray("q", samples) if samples else None,
             ready=_PROCESSES.Barrier(places + race.publishers + 1),
+            to_handle=_PROCESSES.Semaphore(race.slack) if together else None,
+            to_publish=_PROCESSES.Semaphore(race.slack) if together else None,
         )
 
-    @property
-    def ahead(self) -> float:
-        """How many messages more were handled than published; without publishers nobody waits for them."""
-        return sum(self.handled) - sum(self.published) if self.race.publishers else -math.inf
+    def end(self) -> None:
+        """Tell everybody to stop."""
+        self.stopped[0] = 1
+        self.stop.set()
+
+    def pause(self, mine: Any, count: int) -> None:
+        """Wait until one's side may have done so many messages more."""
+        for _ in range(count if mine is not None else 0):
+            while not (mine.acquire(timeout=_LOOK_S) or self.stopped[0]):
+                pass
+
+    async def pause_in_loop(self, mine: Any, count: int) -> None:
+        """As `pause`, while the event loop goes on."""
+        for _ in range(count if mine is not None else 0):
+            while not (mine.acquire(block=False) or self.stopped[0]):  # noqa: ASYNC110 -- no event tells of other processes
+                await asyncio.sleep(_LOOP_S)
+
+    def go_on(self, others: Any, count: int) -> None:
+        """Let the other side do so many messages more."""
+        for _ in range(count if others is not None else 0):
+            others.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +181,7 @@ class Seat:
     @property
     def stopped(self) -> bool:
         """Whether to end."""
-        return bool(self.track.stop.is_set())
+        return bool(self.track.stopped[0])
 
     def wait(self) -> None:
         """Block until it is time to end: for a thread beside an event loop."""
@@ -170,19 +196,17 @@ class Seat:
 
     def done(self, count: int) -> None:
         """So many messages are completed. Where a contender completes behind the handler's back, they are handled."""
-        self.track.handled[self.place] += count
-        while self._is_ahead:
-            time.sleep(_PACE_S)
+        self._count(count)
+        self.track.pause(self.track.to_handle, count)
 
     async def done_in_loop(self, count: int) -> None:
         """As `done`, for a contender whose event loop goes on meanwhile."""
-        self.track.handled[self.place] += count
-        while self._is_ahead:  # noqa: ASYNC110 -- other processes count, and no event tells of them
-            await asyncio.sleep(_PACE_S)
+        self._count(count)
+        await self.track.pause_in_loop(self.track.to_handle, count)
 
-    @property
-    def _is_ahead(self) -> bool:
-        return self.track.ahead >= self.track.race.slack and not self.stopped
+    def _count(self, count: int) -> None:
+        self.track.handled[self.place] += count
+        self.track.go_on(self.track.to_publish, count)
 
 
 def handled(contender: Contender, server: str, race: Race) -> float:
@@ -274,7 +298,12 @@ def _run(contender: Contender, dsn: str, race: Race) -> tuple[float, float]:
     busy = track.handled if race.workers else track.published
     goal = 0.9 * race.groups * race.waiting if not race.publishers else math.inf
     with _running(processes, track):
-        if not _until(lambda: sum(one >= _WARM for one in busy) >= min(len(busy), race.groups), processes, _START_S):
+        warm = race.groups * min(race.limit, race.waiting) if track.to_handle is not None else 0
+        if not _until(
+            lambda: sum(one >= _WARM for one in busy) >= min(len(busy), race.groups) and sum(busy) >= warm,
+            processes,
+            _START_S,
+        ):
             raise click.ClickException(f"{contender.name}: not all of them have begun")
         begun, into, out = time.perf_counter(), sum(track.published), sum(track.handled)
         _until(lambda: sum(busy) >= goal, processes, race.seconds)
@@ -306,12 +335,11 @@ def _publish(contender: Contender, dsn: str, track: _Track, place: int) -> None:
     parcels = _parcels(race, place, race.publishers, race.run)
     with contender.publishing(dsn) as publish:
         track.ready.wait(_START_S)
-        while not track.stop.is_set():
-            if race.workers and -track.ahead >= race.slack:
-                time.sleep(_PACE_S)
-                continue
+        while not track.stopped[0]:
+            track.pause(track.to_publish, race.batch)
             publish(list(itertools.islice(parcels, race.batch)))
             track.published[place] += race.batch
+            track.go_on(track.to_handle, race.batch)
 
 
 @contextmanager
@@ -323,7 +351,7 @@ def _running(processes: Sequence[BaseProcess], track: _Track) -> Iterator[Sequen
         track.ready.wait(_START_S)
         yield processes
     finally:
-        track.stop.set()
+        track.end()
         for process in processes:
             process.join(_STOP_S)
             if process.is_alive():
