@@ -84,22 +84,19 @@ class Receiver:
                     return found
                 self._connection.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
-                if waiter.wait(left) and (found := self._next(woken=True)) is not None:
+                if waiter.wait(left) and (found := self._next()) is not None:
                     return found
                 self._connection.commit()
 
-    def _next(self, *, woken: bool = False) -> Delivery | None:
+    def _next(self) -> Delivery | None:
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
             return self._next_unordered(queue)
         wary = True
         while True:
-            # What goes by no rule needs no turn. Where many messages of a group wait, and few are asked for, it is cheaper
-            # to judge them together than to read them again each time; where somebody waited, few messages come.
-            arrived = queue.serves or (queue.is_fifo and (woken or self._limit >= _RUN))
             after, self._after = self._after, None
             delivery, version = self._turns.hand_out(
-                queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
+                queue, self._limit, self._group, self._definitions, arrived=queue.is_fifo, after=after
             )
             queue = self._see(version)
             if delivery is not None:
