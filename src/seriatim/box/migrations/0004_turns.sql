@@ -203,7 +203,7 @@ BEGIN
         stored.received_at, run.location,
         run.epoch + (run.number - 1 + stored.position) / place.last_number,
         (run.number - 1 + stored.position) % place.last_number + 1,
-        entry.attempt, entry.priority, entry.subscription_ids, stored.parts
+        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored USING (arrival_id, position)
     JOIN {schema}.tickets AS run USING (arrival_id)
@@ -680,9 +680,9 @@ BEGIN
         run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
         (run.number - 1 + stored.position) % place.last_number + 1 AS number,
         entry.attempt,
-        entry.priority,
+        entry.priority::smallint,
         entry.subscription_ids,
-        stored.parts
+        stored.parts::integer
     FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
     JOIN {schema}.entries AS entry USING (entry_id)
     JOIN {schema}.spool AS stored USING (arrival_id, position)
@@ -725,9 +725,9 @@ BEGIN
         run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
         (run.number - 1 + stored.position) % place.last_number + 1 AS number,
         entry.attempt,
-        entry.priority,
+        entry.priority::smallint,
         entry.subscription_ids,
-        stored.parts
+        stored.parts::integer
     FROM (
         SELECT * FROM {schema}.entries
         WHERE queue_id = of_queue AND status = 'arrived' AND (visible_at IS NULL OR visible_at <= clock_timestamp())

@@ -172,7 +172,8 @@ BEGIN
     -- A statement of its own: its snapshot is younger than the lock.
     RETURN QUERY
     SELECT
-        stored.arrival_id, stored.position, stored.message_id, stored.type, stored.content_type, stored.context::text,
+        stored.arrival_id, stored.position::bigint, stored.message_id, stored.type, stored.content_type,
+        stored.context::text,
         stored.body, stored.received_at, found.publisher, found.permitted
     FROM (
         SELECT

@@ -465,7 +465,7 @@ BEGIN
         stored.received_at, run.location,
         run.epoch + (run.number - 1 + stored.position) / place.last_number,
         (run.number - 1 + stored.position) % place.last_number + 1,
-        entry.attempt, entry.priority, entry.subscription_ids, stored.parts,
+        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer,
         mark, pg_current_xact_id()::text::bigint & 4294967295
     FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
     JOIN {schema}.entries AS entry ON entry.entry_id = handed.entry_id
