@@ -106,6 +106,11 @@ class Definitions:
         return {one.queue_id: one for one in self.queues.values() if one.declared.max_messages is not None}
 
     @cached_property
+    def collecting(self) -> frozenset[str]:
+        """The names of the queues that a subscription leads to which isn't started: some of what they have may not leave."""
+        return frozenset(one.declared.to for one in self.subscriptions.values() if one.state != "started")
+
+    @cached_property
     def starting(self) -> Mapping[str, frozenset[str]]:
         """By the names of the queues the names of the subscriptions that lead there and start instances."""
         found: dict[str, set[str]] = {}

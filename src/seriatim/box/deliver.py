@@ -350,7 +350,8 @@ class Turns:
             limit: at most so many messages, or a whole set.
             group: this one.
             definitions: what is defined.
-            arrived: and what has arrived behind it, in a queue that `is_fifo`: no rule has to be asked.
+            arrived: and what has arrived behind it, in a queue that `is_fifo` and not `Definitions.collecting`: no rule
+                has to be asked.
             after: do this and commit, before, and hand out in another transaction.
 
         Returns:
@@ -363,7 +364,7 @@ class Turns:
         if arrived:
             name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
-            parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "marks": marks}
+            parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks}
         if after is None:
             with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
                 rows = cursor.execute(statement(name, self._schema), parameters).fetchall()

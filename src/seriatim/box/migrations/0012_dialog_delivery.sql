@@ -268,10 +268,12 @@ $function$;
 -- longest, what is queued and then what has arrived, in order of commit, and lock that group. What has arrived leaves as
 -- it is, so no rule has to be asked as long as nothing stops the group, goes ahead, or may not be seen yet. Where one of
 -- these is so, an operator has asked something, a timer is due, the definitions have changed, or so much has arrived that
--- it is cheaper judged at once, there is no row: then it is a turn's turn. `fresh`: the state of a group that is new.
--- `marks`: count rollbacks, see `take_in_hand`. Dialogs of which it is the first message converse from here on.
+-- it is cheaper judged at once, there is no row: then it is a turn's turn. The caller knows, as of `known_version`, that
+-- all subscriptions of the queue are started. `fresh`: the state of a group that is new. `serves`: the queue is a
+-- service's; dialogs of which it is the first message converse from here on. `marks`: count rollbacks, see `take_in_hand`.
 CREATE FUNCTION {schema}.hand_out_fifo(
-    of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], marks boolean
+    of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], serves boolean,
+    marks boolean
 )
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
@@ -293,19 +295,7 @@ DECLARE
     -- More than that is judged at once, and read again each time until it is.
     most bigint := 2 * at_most::bigint + 20;
     around record;
-    -- The groups in the order in which they are looked at, where the first one isn't to be had.
-    others CURSOR FOR
-        SELECT next.group_key FROM (
-            (
-                SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
-                WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank
-            ) UNION ALL (
-                SELECT one.group_key, one.rank FROM {schema}.entries AS one
-                WHERE one.queue_id = of_queue AND one.status = 'arrived' ORDER BY one.rank
-            )
-        ) AS next
-        ORDER BY next.rank;
-    candidate text;
+    candidate text := named;
     tried text[] := ARRAY[]::text[];
     of_group text;
     line record;
@@ -316,43 +306,48 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
-        EXISTS (SELECT FROM {schema}.to_route)
-            OR EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp())
-            OR EXISTS (
-                SELECT FROM {schema}.known_groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
-            )
-            OR EXISTS (
-                SELECT FROM {schema}.known_subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
-            ) AS judges,
-        (SELECT max(change.version) FROM {schema}.changes AS change) AS version,
-        coalesce(named, CASE
-            WHEN come.rank < ready.rank THEN come.group_key ELSE coalesce(ready.group_key, come.group_key)
-        END) AS first
-    INTO around
-    FROM (SELECT) AS once
-    LEFT JOIN LATERAL (
-        SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
-        WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL ORDER BY one.ready_rank LIMIT 1
-    ) AS ready ON TRUE
-    LEFT JOIN LATERAL (
-        SELECT one.group_key, one.rank FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.status = 'arrived' ORDER BY one.rank LIMIT 1
-    ) AS come ON TRUE;
+        EXISTS (SELECT FROM {schema}.to_route) OR EXISTS (
+            SELECT FROM {schema}.known_groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
+        ) AS judges,
+        (SELECT max(change.version) FROM {schema}.changes AS change) AS version
+    INTO around;
     -- By other definitions the queue may have another policy.
     IF around.judges OR around.version <> known_version
         OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    candidate := around.first;
-    WHILE candidate IS NOT NULL LOOP
+    IF serves AND EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp()) THEN
+        RETURN;
+    END IF;
+    LOOP
         -- A group that isn't handed out of is not locked: the block takes the lock back.
-        <<attempt>>
         BEGIN
-            EXIT attempt WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, candidate));
+            IF named IS NOT NULL THEN
+                EXIT WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, named));
+            ELSE
+                -- The locks of as many groups are asked for as somebody else has, and one more.
+                SELECT next.group_key INTO candidate
+                FROM (
+                    (
+                        SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
+                        WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL AND one.group_key <> ALL (tried)
+                        ORDER BY one.ready_rank
+                    ) UNION ALL (
+                        SELECT one.group_key, one.rank FROM {schema}.entries AS one
+                        WHERE one.queue_id = of_queue AND one.status = 'arrived' AND one.group_key <> ALL (tried)
+                        ORDER BY one.rank
+                    )
+                    -- The offset keeps what locks out of this.
+                    ORDER BY rank OFFSET 0
+                ) AS next
+                WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.group_key))
+                LIMIT 1;
+                EXIT WHEN NOT FOUND;
+            END IF;
             -- A statement of its own: its snapshot is younger than the lock.
             SELECT
                 count(*) AS waiting, count(one.ordinal) AS queued, array_agg(one.entry_id) AS ids,
-                array_agg(one.ordinal) AS ordinals, array_agg(one.rank) AS ranks, (array_agg(one.mark))[1] AS mark,
+                array_agg(one.ordinal) AS ordinals, array_agg(one.rank) AS ranks,
                 coalesce(bool_or(one.ahead OR one.visible_at IS NOT NULL), FALSE)
                     OR EXISTS (
                         SELECT FROM {schema}.known_groups AS other
@@ -365,29 +360,21 @@ BEGIN
                     OR EXISTS (
                         SELECT FROM {schema}.leases AS lease
                         WHERE lease.queue_id = of_queue AND lease.group_key = candidate
-                    ) AS judges,
-                EXISTS (
-                    SELECT FROM {schema}.endpoints AS side
-                    WHERE side.queue_id = of_queue AND side.state = 'SI'
-                        AND side.group_id = CASE WHEN pg_input_is_valid(candidate, 'uuid') THEN candidate::uuid END
-                ) AS begins
+                    ) AS judges
             INTO line
             FROM (
                 SELECT entry.* FROM (
                     SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM (
-                        SELECT
-                            one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.position,
-                            one.xmax::text::bigint AS mark
+                        SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.position
                         FROM {schema}.entries AS one
                         WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
                         ORDER BY one.ordinal LIMIT at_most + 1::bigint
                     ) AS queued
                     UNION ALL
                     SELECT
-                        come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.position,
-                        come.xmax::text::bigint, run.stamp, 1
+                        come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.position, run.stamp, 1
                     FROM (
-                        SELECT one.*, one.xmax FROM {schema}.entries AS one
+                        SELECT one.* FROM {schema}.entries AS one
                         -- Said so that the index of all that has arrived isn't one to choose.
                         WHERE one.queue_id = of_queue AND one.group_key = candidate
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
@@ -409,20 +396,9 @@ BEGIN
             WHEN SQLSTATE 'SQ001' THEN NULL;
             WHEN SQLSTATE 'SQ002' THEN RETURN;
         END;
+        EXIT WHEN named IS NOT NULL;
         tried := tried || candidate;
-        IF named IS NOT NULL THEN
-            RETURN;
-        ELSIF others IS NULL THEN
-            OPEN others;
-        END IF;
-        LOOP
-            FETCH others INTO candidate;
-            EXIT WHEN (candidate <> ALL (tried)) IS NOT FALSE;
-        END LOOP;
     END LOOP;
-    IF others IS NOT NULL THEN
-        CLOSE others;
-    END IF;
     IF of_group IS NULL THEN
         RETURN;
     END IF;
@@ -448,9 +424,15 @@ BEGIN
         RETURNING one.ordinal, one.incarnation INTO known;
     END IF;
     IF marks THEN
-        mark := {schema}.mark_entry(of_queue, of_group, line.ids[1], line.mark);
+        mark := {schema}.mark_entry(of_queue, of_group, line.ids[1], (
+            SELECT entry.xmax::text::bigint FROM {schema}.entries AS entry WHERE entry.entry_id = line.ids[1]
+        ));
     END IF;
-    IF line.begins THEN
+    IF serves AND EXISTS (
+        SELECT FROM {schema}.endpoints AS side
+        WHERE side.queue_id = of_queue AND side.state = 'SI'
+            AND side.group_id = CASE WHEN pg_input_is_valid(of_group, 'uuid') THEN of_group::uuid END
+    ) THEN
         PERFORM {schema}.converse(ARRAY(
             SELECT (stored.context -> 'dialog' ->> 'handle')::uuid
             FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)

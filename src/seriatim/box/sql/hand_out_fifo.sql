@@ -3,5 +3,6 @@
 -- Locks: the group's advisory lock, until the transaction ends; the group, its first entry, which only a turn locks.
 -- Index: groups_ready, entries_arrived, entries_of_group, known_groups_pkey, endpoints_due, endpoints_of_group, spool_pkey.
 SELECT * FROM {schema}.hand_out_fifo(
-    %(queue_id)s, %(group_key)s, %(at_most)s, %(now_us)s, %(version)s, %(fresh)s::bigint[], %(marks)s
+    %(queue_id)s, %(group_key)s, %(at_most)s, %(now_us)s, %(version)s, %(fresh)s::bigint[], %(serves)s,
+    %(marks)s
 )
