@@ -475,6 +475,8 @@ def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) 
 def _completion(named: dict[str, Any], count: int) -> Completion:
     """How the first `count` of what was handed out are done."""
     if named["keep"] == "nothing":
+        if count == 1:
+            return Completion("complete_one", {"queue_id": named["queue_id"], "entry_id": named["entry_ids"][0]})
         return Completion("complete_unkept", {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]})
     return Completion("complete", named | {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")})
 

@@ -297,20 +297,9 @@ DECLARE
     arrivals bigint[];
     positions bigint[];
     alone bigint;
-    gone record;
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
-    IF keep = 'nothing' AND cardinality(entry_ids) = 1 THEN
-        -- What follows for many, without arrays.
-        DELETE FROM {schema}.entries WHERE entry_id = entry_ids[1] RETURNING arrival_id, position INTO gone;
-        DELETE FROM {schema}.spool AS stored
-        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
-        IF NOT FOUND THEN
-            arrivals := ARRAY[gone.arrival_id];
-            positions := ARRAY[gone.position];
-            alone := 0;
-        END IF;
-    ELSIF keep = 'nothing' THEN
+    IF keep = 'nothing' THEN
         WITH done AS (
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
         ), alone AS (
@@ -366,6 +355,27 @@ BEGIN
             SELECT FROM {schema}.spool AS stored
             WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position
         );
+    END IF;
+END
+$function$;
+
+-- As `complete`, for one message of a queue that keeps nothing: without arrays.
+CREATE FUNCTION {schema}.complete_one(of_queue integer, of_entry bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone record;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    DELETE FROM {schema}.entries WHERE entry_id = of_entry RETURNING arrival_id, position INTO gone;
+    DELETE FROM {schema}.spool AS stored
+    WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;
+    IF NOT FOUND THEN
+        INSERT INTO {schema}.dropped (arrival_id, position)
+        SELECT stored.arrival_id, stored.position FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
     END IF;
 END
 $function$;
