@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from seriatim.box.arrays import written
 from seriatim.box.route import Routed
 from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
@@ -93,16 +94,18 @@ def is_one_portion(messages: Iterable[Any]) -> bool:
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
+    """The parameters of ``publish.sql`` for some messages of a batch: a column for each.
 
     Raises:
         UsageError: a property that has no place in a context; names message and property.
     """
     messages, problems = routed.typed.messages[begin:end], list(routed.typed.problems[begin:end])
+    entries = routed.entries
     mine = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
-    places = np.array(routed.entries.places[mine], np.int64) - begin
-    return {
+    places = np.array(entries.places[mine], np.int64) - begin
+    columns = {
+        "version": routed.version,
         "message_ids": [message.message_id for message in messages],
         "types": [message.type for message in messages],
         "locations": [_location(message) for message in messages],
@@ -113,19 +116,30 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "destinations": np.bincount(places, minlength=end - begin).tolist(),
         "problems": problems,
         "entry_places": (places + 1).tolist(),
-        **_columns(routed, mine),
+        "entry_queues": entries.queue_ids[mine],
+        "entry_groups": entries.groups[mine],
+        "entry_sequences": entries.sequences[mine],
+        "entry_sizes": entries.sizes[mine],
+        "entry_priorities": entries.priorities[mine],
+        "entry_problems": entries.problems[mine],
+        "entry_subscriptions": entries.subscriptions[mine],
         **_parts(messages),
     }
+    return written(columns)
 
 
-def parameters_of_one(routed: Routed, place: int) -> dict[str, Any]:
-    """The parameters of ``publish_one.sql`` for a message without parts: lists for the columns of its entries.
+def parameters_of_one(routed: Routed, place: int) -> dict[str, Any] | None:
+    """The parameters of ``publish_one.sql`` for a message; None where that isn't for it.
 
     Raises:
         UsageError: as `parameters_of`.
     """
-    message, context = routed.typed.messages[place], _context(routed, place)
+    message, context, entries = routed.typed.messages[place], _context(routed, place), routed.entries
+    mine = _entries_of(routed, place, place + 1)
+    if message.parts or mine.stop - mine.start != 1 or entries.problems[mine.start] is not None:
+        return None
     return {
+        "version": routed.version,
         "message_id": message.message_id,
         "type": message.type,
         "location": _location(message),
@@ -133,29 +147,18 @@ def parameters_of_one(routed: Routed, place: int) -> dict[str, Any]:
         "context": _json(message, context),
         "property_types": _types(context),
         "body": message.body,
-        "problem": routed.typed.problems[place],
-        **_columns(routed, _entries_of(routed, place, place + 1)),
+        "queue_id": entries.queue_ids[mine.start],
+        "group_key": entries.groups[mine.start],
+        "sequence": entries.sequences[mine.start],
+        "size": entries.sizes[mine.start],
+        "priority": entries.priorities[mine.start],
+        "subscription_ids": entries.subscriptions[mine.start],
     }
 
 
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:
     """Which entries some messages have."""
     return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
-
-
-def _columns(routed: Routed, some: slice) -> dict[str, Any]:
-    """The columns of some entries, and by which definitions they were made."""
-    entries = routed.entries
-    return {
-        "version": routed.version,
-        "entry_queues": entries.queue_ids[some],
-        "entry_groups": entries.groups[some],
-        "entry_sequences": entries.sequences[some],
-        "entry_sizes": entries.sizes[some],
-        "entry_priorities": entries.priorities[some],
-        "entry_problems": entries.problems[some],
-        "entry_subscriptions": entries.subscriptions[some],
-    }
 
 
 def _context(routed: Routed, place: int) -> Mapping[str, Property]:

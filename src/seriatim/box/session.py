@@ -14,7 +14,6 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Completion, Delivery
@@ -162,11 +161,12 @@ class Session(DialogVerbs):
             self._keep_together(around)
             for begin, end in portions(fresh):
                 while True:
-                    if end - begin == 1 and not fresh[begin].parts:
-                        name, columns = "publish_one", parameters_of_one(routed, begin - begun)
-                    else:
-                        name, columns = "publish", parameters_of(routed, begin - begun, end - begun)
-                    parameters = written(columns) | moment | {"by_itself": self._is_by_itself}
+                    name, parameters = "publish_one", None
+                    if end - begin == 1:
+                        parameters = parameters_of_one(routed, begin - begun)
+                    if parameters is None:
+                        name, parameters = "publish", parameters_of(routed, begin - begun, end - begun)
+                    parameters |= moment | {"by_itself": self._is_by_itself}
                     (taken,) = cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
                     if taken:
                         break

@@ -66,11 +66,9 @@ class Values:
 
 def column(values: Sequence[Any], kind: Type) -> Values:
     """A column from Python's values: None is unknown, a decimal is its whole number, a timestamp its microseconds."""
-    known = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    filled = np.empty(len(values), _stored(kind))
     blank = _blank(kind)
-    filled[:] = [blank if value is None else value for value in values]
-    return Values(filled, known)
+    known = np.array([value is not None for value in values], np.bool_)
+    return Values(np.array([blank if value is None else value for value in values], _stored(kind)), known)
 
 
 def evaluate(

@@ -281,13 +281,13 @@ BEGIN
 END
 $function$;
 
--- As `take_in`, for one message without parts: without the unpacking, the joins and the sorts. `by_itself`: the commit
--- follows at once.
+-- As `take_in`, for one message without parts that goes to one queue: without arrays, joins and sorts. `by_itself`: the
+-- commit follows at once.
 CREATE FUNCTION {schema}.take_in_one(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
-    of_context text, of_property_types text, of_body bytea, problem text, visible_at timestamptz, delay interval,
-    entry_queues integer[], entry_groups text[], entry_sequences bigint[], entry_sizes bigint[],
-    entry_priorities integer[], entry_problems text[], entry_subscriptions text[], by_itself boolean
+    of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
+    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer, by_subscriptions integer[],
+    by_itself boolean
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -295,10 +295,9 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
-    queues integer := cardinality(entry_queues);
     arrival bigint;
 BEGIN
-    PERFORM {schema}.permit('publish', entry_queues);
+    PERFORM {schema}.permit('publish', ARRAY[of_queue]);
     PERFORM {schema}.hold_definitions();
     IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
         RETURN FALSE;
@@ -310,33 +309,25 @@ BEGIN
     IF by_itself THEN
         arrival := nextval('{schema}.arrival_ids');
     ELSE
-        INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (at_location, 1, entry_queues)
+        INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (at_location, 1, ARRAY[of_queue])
         RETURNING arrival_id INTO arrival;
     END IF;
     INSERT INTO {schema}.spool (
         arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at
     ) VALUES (
-        arrival, 0, of_message, of_type, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body, queues,
+        arrival, 0, of_message, of_type, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body, 1,
         seen_from
     );
-    IF queues = 1 AND entry_problems[1] IS NULL THEN
-        INSERT INTO {schema}.entries (
-            queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
-        ) VALUES (
-            entry_queues[1], entry_groups[1], {schema}.now_us() - (entry_priorities[1] - 5) * 10000000, arrival, 0,
-            entry_sequences[1], entry_sizes[1], entry_priorities[1], seen_from, entry_subscriptions[1]::integer[]
-        );
-    ELSE
-        PERFORM {schema}.enter(
-            ARRAY[arrival], ARRAY[0], ARRAY[queues], ARRAY[problem], seen_from, array_fill(1::bigint, ARRAY[queues]),
-            entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
-            entry_subscriptions
-        );
-    END IF;
+    INSERT INTO {schema}.entries (
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+    ) VALUES (
+        of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
+        of_priority, seen_from, by_subscriptions
+    );
     IF by_itself THEN
         -- What would be done at the commit is done here, without a row that says so. The number comes last: until the
         -- commit nobody else gets one of the location.
-        PERFORM {schema}.call_waiters(entry_queues, 1);
+        PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
         PERFORM {schema}.dispense(at_location, 1, arrival);
     END IF;
     RETURN TRUE;
