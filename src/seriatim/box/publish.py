@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from seriatim.box.arrays import written
 from seriatim.box.route import Routed
 from seriatim.errors import UsageError
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
@@ -94,7 +93,7 @@ def is_one_portion(messages: Iterable[Any]) -> bool:
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The parameters of ``publish.sql`` for some messages of a batch: a column for each.
+    """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
 
     Raises:
         UsageError: a property that has no place in a context; names message and property.
@@ -104,7 +103,7 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     mine = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
     places = np.array(entries.places[mine], np.int64) - begin
-    columns = {
+    return {
         "version": routed.version,
         "message_ids": [message.message_id for message in messages],
         "types": [message.type for message in messages],
@@ -125,7 +124,6 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_subscriptions": entries.subscriptions[mine],
         **_parts(messages),
     }
-    return written(columns)
 
 
 def parameters_of_one(routed: Routed, place: int) -> dict[str, Any] | None:

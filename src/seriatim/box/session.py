@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Completion, Delivery
@@ -165,7 +166,8 @@ class Session(DialogVerbs):
                     if end - begin == 1:
                         parameters = parameters_of_one(routed, begin - begun)
                     if parameters is None:
-                        name, parameters = "publish", parameters_of(routed, begin - begun, end - begun)
+                        columns = parameters_of(routed, begin - begun, end - begun)
+                        name, parameters = "publish", written(columns)
                     parameters |= moment | {"by_itself": self._is_by_itself}
                     (taken,) = cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
                     if taken:
