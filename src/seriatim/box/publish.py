@@ -126,16 +126,16 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     }
 
 
-def parameters_of_one(routed: Routed, place: int) -> dict[str, Any] | None:
-    """The parameters of ``publish_one.sql`` for a message; None where that isn't for it.
+def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
+    """The parameters of ``publish_one.sql``; None where it isn't one message without parts that goes to one queue.
 
     Raises:
         UsageError: as `parameters_of`.
     """
-    message, context, entries = routed.typed.messages[place], _context(routed, place), routed.entries
-    mine = _entries_of(routed, place, place + 1)
-    if message.parts or mine.stop - mine.start != 1 or entries.problems[mine.start] is not None:
+    message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
+    if end - begin != 1 or message.parts or mine.stop - mine.start != 1 or entries.problems[mine.start] is not None:
         return None
+    context = _context(routed, begin)
     return {
         "version": routed.version,
         "message_id": message.message_id,

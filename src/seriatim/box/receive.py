@@ -95,10 +95,9 @@ class Receiver:
         wary = True
         while True:
             after, self._after = self._after, None
-            definitions = self._definitions
-            arrived = queue.is_fifo and queue.declared.name not in definitions.collecting
+            arrived = queue.is_fifo and queue.declared.name not in self._definitions.collecting
             delivery, version = self._turns.hand_out(
-                queue, self._limit, self._group, definitions, arrived=arrived, after=after
+                queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
             )
             queue = self._see(version)
             if delivery is not None:

@@ -162,12 +162,9 @@ class Session(DialogVerbs):
             self._keep_together(around)
             for begin, end in portions(fresh):
                 while True:
-                    name, parameters = "publish_one", None
-                    if end - begin == 1:
-                        parameters = parameters_of_one(routed, begin - begun)
+                    name, parameters = "publish_one", parameters_of_one(routed, begin - begun, end - begun)
                     if parameters is None:
-                        columns = parameters_of(routed, begin - begun, end - begun)
-                        name, parameters = "publish", written(columns)
+                        name, parameters = "publish", written(parameters_of(routed, begin - begun, end - begun))
                     parameters |= moment | {"by_itself": self._is_by_itself}
                     (taken,) = cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
                     if taken:

@@ -7,8 +7,8 @@ CREATE SCHEMA {schema};
 -- statement, which is a tenth of what a publish costs the server; that of a domain once a session.
 CREATE DOMAIN {schema}.zero_or_more AS bigint CHECK (VALUE >= 0);
 CREATE DOMAIN {schema}.one_or_more AS bigint CHECK (VALUE >= 1);
-CREATE DOMAIN {schema}.level AS smallint CHECK (VALUE BETWEEN 1 AND 10);
-CREATE DOMAIN {schema}.standing AS text COLLATE "C" CHECK (VALUE IN ('arrived', 'held', 'queued', 'in_hand'));
+CREATE DOMAIN {schema}.priority AS smallint CHECK (VALUE BETWEEN 1 AND 10);
+CREATE DOMAIN {schema}.entry_status AS text COLLATE "C" CHECK (VALUE IN ('arrived', 'held', 'queued', 'in_hand'));
 
 -- Which migrations have been applied.
 CREATE TABLE {schema}.migrations (

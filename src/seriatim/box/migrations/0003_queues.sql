@@ -29,7 +29,7 @@ CREATE TABLE {schema}.entries (
     entry_id bigint PRIMARY KEY DEFAULT nextval('{schema}.entry_ids'),
     queue_id integer NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    status {schema}.standing NOT NULL DEFAULT 'arrived',
+    status {schema}.entry_status NOT NULL DEFAULT 'arrived',
     -- Who is handed out next: microseconds of its arrival, less ten seconds for each level of priority above 5.
     rank bigint NOT NULL,
     arrival_id bigint NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE {schema}.entries (
     sequence bigint,
     -- The size of its set that it tells.
     size bigint,
-    priority {schema}.level NOT NULL DEFAULT 5,
+    priority {schema}.priority NOT NULL DEFAULT 5,
     -- Not handed out before; its group waits.
     visible_at timestamptz,
     subscription_ids integer[] NOT NULL DEFAULT '{{}}',
