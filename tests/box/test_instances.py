@@ -590,5 +590,4 @@ def test_a_value_is_written_as_a_column_of_it(case):
     kind, value = case
     types = MessageTypes([sq.MessageType("t", properties={"x": kind})])
     found = columns(types.typed([message("t", x=value)]), {"x": type_from(kind)})["x"]
-    assert found.known.tolist() == [True]
-    assert key_of(value, type_from(kind)) == key(found.values.tolist()[0], type_from(kind))
+    assert key_of(value, type_from(kind)) == key(found.values[0], type_from(kind))

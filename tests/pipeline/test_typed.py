@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import seriatim as sq
 from seriatim.kernel.filter import LONG, STRING, TIMESTAMP, decimal
 from seriatim.kernel.filter_eval import evaluate
+from seriatim.pipeline import typed_columns
 from seriatim.pipeline.failure import FAILURE_PROPERTIES
 from seriatim.pipeline.filters import parsed
 from seriatim.pipeline.typed import MessageTypes
-from seriatim.pipeline.typed_columns import columns
 
 ALL = {
     "s": "string",
@@ -429,6 +429,11 @@ def test_what_filters_may_name():
 
 
 # Columns
+
+
+def columns(*given, **named):
+    """As filters take them."""
+    return {name: one.arrays() for name, one in typed_columns.columns(*given, **named).items()}
 
 
 def test_columns_are_those_of_filters():

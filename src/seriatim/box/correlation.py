@@ -12,7 +12,6 @@ from decimal import Context, Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import psycopg
 from psycopg.rows import tuple_row
 
@@ -20,12 +19,12 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import Kind, Type
-from seriatim.kernel.filter_eval import Values
 from seriatim.kernel.policy import UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.given import given_converter
 from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.section import likely
+from seriatim.pipeline.typed_columns import Column
 
 __all__ = ["Asked", "Correlation", "Found", "Look", "key", "key_of", "looking"]
 
@@ -123,17 +122,16 @@ class Correlation:
                 )
 
     def asked(
-        self, queue_id: int, names: Sequence[str], found: Mapping[str, Values], rows: np.ndarray[Any, Any]
+        self, queue_id: int, names: Sequence[str], found: Mapping[str, Column], rows: Sequence[int]
     ) -> tuple[list[int], list[Asked]]:
         """What to look for, for some rows of a batch: the rows, and what is asked for each; a name after the other."""
         places: list[int] = []
         wanted: list[Asked] = []
         for name in names:
             column, kind = found[name], self._properties[name]
-            known = rows[column.known[rows]]
-            texts = [key(value, kind) for value in column.values[known].tolist()]
-            for row, text in zip(known.tolist(), texts, strict=True):
-                if not key_problem(text):
+            for row in rows:
+                value = column.values[row]
+                if value is not None and not key_problem(text := key(value, kind)):
                     places.append(row)
                     wanted.append(Asked(queue_id, name, text))
         return places, wanted

@@ -6,7 +6,7 @@ kernel's; knows nothing of connections.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -33,7 +33,7 @@ from seriatim.pipeline.message import Message
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.typed import MessageTypes, Typed
-from seriatim.pipeline.typed_columns import columns
+from seriatim.pipeline.typed_columns import Column, columns
 
 __all__ = ["Entries", "Routed", "Router"]
 
@@ -70,7 +70,7 @@ class _Bound:
     rows: list[int]
     queue_ids: list[int]
     subscriptions: list[str]
-    parts: list[tuple[int, list[int], Ints]]
+    parts: list[tuple[int, list[int], list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +157,13 @@ class Router:
             bound, led = self._bound(typed, found, look)
         return Routed(self._version, typed, self._entries(bound, found, led))
 
-    def _bound_alone(self, typed: Typed, found: dict[str, Values], look: Look | None) -> _Bound | None:
+    def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
         """Where a message goes that comes by itself and that only filters lead: remembered, for many have the same few values."""
         if len(typed.messages) != 1 or typed.problems[0] is not None or look is not None or "to" in typed.contexts[0]:
             return None
-        columns = [found[name] for name in self._matcher.properties]
         values = (
             typed.messages[0].type == FAILURE,
-            *[one.values.item(0) if one.known[0] else None for one in columns],
+            *[found[name].values[0] for name in self._matcher.properties],
         )
         if (bound := self._remembered.get(values)) is None:
             bound, _ = self._bound(typed, found, None)
@@ -174,11 +173,11 @@ class Router:
         return bound
 
     def _bound(
-        self, typed: Typed, found: dict[str, Values], look: Look | None
+        self, typed: Typed, found: Mapping[str, Column], look: Look | None
     ) -> tuple[_Bound, dict[tuple[int, int], Found]]:
         """Where messages go, and where running instances lead them."""
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
-        rows, filters = self._matcher.matches(found, len(typed.messages))
+        rows, filters = self._matcher.matches(_arrays(found, self._matcher.properties), len(typed.messages))
         chosen = fine[rows]
         if all(one.type == FAILURE for one in typed.messages):  # ends at the first that is something else
             chosen &= self._asks[filters]
@@ -230,7 +229,7 @@ class Router:
         return found
 
     def _led(
-        self, look: Look, found: dict[str, Values], fine: np.ndarray[Any, Any], rows: Ints, queues: Ints
+        self, look: Look, found: Mapping[str, Column], fine: np.ndarray[Any, Any], rows: Ints, queues: Ints
     ) -> dict[tuple[int, int], Found]:
         """Where running instances lead messages, by row and queue: those that have no group of their own there.
 
@@ -242,11 +241,11 @@ class Router:
             names = self._correlation.names.get(queue.declared.name)
             if names is None:
                 continue
-            mine = rows[queues == number]
+            mine = rows[queues == number].tolist()
             keys = self._keys(queue.declared.group, found, mine)
             free = fine.copy()
-            free[mine[[not key_problem(one) for one in keys]]] = False
-            at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free))
+            free[[row for row, one in zip(mine, keys, strict=True) if not key_problem(one)]] = False
+            at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
             places += [(row, number) for row in at]
             asked += wanted
         led: dict[tuple[int, int], Found] = {}
@@ -269,10 +268,10 @@ class Router:
             rows.tolist(),
             [self._destinations[number].queue_id for number in queues.tolist()],
             [written[each] for each in by],
-            [(number, places.tolist(), rows[places]) for number, places in parts],
+            [(number, places.tolist(), rows[places].tolist()) for number, places in parts],
         )
 
-    def _entries(self, bound: _Bound, found: dict[str, Values], led: Mapping[tuple[int, int], Found]) -> Entries:
+    def _entries(self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], Found]) -> Entries:
         """An entry for each message and queue."""
         size = len(bound.rows)
         groups: list[str | None] = [None] * size
@@ -281,7 +280,7 @@ class Router:
         priorities = [_MIDDLE] * size
         problems: list[str | None] = [None] * size
         for number, places, rows in bound.parts:
-            groups_led = [led.get((row, number)) for row in rows.tolist()] if led else None
+            groups_led = [led.get((row, number)) for row in rows] if led else None
             queue = self._destinations[number]
             columns_of = self._columns_by_type if queue.declared.level == TYPE else self._columns_of
             made = columns_of(queue.declared, found, rows, groups_led)
@@ -293,7 +292,7 @@ class Router:
         )  # fmt: skip
 
     def _columns_by_type(
-        self, one: Queue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
     ) -> _Columns:
         """As `_columns_of`, of a queue that puts each type in order by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
@@ -301,7 +300,7 @@ class Router:
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
             declared = replace(one, policy=one.policies.get(kind, one.policy), level="queue", policies={})
-            groups, *others, problems = self._columns_of(declared, found, rows[mine], None)
+            groups, *others, problems = self._columns_of(declared, found, [rows[at] for at in mine], None)
             for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
                 whole, why = None if inner is None else group_of_type(kind, inner), problem
                 if whole is not None and why is None and (reason := key_problem(whole)):
@@ -312,7 +311,7 @@ class Router:
         return groups, sequences, sizes, priorities, problems
 
     def _columns_of(
-        self, one: Queue, found: dict[str, Values], rows: Ints, led: Sequence[Found | None] | None
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
     ) -> _Columns:
         """Groups, sequences, sizes, priorities and problems of messages in one queue."""
         n = len(rows)
@@ -337,8 +336,9 @@ class Router:
             ]
         sizes: list[int | None] = [None] * n
         if (last := self._lasts.get((one.name, one.policy))) is not None:
-            whole = len(found[str(one.sequence)].known)
-            is_last = np.broadcast_to(evaluate(last, found, whole)[0], whole)[rows].tolist()
+            whole = len(found[str(one.sequence)].values)
+            given = _arrays(found, (each.name for each in properties(last)))
+            is_last = np.broadcast_to(evaluate(last, given, whole)[0], whole)[rows].tolist()
             sizes = [number if last else None for last, number in zip(is_last, sequences, strict=True)]
         elif isinstance(one.policy, UnitOfWork) and isinstance(one.policy.size, str):
             sizes = _picked(found, one.policy.size, rows)
@@ -346,7 +346,7 @@ class Router:
         keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
         return keys, sequences, sizes, priorities, problems
 
-    def _keys(self, name: str | None, found: dict[str, Values], rows: Ints) -> list[str | None]:
+    def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
         if name is None or name not in found:
             return [None] * len(rows)
         kind = self._types.properties[name]
@@ -357,12 +357,14 @@ class Router:
 _UNKEPT = frozenset({Reason.KEY_HAS_NUL, Reason.KEY_NOT_TEXT, Reason.KEY_TOO_LONG})
 
 
-def _picked(found: dict[str, Values], name: str | None, rows: Ints) -> list[Any]:
+def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:
     """The values of a property at some rows; None where it isn't known."""
     if name is None or name not in found:
         return [None] * len(rows)
-    column = found[name]
-    return [
-        value if known else None
-        for value, known in zip(column.values[rows].tolist(), column.known[rows].tolist(), strict=True)
-    ]
+    values = found[name].values
+    return [values[row] for row in rows]
+
+
+def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
+    """Some properties as filters take them."""
+    return {name: found[name].arrays() for name in names}
