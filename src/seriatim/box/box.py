@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -153,13 +153,9 @@ class MessageBox(Closing):
         done; publishing the same messages again is safe.
         """
         given = listed(messages)
-        with (
-            self._transaction() as connection,
-            # A statement by itself is a transaction; several need one around them.
-            _by_itself(connection) if is_one_portion(given) else nullcontext(),
-            _ended(Session(self._access, connection, own=True)) as sessions,
-        ):
-            return sessions.session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
+        with self._transaction() as connection:
+            session = Session(self._access, connection, own=True, once=is_one_portion(given))
+            return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
@@ -550,17 +546,6 @@ class MessageBox(Closing):
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"
-
-
-@contextmanager
-def _by_itself(connection: psycopg.Connection) -> Iterator[None]:
-    """Each statement is a transaction."""
-    connection.autocommit = True
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            connection.autocommit = False
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.access import Access
@@ -114,8 +115,7 @@ class Connections(Closing):
                 server.close()
             raise
 
-    @contextmanager
-    def transaction(self) -> Iterator[psycopg.Connection]:
+    def transaction(self) -> AbstractContextManager[psycopg.Connection]:
         """One transaction, which commits at the end of the block and is rolled back by an exception.
 
         Errors of the driver are translated where it is begun and committed, not those of the block.
@@ -124,14 +124,11 @@ class Connections(Closing):
             UsageError: they are closed, or were opened before the process was forked.
             Unavailable: no connection, or the transaction has to be repeated.
         """
-        with self._transaction(self._pool) as connection:
-            yield connection
+        return self._transaction(self._pool)
 
-    @contextmanager
-    def apart(self) -> Iterator[psycopg.Connection]:
+    def apart(self) -> AbstractContextManager[psycopg.Connection]:
         """One for a session that has a connection already."""
-        with self._transaction(self._second) as connection:
-            yield connection
+        return self._transaction(self._second)
 
     def close(self) -> None:
         """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
@@ -152,8 +149,9 @@ class Connections(Closing):
                 with suppress(psycopg.Error):  # what went wrong first is what is told
                     connection.rollback()
                 raise
-            with translated(self.place):
-                connection.commit()
+            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                with translated(self.place):
+                    connection.commit()
         finally:
             broken = connection.closed
             pool.putconn(connection)

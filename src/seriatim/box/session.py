@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
@@ -25,7 +23,7 @@ from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import is_between
+from seriatim.box.round_trip import is_between, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
@@ -53,14 +51,16 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None where it is not there yet.
         own: whether the transaction is the session's, and not one that the caller began.
+        once: whether nothing is done in it but one statement, so far as it takes no more.
     """
 
-    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool) -> None:
+    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool, once: bool = False) -> None:
         self._access = access
         self._connection = connection
         self._schema = access.schema
         self._place = access.place
         self._own = own
+        self._once = once
         self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
@@ -157,36 +157,33 @@ class Session(DialogVerbs):
         fresh = distinct(given)
         moment = _seen_from(delay, visible_at)
         until = time.monotonic() + _patience(wait)
-        with translated(self._place), ExitStack() as around, self.connection.cursor(row_factory=tuple_row) as cursor:
+        with translated(self._place):
             routed, begun = self._admitted(fresh, until, read=False), 0
-            self._keep_together(around)
             for begin, end in portions(fresh):
-                while True:
-                    name, parameters = "publish_one", parameters_of_one(routed, begin - begun, end - begun)
-                    if parameters is None:
-                        name, parameters = "publish", written(parameters_of(routed, begin - begun, end - begun))
-                    parameters |= moment | {"by_itself": self._is_by_itself}
-                    (taken,) = cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
-                    if taken:
-                        break
+                while not self._take_in(routed, begin - begun, end - begun, moment):
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
                     routed, begun = self._admitted(fresh[begin:], until, read=True), begin
-                    self._keep_together(around)
             entries = routed.entries
             if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
                 tell_kept_out(self._access, self.connection, [one.message_id for one in fresh])
         return [message.message_id for message in given]
 
-    @property
-    def _is_by_itself(self) -> bool:
-        """Whether each statement is a transaction."""
+    def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None]) -> bool:
+        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed."""
         connection = self.connection
-        return connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
-
-    def _keep_together(self, around: ExitStack) -> None:
-        """Begin a transaction, where each statement would be one by itself and failures have to be in it."""
-        if self._is_by_itself and self._access.known.definitions.router.wants_failures:
-            around.enter_context(self.connection.transaction())
+        # Failures are told in the transaction of what failed.
+        by_itself = self._once and _is_idle(connection) and not self._access.known.definitions.router.wants_failures
+        name, parameters = "publish_one", parameters_of_one(routed, begin, end)
+        if parameters is None:
+            name, parameters = "publish", written(parameters_of(routed, begin, end))
+        parameters |= moment
+        parameters["by_itself"] = by_itself
+        if by_itself:
+            ((taken,),) = transact(connection, (statement(name, self._schema), parameters))
+        else:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        return bool(taken)
 
     def _admitted(self, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.
@@ -195,10 +192,12 @@ class Session(DialogVerbs):
             QueueFull: one has none, and won't have in time, or says that nobody waits for it.
         """
         known, connection = self._access.known, self.connection
-        nothing_done = self._own and connection.info.transaction_status == TransactionStatus.IDLE
+        nothing_done = self._own and _is_idle(connection)
         definitions = known.definitions
         if read or definitions.version < 0:
             definitions = known.read(connection)
+            if nothing_done:
+                connection.commit()  # only looked
         routed, nap_s = self._routed(messages, definitions), _SHORT_NAP_S
         while definitions.limited and (
             full := self._access.room.full(connection, self._schema, definitions.limited, routed)
@@ -258,7 +257,7 @@ class Session(DialogVerbs):
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
         connection = self.connection
-        if wait_s and (not self._own or connection.info.transaction_status != TransactionStatus.IDLE):
+        if wait_s and not (self._own and _is_idle(connection)):
             raise UsageError(
                 "receive can't wait in the midst of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
@@ -429,7 +428,12 @@ def _patience(wait: float | str) -> float:
     return seconds(wait_us)
 
 
-def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, Any]:
+def _is_idle(connection: psycopg.Connection) -> bool:
+    """Whether no transaction has begun."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
     """The parameters that say when messages are handed out.
 
     Raises:
@@ -444,7 +448,10 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
     period_us = 0 if delay is None else micros(delay)
     if not 0 <= period_us <= _LONGEST_DELAY_US:
         raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
-    return {"visible_at": visible_at, "delay": timedelta(microseconds=period_us) if period_us else None}
+    return {
+        "visible_at": None if visible_at is None else visible_at.isoformat(),
+        "delay": f"{period_us} microseconds" if period_us else None,
+    }
 
 
 def checked_connection(connection: object) -> psycopg.Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 import psycopg
 from psycopg import errors
@@ -45,20 +46,30 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
 )
 
 
-@contextmanager
-def translated(place: str) -> Iterator[None]:
+class translated:  # noqa: N801 -- a context manager, as those of contextlib; a generator would cost five times as much
     """Raise what the driver raises as an error of ours.
 
     Args:
         place: host, database and schema, without secrets.
     """
-    try:
-        yield
-    except psycopg.Error as error:
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Nothing is done before."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, psycopg.Error):
+            return
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
-                raise ours(_said(error), where=place, remedy=remedy) from error
-        raise InvariantBroken(_said(error), where=place) from error
+                raise ours(_said(error), where=self._place, remedy=remedy) from error
+        raise InvariantBroken(_said(error), where=self._place) from error
 
 
 @contextmanager

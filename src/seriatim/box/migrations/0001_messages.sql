@@ -115,14 +115,15 @@ RETURN hashtextextended(of_location, '{schema}'::regnamespace::oid::bigint << 32
 
 -- Take a location's next numbers, and hold the location until the transaction ends. A location that isn't known
 -- begins at 1. The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch.
+-- `stamp`: their place in the order of commit over all locations.
+--
+-- A plan that is made while the table is small must not be one that reads all of it when it is large. The settings for
+-- that are those of the functions that call this one, for each costs every call something.
 CREATE FUNCTION {schema}.dispense(
-    at_location text, how_many bigint, for_arrival bigint DEFAULT NULL, OUT epoch bigint, OUT number bigint
+    at_location text, how_many bigint, for_arrival bigint DEFAULT NULL,
+    OUT epoch bigint, OUT number bigint, OUT stamp bigint
 )
 LANGUAGE plpgsql
--- A plan that is made while the table is small must not be one that reads all of it when it is large.
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
 BEGIN
@@ -139,7 +140,7 @@ BEGIN
             ORDER BY run.epoch DESC, run.number DESC LIMIT 1
         ) AS newest ON TRUE
         WHERE place.location = at_location
-        RETURNING given.epoch, given.number INTO epoch, number;
+        RETURNING given.epoch, given.number, given.stamp INTO epoch, number, stamp;
         EXIT WHEN FOUND;
         INSERT INTO {schema}.locations (location) VALUES (at_location) ON CONFLICT DO NOTHING;
     END LOOP;
@@ -153,6 +154,7 @@ CREATE FUNCTION {schema}.number_arrivals() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
@@ -224,6 +226,9 @@ CREATE FUNCTION {schema}.take_numbers(
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     PERFORM {schema}.permit('publish', ARRAY[]::integer[]);

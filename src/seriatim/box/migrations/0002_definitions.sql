@@ -43,7 +43,8 @@ INSERT INTO {schema}.changes (version, what) VALUES (0, 'the box was made');
 
 -- What is defined now, and what the caller routes by, stays in use until its transaction ends: who takes it away waits
 -- for that. A transaction that keeps its snapshot fails where something was taken away, or stopped, that it still sees.
-CREATE FUNCTION {schema}.hold_definitions() RETURNS void
+-- Answers with the version.
+CREATE FUNCTION {schema}.hold_definitions() RETURNS bigint
 LANGUAGE plpgsql
 AS $function$
 BEGIN
@@ -52,6 +53,7 @@ BEGIN
         PERFORM FROM {schema}.queues FOR SHARE;
         PERFORM FROM {schema}.known_subscriptions FOR SHARE;
     END IF;
+    RETURN (SELECT version FROM {schema}.changes ORDER BY version DESC LIMIT 1);
 END
 $function$;
 

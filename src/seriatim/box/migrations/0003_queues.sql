@@ -49,10 +49,15 @@ CREATE TABLE {schema}.entries (
     attempt integer NOT NULL DEFAULT 0,
     -- In which batch a pipeline has it in hand.
     batch bigint,
+    -- That of its ticket, where it had one when it came in; else the ticket tells.
+    stamp bigint,
     -- Of a dialog: it goes before what is queued in its group.
     ahead boolean NOT NULL DEFAULT FALSE
 ) WITH (fillfactor = 80);
-CREATE INDEX entries_of_group ON {schema}.entries (queue_id, group_key, status, ordinal);
+-- What is judged by its ordinal. Of what has arrived, first that of which only the ticket tells when it was committed, and
+-- then in order of commit.
+CREATE INDEX entries_of_group
+ON {schema}.entries (queue_id, group_key, status, ordinal, stamp NULLS FIRST, position);
 CREATE INDEX entries_arrived ON {schema}.entries (queue_id, rank) WHERE status = 'arrived';
 CREATE INDEX entries_in_hand ON {schema}.entries (queue_id, batch, group_key, ordinal) WHERE batch IS NOT NULL;
 CREATE INDEX entries_of_message ON {schema}.entries (arrival_id, position);
@@ -161,11 +166,13 @@ RETURN hashtextextended(of_group, ('{schema}'::regnamespace::oid::bigint << 32) 
 
 -- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
 -- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
--- A message without any entry is unrouted; `problems` says where it isn't what its type says.
+-- A message without any entry is unrouted; `problems` says where it isn't what its type says. `stamps`: those of their
+-- tickets, or NULL where they have none yet.
 CREATE FUNCTION {schema}.enter(
     arrival_ids bigint[], positions bigint[], destinations integer[], problems text[], seen_from timestamptz,
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
-    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    stamps bigint[]
 ) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -174,11 +181,11 @@ DECLARE
     moment_us bigint := {schema}.now_us();
 BEGIN
     INSERT INTO {schema}.entries (
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp
     )
     SELECT
         queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
-        size, priority, seen_from, subscription_ids::integer[]
+        size, priority, seen_from, subscription_ids::integer[], stamps[place]
     FROM unnest(
         entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
         entry_subscriptions
@@ -211,13 +218,15 @@ $function$;
 -- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
 -- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
 -- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
+-- `by_itself`: the commit follows at once, and what would be done there is done here.
 CREATE FUNCTION {schema}.take_in(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
     contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
     visible_at timestamptz, delay interval,
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
-    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[]
+    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
+    by_itself boolean
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -227,10 +236,10 @@ DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
     arrival_ids bigint[];
     positions bigint[];
+    stamps bigint[];
 BEGIN
     PERFORM {schema}.permit('publish', entry_queues);
-    PERFORM {schema}.hold_definitions();
-    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+    IF known_version <> {schema}.hold_definitions() THEN
         RETURN FALSE;
     END IF;
     WITH incoming AS MATERIALIZED (
@@ -273,16 +282,23 @@ BEGIN
             WITH ORDINALITY AS part (place, name, content_type, body, number)
         WHERE arrival_ids[place] > 0;
     END IF;
+    IF by_itself THEN
+        -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
+        SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
+        stamps := ARRAY(
+            SELECT (SELECT run.stamp FROM {schema}.tickets AS run WHERE run.arrival_id = arrival.arrival_id)
+            FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
+        );
+    END IF;
     PERFORM {schema}.enter(
         arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, stamps
     );
     RETURN TRUE;
 END
 $function$;
 
--- As `take_in`, for one message without parts that goes to one queue: without arrays, joins and sorts. `by_itself`: the
--- commit follows at once.
+-- As `take_in`, for one message without parts that goes to one queue: without arrays, joins and sorts.
 CREATE FUNCTION {schema}.take_in_one(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
     of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
@@ -291,15 +307,19 @@ CREATE FUNCTION {schema}.take_in_one(
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
     arrival bigint;
+    stamped bigint;
 BEGIN
-    PERFORM {schema}.permit('publish', ARRAY[of_queue]);
-    PERFORM {schema}.hold_definitions();
-    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+    IF NOT {schema}.is_owner() THEN
+        PERFORM {schema}.permit('publish', ARRAY[of_queue]);
+    END IF;
+    IF known_version <> {schema}.hold_definitions() THEN
         RETURN FALSE;
     END IF;
     INSERT INTO {schema}.message_ids (message_id) VALUES (of_message) ON CONFLICT DO NOTHING;
@@ -318,18 +338,19 @@ BEGIN
         arrival, 0, of_message, of_type, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body, 1,
         seen_from
     );
+    IF by_itself THEN
+        -- Without a row that says at the commit what is to be done there.
+        IF EXISTS (SELECT FROM {schema}.waiters) THEN
+            PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
+        END IF;
+        stamped := ({schema}.dispense(at_location, 1, arrival)).stamp;
+    END IF;
     INSERT INTO {schema}.entries (
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp
     ) VALUES (
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
-        of_priority, seen_from, by_subscriptions
+        of_priority, seen_from, by_subscriptions, stamped
     );
-    IF by_itself THEN
-        -- What would be done at the commit is done here, without a row that says so. The number comes last: until the
-        -- commit nobody else gets one of the location.
-        PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
-        PERFORM {schema}.dispense(at_location, 1, arrival);
-    END IF;
     RETURN TRUE;
 END
 $function$;

@@ -368,7 +368,9 @@ AS $function$
 DECLARE
     gone record;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    IF NOT {schema}.is_owner() THEN
+        PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    END IF;
     DELETE FROM {schema}.entries WHERE entry_id = of_entry RETURNING arrival_id, position INTO gone;
     DELETE FROM {schema}.spool AS stored
     WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position AND stored.destinations = 1;

@@ -11,8 +11,7 @@ CREATE FUNCTION {schema}.route_again(
 LANGUAGE plpgsql
 AS $function$
 BEGIN
-    PERFORM {schema}.hold_definitions();
-    IF known_version <> (SELECT max(version) FROM {schema}.changes) THEN
+    IF known_version <> {schema}.hold_definitions() THEN
         RETURN FALSE;
     END IF;
     -- Those that nobody wants now either are entered there again, with what is wrong with them now.
@@ -26,7 +25,7 @@ BEGIN
     WHERE stored.arrival_id = message.arrival_id AND stored.position = message.position AND message.queues > 0;
     PERFORM {schema}.enter(
         arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL
     );
     UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
     FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
