@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box import publish
@@ -98,3 +104,72 @@ def test_in_a_closed_box(box):
     other.close()
     with pytest.raises(sq.UsageError, match="the message box is closed"):
         other.publish(messages("1"))
+
+
+def ledger(version, group="g"):
+    return sq.Message(type="order", context={"customer": group, "version": version})
+
+
+def taken(box, limit):
+    """All that waits, a delivery a transaction."""
+    found = []
+    with box.session() as tx:
+        delivery = tx.receive("ledger", limit=limit)
+        while delivery is not None:
+            assert len({one.context["customer"] for one in delivery.messages}) == 1
+            found += [(one.context["customer"], one.context["version"]) for one in delivery.messages]
+            delivery = tx.commit_and_receive(limit=limit)
+    return found
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(st.sampled_from(["alone", "batch", "session", "other place", "later"]), st.sampled_from("gh"))),
+    st.sampled_from([1, 2, 50]),
+)
+def test_however_it_is_published_it_leaves_its_group_in_order_of_commit(box_of_ledger, ways, limit):
+    box = box_of_ledger
+    published, number = [], 0
+    for way, group in ways:
+        count = 3 if way in ("batch", "session") else 1
+        several = [ledger(number + n, group) for n in range(count)]
+        number += count
+        published += [(group, one.context["version"]) for one in several]
+        if way == "session":
+            with box.session() as tx:
+                tx.publish(several[:1])
+                tx.publish(several[1:])
+        elif way == "other place":
+            box.publish(replace(several[0], context={**several[0].context, "location": f"place {number % 3}"}))
+        elif way == "later":  # and may be seen by then
+            box.publish(several, visible_at=datetime(2020, 1, 1, tzinfo=UTC))
+        else:
+            box.publish(several)
+    found = taken(box, limit)
+    assert {group: [one for one in found if one[0] == group] for group in "gh"} == {
+        group: [one for one in published if one[0] == group] for group in "gh"
+    }
+    assert box.broken() == []
+
+
+@pytest.fixture(scope="module")
+def box_of_ledger(postgresql):
+    with sq.MessageBox.open(postgresql, schema="test_ledger") as box:
+        box.define(
+            sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+            sq.Queue("ledger", policy=sq.Fifo(), group="customer"),
+            sq.Subscription("all", where="type = 'order'", to="ledger"),
+        )
+        yield box
+
+
+def test_what_was_published_is_on_disk(box):
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as other, other.session() as tx:
+        flushed = "SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), %s)"
+        for several in ([0], [1, 2, 3]):
+            box.publish(messages(*(f"before {one}" for one in several)))  # nothing that is done only once comes after
+            ((begin,),) = tx.connection.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+            bodies = {str(one): os.urandom(50_000) for one in several}
+            box.publish([sq.Message(type="order", message_id=name, body=body) for name, body in bodies.items()])
+            ((bytes_on_disk,),) = tx.connection.execute(flushed, [begin]).fetchall()
+            assert bytes_on_disk > sum(map(len, bodies.values()))

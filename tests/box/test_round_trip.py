@@ -12,7 +12,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 import seriatim as sq
-from seriatim.box.round_trip import commit_between
+from seriatim.box.round_trip import can_flush, commit_between, transact
 from tests.box.shop import define, left, publish, see, seen
 
 WRITE = b"INSERT INTO pg_temp.done (n) VALUES (%(n)s)"
@@ -128,6 +128,46 @@ def test_a_connection_that_the_server_has_ended_says_why(connection):
     select.select([connection], [], [])
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         ask(connection, 1)
+
+
+KEEP = b"INSERT INTO pg_temp.done (n) VALUES (%(n)s) RETURNING n, %(body)b::bytea, %(bodies)b::bytea[]"
+
+
+def keep(connection, n, **options):
+    return transact(connection, (KEEP, {"n": n, "body": b"a\0%s", "bodies": [b"", b"\xff"]}), **options)
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_transaction_that_is_one_statement(connection, flush):
+    assert can_flush(connection) is (connection.info.server_version >= 170000)
+    for n in range(3):
+        assert keep(connection, n, flush=flush) == [(n, b"a\0%s", [b"", b"\xff"])]
+        assert connection.info.transaction_status == TransactionStatus.IDLE
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        keep(connection, 2, flush=flush)
+    assert connection.info.transaction_status == TransactionStatus.IDLE
+    keep(connection, 3, flush=flush)
+    assert done(connection) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_transaction_that_is_one_statement_after_the_server_forgot_it(connection, flush):
+    connection.prepare_threshold = 0
+    keep(connection, 1, flush=flush)
+    connection.execute("SELECT")
+    connection.rollback()
+    assert prepared(connection) == []
+    connection.rollback()
+    keep(connection, 2, flush=flush)
+    assert len(prepared(connection)) == (4 if flush else 1)
+    assert done(connection) == [1, 2]
+
+
+def test_a_transaction_whose_connection_ends_in_the_midst(connection):
+    leaves = b"SELECT pg_terminate_backend(pg_backend_pid())"
+    with pytest.raises(psycopg.errors.AdminShutdown):
+        transact(connection, (leaves, {}), flush=True)
+    assert connection.closed
 
 
 def test_a_connection_that_is_closed_is_forgotten(postgresql):

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import abc, errors, generators
+from psycopg import abc, errors
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.waiting import Ready, Wait
 
-__all__ = ["Asked", "commit_between", "is_between", "transact"]
+__all__ = ["Asked", "can_flush", "commit_between", "is_between", "transact"]
 
 #: A statement of ours, and its parameters: bytes, lists of bytes, or what PostgreSQL reads as Python writes it: no NUL,
 #: and text in place of other lists (see `arrays.written`).
@@ -31,6 +31,22 @@ _PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)[sb]|%)")
 _NUMBERS = itertools.count(1)
 #: The names by which connections know statements.
 _PREPARED: WeakKeyDictionary[psycopg.Connection, dict[bytes, bytes]] = WeakKeyDictionary()
+#: What is on disk after this: all that was committed before it. The function writes a line of its own behind that.
+_FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
+_MAY_FLUSH = (
+    b"SELECT coalesce(has_function_privilege("
+    b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
+)
+_FLUSHING: WeakKeyDictionary[psycopg.Connection, bool] = WeakKeyDictionary()
+
+
+class _Sent(NamedTuple):
+    """A statement for libpq: its text and parameters, and how these are written; whether the server keeps it by a name."""
+
+    text: bytes
+    values: list[abc.Buffer | None]
+    formats: list[Format]
+    kept: bool = True
 
 
 def is_between(connection: psycopg.Connection) -> bool:
@@ -39,12 +55,22 @@ def is_between(connection: psycopg.Connection) -> bool:
     return pgconn.transaction_status == TransactionStatus.INTRANS and pgconn.pipeline_status == PipelineStatus.OFF
 
 
-def transact(connection: psycopg.Connection, asked: Asked) -> list[tuple[Any, ...]]:
+def can_flush(connection: psycopg.Connection) -> bool:
+    """Whether `transact` can see to it that what was committed is on disk: since PostgreSQL 17, if the role may."""
+    if (known := _FLUSHING.get(connection)) is None:
+        ((known,),) = transact(connection, (_MAY_FLUSH, {}))
+        _FLUSHING[connection] = known
+    return known
+
+
+def transact(connection: psycopg.Connection, asked: Asked, *, flush: bool = False) -> list[tuple[Any, ...]]:
     """Do one statement that is a transaction by itself.
 
     Args:
         connection: one without a transaction; it needn't commit each statement by itself.
-        asked: what to do.
+        asked: what to do; what may be asked twice.
+        flush: the statement commits without waiting until that is on disk; wait for it afterwards. So nobody who waits
+            for its locks waits for the disk, and those who come together are written together.
 
     Returns:
         its rows.
@@ -52,22 +78,20 @@ def transact(connection: psycopg.Connection, asked: Asked) -> list[tuple[Any, ..
     Raises:
         psycopg.Error: what went wrong. Where the connection broke nobody knows whether it was done.
     """
-    text, values, formats = _as_sent(connection, asked)
-    known = _PREPARED.setdefault(connection, {})
-    with connection.lock:
-        pgconn = connection.pgconn
-        while True:
-            if (name := known.get(text)) is None:
-                name = b"seriatim_%d" % next(_NUMBERS)
-                pgconn.send_prepare(name, text)
-                _check(connection, connection.wait(generators.execute(pgconn)))
-                known[text] = name
-            pgconn.send_query_prepared(name, values, formats, result_format=Format.BINARY)
-            try:
-                return _rows(connection, _check(connection, connection.wait(generators.execute(pgconn))))
-            except errors.InvalidSqlStatementName:
-                # The driver has the server forget all names when anything is rolled back.
-                known.clear()
+    sent = [_as_sent(connection, asked)]
+    if flush:  # what comes after the commit is another transaction, and all is answered at once
+        sent = [_Sent(b"BEGIN", [], []), *sent, _Sent(b"COMMIT", [], []), _Sent(_FLUSH, [], [])]
+    while True:
+        results = _exchange(connection, sent)
+        if (failed := _failed(results)) is None:
+            return _rows(connection, next(one for one in results if one.status == ExecStatus.TUPLES_OK))
+        error = errors.error_from_result(failed, connection.info.encoding)
+        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            connection.rollback()
+        if not isinstance(error, errors.InvalidSqlStatementName):
+            raise error
+        # The driver has the server forget all names when anything is rolled back.
+        _PREPARED[connection].clear()
 
 
 def commit_between(connection: psycopg.Connection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
@@ -84,37 +108,17 @@ def commit_between(connection: psycopg.Connection, last: Asked, first: Asked) ->
     Raises:
         psycopg.Error: what went wrong first; what was to come after it is not done.
     """
-    done, done_values, done_formats = _as_sent(connection, last)
-    text, values, formats = _as_sent(connection, first)
-    known = _PREPARED.setdefault(connection, {})
-    name = known.get(text) or b"seriatim_%d" % next(_NUMBERS)
-    with connection.lock:
-        pgconn = connection.pgconn
-        pgconn.enter_pipeline_mode()
-        try:
-            pgconn.send_query_params(done, done_values, param_formats=done_formats)
-            pgconn.send_query_params(b"COMMIT AND CHAIN", None)
-            if text not in known:
-                pgconn.send_prepare(name, text)
-            pgconn.send_query_prepared(name, values, formats, result_format=Format.BINARY)
-            pgconn.pipeline_sync()
-            results = connection.wait(_answers(pgconn))
-            if pgconn.status == ConnStatus.OK:
-                pgconn.exit_pipeline_mode()
-        except BaseException:
-            pgconn.finish()  # nobody can tell how far it is
-            raise
-    failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
-    if failed is None and pgconn.status == ConnStatus.OK:
-        known[text] = name
+    done = _as_sent(connection, last)._replace(kept=False)
+    then = _as_sent(connection, first)
+    results = _exchange(connection, [done, _Sent(b"COMMIT AND CHAIN", [], [], kept=False), then])
+    if (failed := _failed(results)) is None:
         return _rows(connection, results[-1])
-    if failed is None:
-        raise psycopg.OperationalError("the connection is lost")
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
     # What was to be committed is. The name goes, for its plan may be what failed.
-    known.pop(text, None)
+    known = _PREPARED[connection]
+    known.pop(then.text, None)
     if not isinstance(error, errors.InvalidSqlStatementName):
         raise error
     # The driver has the server forget all names when anything is rolled back.
@@ -122,6 +126,41 @@ def commit_between(connection: psycopg.Connection, last: Asked, first: Asked) ->
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         return cursor.execute(*first).fetchall()
+
+
+def _exchange(connection: psycopg.Connection, sent: Iterable[_Sent]) -> list[PGresult]:
+    """Do statements, one after another until one fails; the results, also of what made names known."""
+    known = _PREPARED.setdefault(connection, {})
+    fresh: dict[bytes, bytes] = {}
+    with connection.lock:
+        pgconn = connection.pgconn
+        pgconn.enter_pipeline_mode()
+        try:
+            for one in sent:
+                if not one.kept:
+                    pgconn.send_query_params(one.text, one.values, param_formats=one.formats)
+                    continue
+                if (name := known.get(one.text)) is None:
+                    name = fresh[one.text] = b"seriatim_%d" % next(_NUMBERS)
+                    pgconn.send_prepare(name, one.text)
+                pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+            pgconn.pipeline_sync()
+            results = connection.wait(_answers(pgconn))
+            if pgconn.status == ConnStatus.OK:
+                pgconn.exit_pipeline_mode()
+        except BaseException:
+            pgconn.finish()  # nobody can tell how far it is
+            raise
+    if _failed(results) is None:
+        if pgconn.status != ConnStatus.OK:
+            raise psycopg.OperationalError("the connection is lost")
+        known |= fresh
+    return results
+
+
+def _failed(results: Iterable[PGresult]) -> PGresult | None:
+    """What went wrong first."""
+    return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
 
 
 def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
@@ -143,17 +182,9 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
             results.append(result)
     except psycopg.OperationalError:
         # Where the server has said why it ends the connection, that is the error.
-        if all(result.status != ExecStatus.FATAL_ERROR for result in results):
+        if _failed(results) is None:
             raise
     return results
-
-
-def _check(connection: psycopg.Connection, results: list[PGresult]) -> PGresult:
-    """The result of a statement that was sent without others; raises what went wrong."""
-    (result,) = results
-    if result.status == ExecStatus.FATAL_ERROR:
-        raise errors.error_from_result(result, connection.info.encoding)
-    return result
 
 
 def _rows(connection: psycopg.Connection, result: PGresult) -> list[tuple[Any, ...]]:
@@ -162,8 +193,8 @@ def _rows(connection: psycopg.Connection, result: PGresult) -> list[tuple[Any, .
     return reader.load_rows(0, result.ntuples, tuple)
 
 
-def _as_sent(connection: psycopg.Connection, asked: Asked) -> tuple[bytes, list[abc.Buffer | None], list[Format]]:
-    """A statement with numbers for the names of its parameters, their values in that order, and how these are written."""
+def _as_sent(connection: psycopg.Connection, asked: Asked) -> _Sent:
+    """A statement with numbers for the names of its parameters, and their values in that order."""
     (text, names), encoding = _numbered(asked[0]), connection.info.encoding
     sent: list[abc.Buffer | None] = []
     formats: list[Format] = []
@@ -178,7 +209,7 @@ def _as_sent(connection: psycopg.Connection, asked: Asked) -> tuple[bytes, list[
             formats.append(Format.TEXT)
             continue
         formats.append(Format.BINARY)
-    return text, sent, formats
+    return _Sent(text, sent, formats)
 
 
 @cache

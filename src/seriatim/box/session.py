@@ -23,7 +23,7 @@ from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import is_between, transact
+from seriatim.box.round_trip import can_flush, is_between, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
@@ -176,10 +176,11 @@ class Session(DialogVerbs):
         name, parameters = "publish_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "publish", written(parameters_of(routed, begin, end))
+        flush = by_itself and can_flush(connection)
         parameters |= moment
-        parameters["by_itself"] = by_itself
+        parameters |= {"by_itself": by_itself, "flushed": flush}
         if by_itself:
-            ((taken,),) = transact(connection, (statement(name, self._schema), parameters))
+            ((taken,),) = transact(connection, (statement(name, self._schema), parameters), flush=flush)
         else:
             with connection.cursor(row_factory=tuple_row) as cursor:
                 ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()

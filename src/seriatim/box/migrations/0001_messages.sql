@@ -126,8 +126,10 @@ CREATE FUNCTION {schema}.dispense(
 LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
+DECLARE
+    -- Not by PERFORM, which runs a query.
+    locked boolean := pg_advisory_xact_lock({schema}.location_lock(at_location)) IS NOT NULL;
 BEGIN
-    PERFORM pg_advisory_xact_lock({schema}.location_lock(at_location));
     LOOP
         -- A statement of its own: its snapshot is younger than the lock.
         INSERT INTO {schema}.tickets AS given (location, epoch, number, count, arrival_id)

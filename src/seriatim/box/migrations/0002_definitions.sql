@@ -47,8 +47,12 @@ INSERT INTO {schema}.changes (version, what) VALUES (0, 'the box was made');
 CREATE FUNCTION {schema}.hold_definitions() RETURNS bigint
 LANGUAGE plpgsql
 AS $function$
+DECLARE
+    -- Not by PERFORM, which runs a query.
+    held boolean := pg_advisory_xact_lock_shared(
+        hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint)
+    ) IS NOT NULL;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM FROM {schema}.queues FOR SHARE;
         PERFORM FROM {schema}.known_subscriptions FOR SHARE;

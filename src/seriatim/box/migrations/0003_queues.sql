@@ -214,11 +214,17 @@ BEGIN
 END
 $function$;
 
+-- The transaction commits before it is on disk. Not where a standby has to have it, too: that is waited for at a commit.
+CREATE FUNCTION {schema}.commit_early() RETURNS text
+LANGUAGE sql VOLATILE
+RETURN CASE current_setting('synchronous_standby_names') WHEN '' THEN set_config('synchronous_commit', 'off', TRUE) END;
+
 -- Take messages in, with the queues that they were routed to. Answers FALSE, and takes nothing in, if the definitions
 -- have changed since `known_version`. Messages that were published before are left out. The arrays are those of
 -- `enter`; `destinations` says how many queues get each message. They are ordered at once, and handed out from
 -- `visible_at`, or after the `delay`. The last arrays are their parts; `part_counts` is NULL where none has any.
--- `by_itself`: the commit follows at once, and what would be done there is done here.
+-- `by_itself`: the commit follows at once, and what would be done there is done here. `flushed`: afterwards the caller sees
+-- to it that it is on disk, and nobody who waits for a location has to wait for the disk.
 CREATE FUNCTION {schema}.take_in(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[],
     contexts text[], property_types text[], bodies bytea[], destinations integer[], problems text[],
@@ -226,7 +232,7 @@ CREATE FUNCTION {schema}.take_in(
     entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
-    by_itself boolean
+    by_itself boolean, flushed boolean
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -237,6 +243,7 @@ DECLARE
     arrival_ids bigint[];
     positions bigint[];
     stamps bigint[];
+    early text;
 BEGIN
     PERFORM {schema}.permit('publish', entry_queues);
     IF known_version <> {schema}.hold_definitions() THEN
@@ -282,6 +289,9 @@ BEGIN
             WITH ORDINALITY AS part (place, name, content_type, body, number)
         WHERE arrival_ids[place] > 0;
     END IF;
+    IF flushed THEN
+        early := {schema}.commit_early();
+    END IF;
     IF by_itself THEN
         -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
         SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
@@ -303,7 +313,7 @@ CREATE FUNCTION {schema}.take_in_one(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
     of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
     of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer, by_subscriptions integer[],
-    by_itself boolean
+    by_itself boolean, flushed boolean
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -315,6 +325,7 @@ DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
     arrival bigint;
     stamped bigint;
+    early text;
 BEGIN
     IF NOT {schema}.is_owner() THEN
         PERFORM {schema}.permit('publish', ARRAY[of_queue]);
@@ -338,6 +349,9 @@ BEGIN
         arrival, 0, of_message, of_type, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body, 1,
         seen_from
     );
+    IF flushed THEN
+        early := {schema}.commit_early();
+    END IF;
     IF by_itself THEN
         -- Without a row that says at the commit what is to be done there.
         IF EXISTS (SELECT FROM {schema}.waiters) THEN

@@ -12,5 +12,5 @@ SELECT {schema}.take_in(
     %(entry_sizes)s::bigint[], %(entry_priorities)s::integer[], %(entry_problems)s::text[],
     %(entry_subscriptions)s::text[],
     %(part_counts)s::integer[], %(part_places)s::bigint[], %(part_names)s::text[], %(part_content_types)s::text[],
-    %(part_bodies)b::bytea[], %(by_itself)s
+    %(part_bodies)b::bytea[], %(by_itself)s, %(flushed)s
 )

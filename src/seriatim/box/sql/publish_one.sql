@@ -6,5 +6,6 @@
 SELECT {schema}.take_in_one(
     %(version)s, %(message_id)s, %(type)s, %(location)s, %(content_type)s, %(context)s, %(property_types)s, %(body)b,
     %(visible_at)s::timestamptz, %(delay)s::interval,
-    %(queue_id)s, %(group_key)s, %(sequence)s, %(size)s, %(priority)s, %(subscription_ids)s::integer[], %(by_itself)s
+    %(queue_id)s, %(group_key)s, %(sequence)s, %(size)s, %(priority)s, %(subscription_ids)s::integer[], %(by_itself)s,
+    %(flushed)s
 )
