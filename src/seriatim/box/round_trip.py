@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ __all__ = ["Asked", "can_flush", "commit_between", "is_between", "transact"]
 Asked = tuple[bytes, Mapping[str, Any]]
 
 _PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)[sb]|%)")
+#: Part of the names of statements: through a pooler, another process may have had the same connection.
+_PROCESS = secrets.token_hex(4).encode()
 _NUMBERS = itertools.count(1)
 #: The names by which connections know statements.
 _PREPARED: WeakKeyDictionary[psycopg.Connection, dict[bytes, bytes]] = WeakKeyDictionary()
@@ -141,7 +144,7 @@ def _exchange(connection: psycopg.Connection, sent: Iterable[_Sent]) -> list[PGr
                     pgconn.send_query_params(one.text, one.values, param_formats=one.formats)
                     continue
                 if (name := known.get(one.text)) is None:
-                    name = fresh[one.text] = b"seriatim_%d" % next(_NUMBERS)
+                    name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
                     pgconn.send_prepare(name, one.text)
                 pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
             pgconn.pipeline_sync()
