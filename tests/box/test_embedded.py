@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 import psycopg
 import pytest
@@ -112,6 +115,41 @@ def test_a_server_that_is_killed_as_soon_as_it_answers_comes_back_each_time(fold
             os.kill(int((data_of(folder) / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         with sq.MessageBox.open() as other:
             assert other.dsn == box.dsn
+
+
+@linux
+def test_what_was_answered_is_there_after_all_of_the_server_was_killed(folder):
+    """`box.publish` commits before it is on disk, and answers after."""
+    answered = SimpleQueue()
+
+    def publish(box, group):
+        with suppress(sq.Unavailable):
+            while True:
+                (message_id,) = box.publish(sq.Message(type="order", body=b"x" * 500, context={"customer": group}))
+                answered.put(message_id)
+
+    known = set()
+    with sq.MessageBox.open() as box:
+        box.define(
+            sq.MessageType("order", properties={"customer": "string"}),
+            sq.Queue("orders", policy=sq.Fifo(), group="customer"),
+            sq.Subscription("all", where="type = 'order'", to="orders"),
+        )
+        for _ in range(3):
+            publishers = [Thread(target=publish, args=(box, f"c{n}")) for n in range(4)]
+            for one in publishers:
+                one.start()
+            known |= {answered.get(timeout=60) for _ in range(200)}
+            for pid in servers_in(data_of(folder)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for one in publishers:
+                one.join()
+            while not answered.empty():
+                known.add(answered.get())
+            with sq.MessageBox.open() as other, other.session() as tx:  # waits for an answer
+                there = tx.connection.execute("SELECT message_id FROM seriatim.messages").fetchall()
+                assert known <= {message_id for (message_id,) in there}
 
 
 @linux
