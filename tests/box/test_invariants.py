@@ -48,6 +48,7 @@ def test_they_hold(used):
         ("DELETE FROM {0}.entries WHERE status = 'held'", r"queue 'orders', group 'c': took in 5, but 4 are decided"),
         ("DELETE FROM {0}.spool", "refers to a message that is not there"),
         ("DELETE FROM {0}.tickets", "a message without a ticket"),
+        ("UPDATE {0}.entries SET stamp = 0 WHERE status = 'held'", "a place in the order of commit that its ticket"),
     ],
 )
 def test_what_breaks_one_is_told(used, harm, told):

@@ -1,5 +1,6 @@
 -- Purpose: the law of the spool: every reference has its message, every message its ticket, and a message without any
--- reference is noted for the clean-up. Gives what breaks it; no rows is what has to come out.
+-- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says. Gives what
+-- breaks it; no rows is what has to come out.
 -- Caller: purge.py; made for doctor.
 -- Locks: none.
 -- Index: none; all of it is read, and hashed.
@@ -31,4 +32,8 @@ WITH referred AS (
     SELECT 'a message without a ticket', stored.arrival_id, stored.position
     FROM {schema}.spool AS stored LEFT JOIN {schema}.tickets AS run USING (arrival_id)
     WHERE run.location IS NULL LIMIT %(most)s
+) UNION ALL (
+    SELECT 'an entry with a place in the order of commit that its ticket has not', entry.arrival_id, entry.position
+    FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
+    WHERE entry.stamp <> run.stamp LIMIT %(most)s
 )
