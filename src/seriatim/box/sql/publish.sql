@@ -1,8 +1,10 @@
 -- Purpose: take messages in, with the queues that they were routed to; those published before are left out. Their
--- tickets are given at commit. Answers FALSE, and does nothing, where the definitions have changed meanwhile.
+-- tickets are given at commit, or here where that follows at once. Answers FALSE, and does nothing, where the definitions
+-- have changed meanwhile.
 -- Caller: Session.publish; several times for a batch of very large messages.
--- Locks: none beyond its own rows. Two transactions with the same message id wait for each other on it.
--- Index: message_ids_pkey, changes_pkey.
+-- Locks: none beyond its own rows, and the locations' numbers where the commit follows at once. Two transactions with the
+-- same message id wait for each other on it.
+-- Index: message_ids_pkey, changes_pkey, tickets_arrival_id_key.
 SELECT {schema}.take_in(
     %(version)s, %(message_ids)s::text[], %(types)s::text[], %(locations)s::text[], %(content_types)s::text[],
     %(contexts)s::text[], %(property_types)s::text[], %(bodies)b::bytea[],
