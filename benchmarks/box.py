@@ -63,8 +63,9 @@ def _single(server: str) -> Iterator[Claim]:
     for waiting in (20, 1):
         what = f"1 a transaction, 1,000 groups with {waiting}"
         race = Race(waiting=waiting, publishers=4)
-        rates = _in_turn(server, {"ours": (_BOX, race), "theirs": (peer, race)})
+        rates = _in_turn(server, {"ours": (_BOX, race), "theirs": (peer, race), "bare": (_BARE, race)})
         yield Claim(f"{what}: all together ÷ procrastinate, lock per group", rates["ours"] / rates["theirs"], 4)
+        yield Claim(f"{what}: all together ÷ bare table", rates["ours"] / rates["bare"])
         alone = Race(waiting=waiting)
         ratio = handled(_BOX, server, alone) / handled(peer, server, alone)
         yield Claim(f"{what}: receive and complete ÷ procrastinate", ratio)
