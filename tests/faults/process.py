@@ -1,4 +1,4 @@
-"""``seriatim run`` as a process group of its own, to be killed, and what /proc says of processes."""
+"""A run on Spark as a process group of its own, to be killed, and what /proc says of processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ FREEZE_S = 2.0
 
 
 class Run:
-    """A running ``seriatim run``: the driver and Spark in one process group, the workers in the same session."""
+    """A running command: the driver and Spark in one process group, the workers in the same session."""
 
     def __init__(self, process: subprocess.Popen[bytes], told: Path) -> None:
         self.process = process
@@ -73,10 +73,16 @@ class Run:
 @contextmanager
 def running(file: Path, told: Path, *options: str) -> Iterator[Run]:
     """Start the command on a pipeline file; its JSON lines go to `told`, its errors beside it."""
-    words = command("run", file, "--once", "--json", *options)
+    with started(command("run", file, "--once", "--json", *options), file.parent, told) as run:
+        yield run
+
+
+@contextmanager
+def started(words: Sequence[str], folder: Path, told: Path) -> Iterator[Run]:
+    """Start a command in a folder; what it prints goes to `told`, its errors beside it."""
     with told.open("wb") as out, told.with_suffix(".err").open("wb") as errors:
         process = subprocess.Popen(
-            words, stdout=out, stderr=errors, cwd=file.parent, env=environment(), start_new_session=True
+            words, stdout=out, stderr=errors, cwd=folder, env=environment(), start_new_session=True
         )
     run = Run(process, told)
     try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import subprocess
 from collections import defaultdict
 
-import psycopg
 import pytest
 
 import seriatim as sq
 from seriatim.box.binaries import find_binaries
 from tests.faults.process import running
+from tests.faults.watch import Watch
 
 pytestmark = pytest.mark.faults
 
@@ -37,27 +37,7 @@ route:
 """
 
 
-class Watch:
-    """What can be seen of a run from outside."""
-
-    def __init__(self, box, folder):
-        self._connection = psycopg.connect(box.dsn, autocommit=True)
-        self._schema = box.schema
-        self._folder = folder
-
-    def one(self, query):
-        return self._connection.execute(query.format(schema=self._schema)).fetchone()[0]
-
-    def last(self, name):
-        folder = self._folder / "checkpoint" / "query" / name
-        found = [int(file.name) for file in folder.glob("*") if file.name.isdecimal()] if folder.exists() else []
-        return max(found, default=-1)
-
-    def close(self):
-        self._connection.close()
-
-
-def moments(watch):
+def moments(watch, waiting):
     """By name: when to kill."""
     before = watch.last("commits")
 
@@ -75,7 +55,7 @@ def moments(watch):
 
     def merged(_run):
         """A batch is in the box, and still waits in the checkpoint."""
-        waits = list((watch._folder / "checkpoint" / "waiting").glob("*/batch=*"))
+        waits = list(waiting.glob("*/batch=*"))
         done = watch.one("SELECT coalesce(max(batch), -1) FROM {schema}.writers")
         return any(int(one.name.removeprefix("batch=")) <= done for one in waits)
 
@@ -100,13 +80,13 @@ def test_killed_again_and_again_each_message_is_there_once_and_in_order(box, tmp
     )
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE.format(schema=box.schema), encoding="utf-8")
-    watch = Watch(box, tmp_path)
-    for number, moment in enumerate(moments(watch)):
-        with running(file, tmp_path / f"{number}.jsonl") as run:
-            run.kill_when(moment)
-    with running(file, tmp_path / "last.jsonl") as run:
-        assert run.wait() == 0, (tmp_path / "last.err").read_text()
-    watch.close()
+    checkpoint = tmp_path / "checkpoint"
+    with Watch(box, checkpoint / "query") as watch:
+        for number, moment in enumerate(moments(watch, checkpoint / "waiting")):
+            with running(file, tmp_path / f"{number}.jsonl") as run:
+                run.kill_when(moment)
+        with running(file, tmp_path / "last.jsonl") as run:
+            assert run.wait() == 0, (tmp_path / "last.err").read_text()
     found = defaultdict(list)
     while True:
         with box.session() as tx:

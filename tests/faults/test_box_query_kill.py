@@ -1,0 +1,72 @@
+"""SIGKILL to a query of Spark's that has the format on both sides: each message is there once, in order."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+
+import pytest
+
+import seriatim as sq
+from tests.faults import box_query
+from tests.faults.process import started
+from tests.faults.watch import Watch
+
+pytestmark = pytest.mark.faults
+
+GROUPS, MESSAGES = 20, 1_000
+
+
+def moments(watch):
+    """When to kill."""
+
+    def in_hand(_run):
+        """The first batch is made in the box, and Spark may not know it yet."""
+        return watch.one("SELECT count(*) FROM {schema}.entries WHERE batch IS NOT NULL") > 0
+
+    def staged(_run):
+        """Parts are staged, and not merged."""
+        return watch.one("SELECT count(*) FROM {schema}.parts") > 0
+
+    def merged(after):
+        """A batch is in the box, and Spark doesn't know it yet."""
+        done = "SELECT coalesce(max(batch), -1) FROM {schema}.writers"
+        return lambda _run: watch.one(done) > max(watch.last("commits"), after)
+
+    return (in_hand, staged, merged(1), merged(3))
+
+
+def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, tmp_path, monkeypatch):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.MessageType("copy", properties={"customer": "string", "version": "long"}),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
+        # It has no numbers by which one that came twice would be known.
+        sq.Queue("copies", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("orders", where="type = 'order'", to="orders"),
+        sq.Subscription("copies", where="type = 'copy'", to="copies"),
+    )
+    numbers = [(f"c{n % GROUPS}", n // GROUPS + 1) for n in range(MESSAGES)]
+    with box.session() as tx:  # each group backwards
+        tx.publish(
+            sq.Message(type="order", body=b"x" * 100, context={"customer": customer, "version": version})
+            for customer, version in reversed(numbers)
+        )
+    monkeypatch.setenv("SERIATIM_DSN", box.dsn)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    checkpoint = tmp_path / "checkpoint"
+    words = [sys.executable, box_query.__file__, box.schema, str(checkpoint)]
+    with Watch(box, checkpoint) as watch:
+        for number, moment in enumerate(moments(watch)):
+            with started(words, tmp_path, tmp_path / f"{number}.out") as run:
+                run.kill_when(moment)
+        with started(words, tmp_path, tmp_path / "last.out") as run:
+            assert run.wait() == 0, (tmp_path / "last.err").read_text()
+    found = defaultdict(list)
+    while True:
+        with box.session() as tx:
+            delivery = tx.receive("copies", limit=1000)
+            if delivery is None:
+                break
+            found[delivery.group] += [one.context["version"] for one in delivery]
+    assert dict(found) == {f"c{n}": list(range(1, MESSAGES // GROUPS + 1)) for n in range(GROUPS)}
