@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -149,6 +152,29 @@ def test_what_a_failed_task_staged_is_never_there(queue):
         staging.discard([stray, again])
     assert count(queue, "spool") == 1
     assert count(queue, "staged_messages") == 0
+
+
+def test_a_first_batch_is_not_compared_with_itself(queue):
+    """Of a box that is new PostgreSQL doesn't know how many rows a part has."""
+    with Staging(queue.dsn, queue.schema, incoming=Incoming(type="order")) as staging:
+        part, _ = staging.stage("w", 0, parts_of(*((f"m{n}", "a", n) for n in range(1, 501))))
+    with psycopg.connect(queue.dsn) as connection:
+        merge = "SELECT prosrc, proconfig FROM pg_proc WHERE oid = %s::regproc"
+        source, settings = connection.execute(merge, [f"{queue.schema}.merge_parts"]).fetchone()
+        for setting in settings or ():
+            connection.execute("SELECT set_config(%s, %s, TRUE)", setting.split("=", 1))
+        body = source[source.index("WITH ") : source.index("SELECT count(*) INTO")] + "SELECT count(*) FROM placed"
+        for name, value in {"of_parts": f"ARRAY[{part}]::bigint[]", "repeat": "FALSE", "moment_us": "0"}.items():
+            body = re.sub(rf"\b{name}\b", value, body)
+        (((plan,),),) = connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {body}").fetchall()
+        connection.rollback()
+    assert compared(plan["Plan"]) <= 500
+
+
+def compared(plan):
+    """How many pairs of rows a plan looks at in vain."""
+    here = plan.get("Rows Removed by Join Filter", 0) * plan["Actual Loops"]
+    return here + sum(map(compared, plan.get("Plans", ())))
 
 
 def test_parts_that_are_gone_are_missed(queue):

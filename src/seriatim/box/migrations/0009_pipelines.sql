@@ -229,6 +229,8 @@ CREATE INDEX staged_message_parts_of_part ON {schema}.staged_message_parts (part
 -- message of a pipeline may go to several queues. Answers with how many are taken in.
 CREATE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
 LANGUAGE plpgsql
+-- How many rows a part has no statistics say: a batch that is taken for one row would be compared with itself row by row.
+SET enable_nestloop = off
 AS $function$
 DECLARE
     moment_us bigint := {schema}.now_us();
@@ -241,6 +243,7 @@ BEGIN
                 ELSE row_number() OVER (PARTITION BY message.message_id ORDER BY part.at, message.place) END AS copy
         FROM unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
         JOIN {schema}.staged_messages AS message USING (part_id)
+        WHERE message.part_id = ANY (of_parts)
     ), fresh AS (
         -- In one order for all publishers, so that two of them never wait for each other crosswise.
         INSERT INTO {schema}.message_ids (message_id)
@@ -266,11 +269,13 @@ BEGIN
         SELECT
             arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
             destinations, parts
-        FROM placed JOIN {schema}.staged_messages USING (part_id, place)
+        FROM placed JOIN {schema}.staged_messages AS message USING (part_id, place)
+        WHERE message.part_id = ANY (of_parts)
     ), beside AS (
         INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
         SELECT arrival_id, position, number, name, content_type, body
-        FROM placed JOIN {schema}.staged_message_parts USING (part_id, place)
+        FROM placed JOIN {schema}.staged_message_parts AS part USING (part_id, place)
+        WHERE part.part_id = ANY (of_parts)
     ), entered AS (
         INSERT INTO {schema}.entries (
             queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
@@ -278,7 +283,8 @@ BEGIN
         SELECT
             queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
             priority, subscription_ids
-        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NULL
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
     ), refused AS (
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
@@ -287,11 +293,13 @@ BEGIN
         SELECT
             nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
             sequence, size, priority, subscription_ids
-        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place) WHERE entry.problem IS NOT NULL
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NOT NULL
     ), nowhere AS (
         INSERT INTO {schema}.unrouted (arrival_id, position, problem)
         SELECT arrival_id, position, problem
-        FROM placed JOIN {schema}.staged_messages USING (part_id, place) WHERE destinations = 0
+        FROM placed JOIN {schema}.staged_messages AS message USING (part_id, place)
+        WHERE message.part_id = ANY (of_parts) AND destinations = 0
     )
     SELECT count(*) INTO taken FROM placed;
     DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
