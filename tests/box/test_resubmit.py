@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -14,6 +16,7 @@ from seriatim.box.places import STATUSES
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
+PATIENCE_S = 20.0
 ALL = sq.Subscription("all", where="type = 'order'", to="q")
 
 
@@ -50,6 +53,29 @@ def test_it_is_routed_in_order_of_tickets_and_keeps_them(box, monkeypatch):
     assert {message.subscriptions for message in found} == {("all",)}
     publish(box, sq.Message(type="order", message_id=ids[0]))  # it is still known
     assert received(box) == []
+
+
+def test_many_are_not_compared_with_each_other(box, monkeypatch):
+    """Of a table that is new PostgreSQL doesn't know what is in it, and a statement keeps the plan that it had then."""
+    messages, batch = 6_000, 400
+    monkeypatch.setattr(resubmit, "_BATCH", batch)
+    box.define(ORDER, QUEUE)
+    publish(box, *(order(version) for version in range(1, messages + 1)))
+    box.define(ALL)
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as counted:
+        assert counted.resubmit() == resubmit.Resubmitted(messages, 0)
+    query = (
+        "SELECT sum(n_tup_del), sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables "
+        "WHERE schemaname = %s AND relname IN ('unrouted', 'spool')"
+    )
+    with psycopg.connect(box.dsn, autocommit=True) as watching:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:  # a connection tells what it has read at its end
+            deleted, read = watching.execute(query, [box.schema]).fetchone()
+            if deleted == messages:
+                break
+            assert time.monotonic() < deadline
+    assert read <= 4 * messages * messages / batch
 
 
 def test_only_some(box):

@@ -1,16 +1,28 @@
 -- Purpose: the next messages that nobody wanted, in order of commit, so that they can be routed again; locked.
 -- Caller: resubmit.py.
 -- Locks: their rows, until the transaction ends; who resubmits them, too, waits.
--- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. It is sorted whole.
+-- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
+-- themselves; each of these is looked up, however few PostgreSQL takes them for.
 SELECT
-    run.stamp, waiting.arrival_id, waiting.position, stored.message_id, stored.type, stored.content_type,
+    next.stamp, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
     stored.context::text, stored.property_types, stored.body, stored.received_at
-FROM {schema}.unrouted AS waiting
-JOIN {schema}.spool AS stored USING (arrival_id, position)
-JOIN {schema}.tickets AS run USING (arrival_id)
-WHERE (run.stamp, waiting.position) > (%(stamp)s, %(position)s)
-    AND (%(type)s::text IS NULL OR stored.type = %(type)s)
-    AND (%(message_ids)s::text[] IS NULL OR stored.message_id = ANY (%(message_ids)s))
-ORDER BY run.stamp, waiting.position
-LIMIT %(limit)s
-FOR UPDATE OF waiting
+FROM (
+    SELECT run.stamp, waiting.arrival_id, waiting.position
+    FROM {schema}.unrouted AS waiting
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    CROSS JOIN LATERAL (
+        SELECT one.type, one.message_id FROM {schema}.spool AS one
+        WHERE one.arrival_id = waiting.arrival_id AND one.position = waiting.position OFFSET 0
+    ) AS named
+    WHERE (run.stamp, waiting.position) > (%(stamp)s, %(position)s)
+        AND (%(type)s::text IS NULL OR named.type = %(type)s)
+        AND (%(message_ids)s::text[] IS NULL OR named.message_id = ANY (%(message_ids)s))
+    ORDER BY run.stamp, waiting.position
+    LIMIT %(limit)s
+    FOR UPDATE OF waiting
+) AS next
+CROSS JOIN LATERAL (
+    SELECT one.* FROM {schema}.spool AS one
+    WHERE one.arrival_id = next.arrival_id AND one.position = next.position OFFSET 0
+) AS stored
+ORDER BY next.stamp, next.position
