@@ -14,6 +14,7 @@ import seriatim as sq
 from tests.box.given_up import given_up
 
 LAST = 2**53 - 1
+PATIENCE_S = 20.0
 
 
 @contextmanager
@@ -315,3 +316,19 @@ def test_no_table_is_read_whole_however_large_it_grows(box):
                 tx.publish([message(str(n))])
                 tx.dispense("crm")
         assert whole_reads() == (before, True)
+
+
+def test_nor_by_those_who_publish_alone(box):
+    reads = (
+        "SELECT sum(n_tup_ins), sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'tickets'"
+    )
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"VACUUM ANALYZE {box.schema}.tickets")
+        before = connection.execute(reads, [box.schema]).fetchone()
+        with sq.MessageBox.open(box.dsn, schema=box.schema) as counted:
+            for n in range(20):
+                counted.publish([message(f"{n}a"), message(f"{n}b")])
+        deadline = time.monotonic() + PATIENCE_S
+        while (now := connection.execute(reads, [box.schema]).fetchone())[0] < before[0] + 20:
+            assert time.monotonic() < deadline  # a connection tells what it has read at its end
+    assert now == (before[0] + 20, before[1])

@@ -236,12 +236,15 @@ CREATE FUNCTION {schema}.take_in(
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
     arrival_ids bigint[];
     positions bigint[];
+    numbered bigint[];
+    stamped bigint[];
     stamps bigint[];
     early text;
 BEGIN
@@ -295,8 +298,10 @@ BEGIN
     IF by_itself THEN
         -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
         SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
+        SELECT array_agg(run.arrival_id), array_agg(run.stamp) INTO numbered, stamped
+        FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (ARRAY(SELECT DISTINCT unnest(arrival_ids)));
         stamps := ARRAY(
-            SELECT (SELECT run.stamp FROM {schema}.tickets AS run WHERE run.arrival_id = arrival.arrival_id)
+            SELECT stamped[array_position(numbered, arrival_id)]
             FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
         );
     END IF;
