@@ -16,8 +16,8 @@ from seriatim.box.places import STATUSES
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
-PATIENCE_S = 20.0
 ALL = sq.Subscription("all", where="type = 'order'", to="q")
+PATIENCE_S = 20.0
 
 
 def order(version, **properties):

@@ -1,4 +1,4 @@
-"""A query as a user of Spark writes it: out of one queue of a box and into the other one. It is there to be killed."""
+"""A query as a user of Spark writes it: out of one queue of a box, into another. It is there to be killed."""
 
 from __future__ import annotations
 

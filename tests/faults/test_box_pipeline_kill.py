@@ -13,11 +13,11 @@ import pytest
 import seriatim as sq
 from seriatim.box.binaries import find_binaries
 from tests.faults.process import running
-from tests.faults.watch import Watch
+from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
 
 pytestmark = pytest.mark.faults
 
-GROUPS, MESSAGES, PASSWORD = 20, 1_000, "hush-hush-4711"
+PASSWORD = "hush-hush-4711"
 
 FILE = """
 name: through
@@ -41,17 +41,9 @@ def moments(watch, waiting):
     """By name: when to kill."""
     before = watch.last("commits")
 
-    def in_hand(_run):
-        """The first batch is made in the box, and Spark may not know it yet."""
-        return watch.one("SELECT count(*) FROM {schema}.entries WHERE batch IS NOT NULL") > 0
-
     def reading(_run):
         """A batch has begun."""
         return watch.last("offsets") > max(watch.last("commits"), before + 1)
-
-    def staged(_run):
-        """Parts are staged, and not merged."""
-        return watch.one("SELECT count(*) FROM {schema}.parts") > 0
 
     def merged(_run):
         """A batch is in the box, and still waits in the checkpoint."""
@@ -59,7 +51,7 @@ def moments(watch, waiting):
         done = watch.one("SELECT coalesce(max(batch), -1) FROM {schema}.writers")
         return any(int(one.name.removeprefix("batch=")) <= done for one in waits)
 
-    return (in_hand, reading, staged, merged, staged)
+    return (watch.is_in_hand, reading, watch.is_staged, merged, watch.is_staged)
 
 
 def test_killed_again_and_again_each_message_is_there_once_and_in_order(box, tmp_path, monkeypatch):
@@ -69,12 +61,7 @@ def test_killed_again_and_again_each_message_is_there_once_and_in_order(box, tmp
         sq.Queue("done", policy=sq.Standard(), group="customer", sequence="version"),
         sq.Subscription("orders", where="type = 'order'", to="orders"),
     )
-    numbers = [(f"c{n % GROUPS}", n // GROUPS + 1) for n in range(MESSAGES)]
-    with box.session() as tx:  # each group backwards
-        tx.publish(
-            sq.Message(type="order", body=b"x" * 100, context={"customer": customer, "version": version})
-            for customer, version in reversed(numbers)
-        )
+    publish_backwards(box)
     monkeypatch.setenv(
         "ORDERS_DSN", f"{box.dsn}&password={PASSWORD}" if "?" in box.dsn else f"{box.dsn}?password={PASSWORD}"
     )

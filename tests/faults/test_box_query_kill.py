@@ -10,30 +10,20 @@ import pytest
 import seriatim as sq
 from tests.faults import box_query
 from tests.faults.process import started
-from tests.faults.watch import Watch
+from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
 
 pytestmark = pytest.mark.faults
-
-GROUPS, MESSAGES = 20, 1_000
 
 
 def moments(watch):
     """When to kill."""
-
-    def in_hand(_run):
-        """The first batch is made in the box, and Spark may not know it yet."""
-        return watch.one("SELECT count(*) FROM {schema}.entries WHERE batch IS NOT NULL") > 0
-
-    def staged(_run):
-        """Parts are staged, and not merged."""
-        return watch.one("SELECT count(*) FROM {schema}.parts") > 0
 
     def merged(after):
         """A batch is in the box, and Spark doesn't know it yet."""
         done = "SELECT coalesce(max(batch), -1) FROM {schema}.writers"
         return lambda _run: watch.one(done) > max(watch.last("commits"), after)
 
-    return (in_hand, staged, merged(1), merged(3))
+    return (watch.is_in_hand, watch.is_staged, merged(1), merged(3))
 
 
 def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, tmp_path, monkeypatch):
@@ -46,12 +36,7 @@ def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, t
         sq.Subscription("orders", where="type = 'order'", to="orders"),
         sq.Subscription("copies", where="type = 'copy'", to="copies"),
     )
-    numbers = [(f"c{n % GROUPS}", n // GROUPS + 1) for n in range(MESSAGES)]
-    with box.session() as tx:  # each group backwards
-        tx.publish(
-            sq.Message(type="order", body=b"x" * 100, context={"customer": customer, "version": version})
-            for customer, version in reversed(numbers)
-        )
+    publish_backwards(box)
     monkeypatch.setenv("SERIATIM_DSN", box.dsn)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     checkpoint = tmp_path / "checkpoint"
