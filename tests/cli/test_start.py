@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -45,3 +46,24 @@ def test_a_box_that_is_made_by_looking_is_told_of(tmp_path, monkeypatch):
     told = CliRunner().invoke(main, ["queues", "--json"])
     assert (told.exit_code, told.stdout) == (0, "[]\n")
     assert told.stderr == "there is no message box in this folder yet: making one in .seriatim/postgres\n"
+
+
+def test_a_mistyped_schema_is_refused_and_nothing_is_made(box):
+    where = ["--dsn", box.dsn, "--schema", "mistyped"]
+    for words in (["queues"], ["box", "status"], ["box", "purge"], ["groups"], ["work", "orders", "--handler", "a:b"]):
+        told = CliRunner().invoke(main, [*words, *where])
+        assert told.exit_code != 0
+        assert "there is no message box in the schema mistyped" in told.stderr
+        assert "seriatim box migrate" in told.stderr
+    with box.session() as tx:
+        found = tx.connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'mistyped'")
+        assert found.fetchone() == (0,)
+
+
+def test_what_defines_makes_its_box(box, tmp_path):
+    (tmp_path / "box.yaml").write_text("queues: {orders: {policy: unordered}}\n")
+    where = ["--dsn", box.dsn, "--schema", f"{box.schema}_new"]
+    told = CliRunner().invoke(main, ["box", "apply", str(tmp_path / "box.yaml"), *where])
+    assert told.exit_code == 0, told.output
+    told = CliRunner().invoke(main, ["queues", "--json", *where])
+    assert [one["queue"] for one in json.loads(told.stdout)] == ["orders"]

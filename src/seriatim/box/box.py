@@ -60,10 +60,11 @@ class MessageBox(Closing):
         schema: str = DEFAULT_SCHEMA,
         connections: int = 20,
         turn_limit: float | str | None = None,
+        create: bool = True,
     ) -> Self:
         """Open a box.
 
-        A schema that isn't there yet is made. An older one is brought up to date in the embedded PostgreSQL, and
+        A schema that isn't there yet is made, unless that isn't wanted. An older one is brought up to date in the embedded PostgreSQL, and
         refused elsewhere: that is for whoever runs it, with ``seriatim box migrate``.
 
         Args:
@@ -74,13 +75,14 @@ class MessageBox(Closing):
             connections: at most so many at once.
             turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
                 the midst of its transaction, so that what a frozen process has locked is free again; None: never.
+            create: whether to make a schema that isn't there; False: a mistyped name is an error.
 
         Raises:
             UsageError: not a DSN, or not the name of a schema.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
-            SchemaMismatch: an older or newer schema, or one that isn't a box.
+            SchemaMismatch: an older or newer schema, or one that isn't a box; or there is none, and none is made.
         """
-        return cls(Connections.open(dsn, schema, connections, turn_limit))
+        return cls(Connections.open(dsn, schema, connections, turn_limit, create=create))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:

@@ -100,12 +100,15 @@ class Connections(Closing):
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
-    def open(cls, dsn: str | None, schema: str, most: int, turn_limit: float | str | None = None) -> Self:
+    def open(
+        cls, dsn: str | None, schema: str, most: int, turn_limit: float | str | None = None, *, create: bool = True
+    ) -> Self:
         """Open them; arguments and errors are those of `MessageBox.open`."""
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
-                if server is not None or version_of(connection, schema) is None:
+                is_there = version_of(connection, schema) is not None
+                if server is not None if is_there else create:
                     migrate(connection, schema)
                 else:
                     check(connection, schema)

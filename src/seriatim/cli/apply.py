@@ -32,7 +32,7 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
     Lists what has changed. With --prune, what would be dropped is shown and asked for before; where nobody can answer,
     --yes is needed.
     """
-    with opened(dsn, schema) as box:
+    with opened(dsn, schema, makes=True) as box:
         if prune and not dry_run:
             planned = box.apply(file_, prune=True, dry_run=True)
             drops = [one for one in planned if one.what == "dropped"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -15,21 +14,12 @@ from seriatim.cli.commands import Commands
 from seriatim.cli.grants import grant, grants, revoke
 from seriatim.cli.tick import tick
 from seriatim.cli.which import as_json as to_json
-from seriatim.cli.which import in_columns
+from seriatim.cli.which import in_columns, opened, which_box, which_schema
 
 if TYPE_CHECKING:
     from seriatim.box.purge import Purgeable, Purged
 
 __all__ = ["box"]
-
-_SCHEMA = "seriatim"
-
-
-def _where(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which box."""
-    dsn = click.option("--dsn", help="Which PostgreSQL (default: $SERIATIM_DSN, else the embedded one).")
-    schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
-    return dsn(schema(command))
 
 
 @click.group("box", cls=Commands)
@@ -42,7 +32,7 @@ for _command in (apply, grant, grants, revoke, tick):
 
 
 @box.command("migrate")
-@_where
+@which_box
 def _migrate(*, dsn: str | None, schema: str) -> None:
     """Make the schema of a box, or bring it up to date.
 
@@ -59,14 +49,12 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
 
 
 @box.command("status")
-@_where
+@which_box
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
     """Show version, tables with rows and bytes, growth, what a purge would free, and what each location gives next."""
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-
-    with MessageBox.open(dsn, schema=schema) as opened:
-        found, free = opened.status(), opened.purgeable()
+    with opened(dsn, schema) as box:
+        found, free = box.status(), box.purgeable()
     if as_json:
         click.echo(to_json(asdict(found) | {"more_bytes": found.more_bytes, "purgeable": asdict(free)}))
         return
@@ -90,7 +78,7 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
 
 
 @box.command("purge")
-@_where
+@which_box
 @click.option("--queue", help="Of the history, and of the groups, only this queue's.")
 @click.option("--older-than", metavar="PERIOD", help="History older than that goes (such as 7d), whatever queues say.")
 @click.option("--forget-expired", is_flag=True, help="Forget groups that are idle as long as expire_after says.")
@@ -111,15 +99,13 @@ def _purge(
     Messages whose last reference is gone, history that is older than its queue keeps it, message ids behind the
     horizon, tickets of what is gone, old faults. It works in batches, beside everybody else; stopped, it goes on the next time.
     """
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-
-    with MessageBox.open(dsn, schema=schema) as opened:
+    with opened(dsn, schema) as box:
         if dry_run:
-            would = opened.purgeable(queue=queue, older_than=older_than)
+            would = box.purgeable(queue=queue, older_than=older_than)
             click.echo(json.dumps(asdict(would), indent=2) if as_json else _would(would))
             return
         with Console(stderr=True).status("looking") as shown:
-            done = opened.purge(
+            done = box.purge(
                 queue=queue,
                 older_than=older_than,
                 forget_expired=forget_expired,
@@ -153,7 +139,7 @@ def _gone(done: Purged) -> str:
 
 
 @box.command("sql")
-@click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
+@which_schema
 def _sql(*, schema: str) -> None:
     """Print the SQL that makes a box, for those who apply it by hand."""
     from seriatim.box.migrate import fresh_sql  # noqa: PLC0415 -- the driver, when it is needed

@@ -17,27 +17,34 @@ from seriatim.cli.plain import in_line, width_of
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["as_json", "in_columns", "listed", "opened", "which_box"]
+__all__ = ["as_json", "in_columns", "listed", "opened", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
+
+
+#: The option ``schema`` alone.
+which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
 
 
 def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say which box: ``dsn`` and ``schema``."""
     dsn = click.option("--dsn", help="Which PostgreSQL (default: $SERIATIM_DSN, else the embedded one).")
-    schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
-    return dsn(schema(command))
+    return dsn(which_schema(command))
 
 
 @contextmanager
-def opened(dsn: str | None, schema: str) -> Iterator[MessageBox]:
-    """The box that the options say; one that is made by that is told of: the folder may be the wrong one."""
+def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
+    """The box that the options say.
+
+    One that isn't there is made in the usual schema, and that is told of: the folder may be the wrong one. In another
+    schema only a command that `makes` does so, for the name may be mistyped.
+    """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
     if dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
         click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
-    with MessageBox.open(dsn, schema=schema) as box:
+    with MessageBox.open(dsn, schema=schema, create=makes or schema == _SCHEMA) as box:
         yield box
 
 
