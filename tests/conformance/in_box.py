@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Received
 from tests.conformance.case import REPORTS, Act, Case, Fate, Result, positions, same
 from tests.conformance.in_memory import take_step, tuple_of_event
+
+#: What happened, to which group, and the first and last number that it is about.
+_Event = tuple[str, Any, Any, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MANY = 1000
@@ -97,7 +101,7 @@ class _Run:
         self.refused: list[int] = []
         self.handed: list[Fate] = []
         self.released: dict[int, Fate] = {}
-        self.events: list[tuple[str, Any, Any, Any]] = []
+        self.events: list[_Event] = []
 
     def result(self) -> Result:
         self._begin()
@@ -191,8 +195,9 @@ class _Run:
         return fates
 
     def _turn(self, now: int) -> list[Fate] | None:
-        """A turn of all groups that have something to do: what was released by it, and before it; None if none has."""
+        """Turns of all groups that have something to do: what was released by them, and before; None if none has."""
         handed: list[Fate] = []
+        heard: list[tuple[int, _Event]] = []
         with self.box.session() as tx:
             turns = Turns(tx.connection, self.box.schema, now)
             arrived = self.queue.is_fifo and self.straight
@@ -201,11 +206,14 @@ class _Run:
             ) is not None:
                 handed += map(_left, delivery)
             locked = turns.lock(self.queue, _MANY)
-            if locked.keys:
-                judged = turns.judge(self.queue, locked, self.limit)
-                self._hear(locked.keys, judged.events)
-                for one in judged.handed:
-                    handed += map(_left, turns.delivery(self.queue, one, self.definitions))
+            if locked.keys:  # the first is delivered, and the others are judged ahead, as a receiver does
+                first, others = locked._replace(keys=locked.keys[:1]), locked._replace(keys=locked.keys[1:])
+                judged, delivery = turns.deliver(self.queue, first, self.limit, self.definitions, wary=False)
+                heard += self._heard(first.keys, judged.events)
+                handed += map(_left, delivery or ())
+                if others.keys:
+                    heard += self._heard(others.keys, turns.judge(self.queue, others, 0).events)
+        self.events += [event for _, event in sorted(heard, key=itemgetter(0))]
         if not locked.keys and not handed:
             return None
         self.handed += handed
@@ -219,15 +227,15 @@ class _Run:
         self.released |= {fate.message: fate for fate in new}
         return new
 
-    def _hear(self, keys: Sequence[str], events: Events) -> None:
-        """The events, in the order of their times."""
-        events = events.take(np.argsort(events.at, kind="stable"))
+    @staticmethod
+    def _heard(keys: Sequence[str], events: Events) -> Iterator[tuple[int, _Event]]:
+        """The events of some groups, each with its time."""
         columns: Iterator[tuple[int, ...]] = zip(
-            *(getattr(events, name).tolist() for name in ("kind", "group", "first", "last")), strict=True
+            *(getattr(events, name).tolist() for name in ("at", "kind", "group", "first", "last")), strict=True
         )
-        for kind, group, first, last in columns:
-            none = kind == EventKind.CLOSED
-            self.events.append((EventKind(kind).word, keys[group], *((None, None) if none else (first, last))))
+        for at, kind, group, first, last in columns:
+            numbers = (None, None) if kind == EventKind.CLOSED else (first, last)
+            yield at, (EventKind(kind).word, keys[group], *numbers)
 
     # ---- what there is
 

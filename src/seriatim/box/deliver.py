@@ -395,13 +395,6 @@ class Turns:
         handed = Handed(None, 0, [row[1] for row in rows], none, none, [False] * len(rows))
         return self._delivery(queue, handed, [row[2:] for row in rows], definitions), rows[0][0]
 
-    def delivery(self, queue: BoxQueue, handed: Handed, definitions: Definitions) -> Delivery:
-        """The messages of what is handed out."""
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            parameters = {"queue_id": queue.queue_id, "entry_ids": handed.entry_ids}
-            rows = cursor.execute(statement("handed", self._schema), parameters).fetchall()
-        return self._delivery(queue, handed, rows, definitions)
-
     def _delivery(
         self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
     ) -> Delivery:

@@ -13,7 +13,7 @@ from seriatim.box.statements import statement
 
 __all__ = ["with_edits"]
 
-#: Where a row of ``handed.sql`` has the body, and how often the message was handed out.
+#: Where a row of the function ``handed`` has the body, and how often the message was handed out.
 _BODY, _ATTEMPT = 5, 10
 
 

@@ -60,7 +60,7 @@ def received_of(
     late: bool,
     parts: Sequence[Part] = (),
 ) -> Received:
-    """The message of a row of ``handed.sql``, with its parts."""
+    """The message of a row of the function ``handed``, with its parts."""
     (
         message_id,
         kind,
