@@ -443,13 +443,18 @@ LEFT JOIN LATERAL (
 LEFT JOIN (
     SELECT
         run.location,
-        count(DISTINCT (message.arrival_id, message.position)) AS messages,
-        min(run.epoch::numeric * start.last_number + run.number - 1 + message.position) AS oldest
+        sum(arrived.messages)::bigint AS messages,
+        min(run.epoch::numeric * start.last_number + run.number - 1 + arrived.first) AS oldest
     FROM (
-        SELECT arrival_id, position FROM {schema}.entries
-        UNION ALL
-        SELECT arrival_id, position FROM {schema}.to_route
-    ) AS message
+        -- By arrival, which an index tells in order: neither all messages nor all tickets are sorted.
+        SELECT arrival_id, count(DISTINCT position) AS messages, min(position) AS first
+        FROM (
+            SELECT arrival_id, position FROM {schema}.entries
+            UNION ALL
+            SELECT arrival_id, position FROM {schema}.to_route
+        ) AS message
+        GROUP BY arrival_id
+    ) AS arrived
     JOIN {schema}.tickets AS run USING (arrival_id)
     JOIN {schema}.locations AS start USING (location)
     GROUP BY run.location
