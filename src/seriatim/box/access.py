@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from seriatim.box.definitions import Known
+from seriatim.box.heads import Heads
 from seriatim.box.room import Room
 
 __all__ = ["Access"]
@@ -24,6 +25,7 @@ class Access:
         known: its definitions.
         transaction: another transaction of its own, for what has to be committed apart.
         room: what is known of the room in its queues.
+        heads: where these begin, as far as that is known.
     """
 
     schema: str
@@ -31,3 +33,4 @@ class Access:
     known: Known
     transaction: Callable[[], AbstractContextManager[psycopg.Connection]]
     room: Room = field(default_factory=Room)
+    heads: Heads = field(default_factory=Heads)

@@ -12,6 +12,7 @@ from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
+from seriatim.box.heads import EVERYTHING, Heads
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.round_trip import commit_between
@@ -179,12 +180,16 @@ class Turns:
         connection: in whose transaction.
         schema: the schema of the box.
         now_us: microseconds, in place of the database's clock.
+        heads: where queues begin, as far as that is known; None: they are looked at from their beginning.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str, now_us: int | None = None) -> None:
+    def __init__(
+        self, connection: psycopg.Connection, schema: str, now_us: int | None = None, heads: Heads | None = None
+    ) -> None:
         self._connection = connection
         self._schema = schema
         self._now_us = now_us
+        self._heads = heads
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> Locked:
         """Lock the next groups that have something to do, or the named one.
@@ -201,7 +206,7 @@ class Turns:
         name = "lock_next" if group is None else "lock_patiently"
         parameters = {
             "queue_id": queue.queue_id, "how_many": how_many, "group_key": group, "now_us": self._now_us,
-            "patience_ms": patience_ms,
+            "patience_ms": patience_ms, "from_rank": self._from_rank(queue, group),
         }  # fmt: skip
         return self._lock(name, parameters)
 
@@ -219,7 +224,19 @@ class Turns:
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        return self._lock("lock_ahead", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
+        parameters = {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us}
+        return self._lock("lock_ahead", parameters | {"from_rank": self._from_rank(queue)})
+
+    def _from_rank(self, queue: BoxQueue, group: str | None = None) -> int:
+        """From which rank on to look for the next group, or the named one."""
+        return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
+
+    def _head_of(self, queue: BoxQueue) -> tuple[int | None, int]:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            rank, took_us = cursor.execute(statement("head_of", self._schema), {"queue_id": queue.queue_id}).fetchall()[
+                0
+            ]
+        return rank, took_us
 
     def _lock(self, name: str, parameters: dict[str, Any]) -> Locked:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
@@ -254,7 +271,7 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": at_most + 1,
-            "fresh": _FRESH,
+            "fresh": _FRESH, "from_rank": self._from_rank(queue, group),
         }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             name = "begin_turn_dialogs" if queue.serves else "begin_turn"
@@ -359,6 +376,7 @@ class Turns:
         """
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
+            "from_rank": self._from_rank(queue, group),
         }  # fmt: skip
         name = "hand_out"
         if arrived:

@@ -43,9 +43,38 @@ EXCEPTION WHEN SQLSTATE 'SQ001' THEN
 END
 $function$;
 
+-- Where a queue begins: the lowest rank of what is ready or has arrived, of groups that somebody has, too; and how long it
+-- took to find that, microseconds. What is done stands before it in the indexes until it is vacuumed, and as long as a
+-- transaction is held open somewhere it can't be. Then whoever looks for the next group begins there, `from_rank`, and
+-- looks at all only if he finds none.
+CREATE FUNCTION {schema}.head_of(of_queue integer, OUT rank bigint, OUT took_us bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    began bigint := {schema}.now_us();
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    rank := least(
+        (
+            SELECT known.ready_rank FROM {schema}.known_groups AS known
+            WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL ORDER BY known.ready_rank LIMIT 1
+        ), (
+            SELECT entry.rank FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' ORDER BY entry.rank LIMIT 1
+        )
+    );
+    took_us := {schema}.now_us() - began;
+END
+$function$;
+
 -- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. The four
 -- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed.
-CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
+CREATE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint, from_rank bigint) RETURNS text[]
 LANGUAGE plpgsql
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -61,10 +90,10 @@ BEGIN
         SELECT group_key FROM (
             (
                 SELECT group_key, ready_rank AS rank FROM {schema}.known_groups
-                WHERE queue_id = of_queue AND ready_rank IS NOT NULL ORDER BY ready_rank
+                WHERE queue_id = of_queue AND ready_rank >= from_rank ORDER BY ready_rank
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.entries
-                WHERE queue_id = of_queue AND status = 'arrived' ORDER BY rank
+                WHERE queue_id = of_queue AND status = 'arrived' AND rank >= from_rank ORDER BY rank
             ) UNION ALL (
                 SELECT group_key, due_at FROM {schema}.known_groups
                 WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at
@@ -80,14 +109,17 @@ BEGIN
         taken := taken || candidate;
         EXIT WHEN cardinality(taken) >= how_many;
     END LOOP;
+    IF cardinality(taken) = 0 AND from_rank > -9223372036854775808 THEN
+        RETURN {schema}.lock_next(of_queue, how_many, now_us, -9223372036854775808);
+    END IF;
     RETURN taken;
 END
 $function$;
 
 -- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
 -- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
--- operator has asked something, or a subscription isn't started: then a turn has to look.
-CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint)
+-- operator has asked something, or a subscription isn't started: then a turn has to look. `from_rank`: see `head_of`.
+CREATE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint)
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
@@ -120,7 +152,8 @@ BEGIN
         ) AS judges,
         (
             SELECT entry.rank FROM {schema}.entries AS entry
-            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND named IS NULL ORDER BY entry.rank LIMIT 1
+            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND entry.rank >= from_rank AND named IS NULL
+            ORDER BY entry.rank LIMIT 1
         ) AS oldest,
         (SELECT max(change.version) FROM {schema}.changes AS change) AS version
     INTO around;
@@ -133,7 +166,7 @@ BEGIN
             SELECT next.key INTO candidate
             FROM (
                 SELECT known.group_key AS key FROM {schema}.known_groups AS known
-                WHERE known.queue_id = of_queue AND known.ready_rank IS NOT NULL
+                WHERE known.queue_id = of_queue AND known.ready_rank >= from_rank
                     AND (named IS NULL OR known.group_key = named) AND known.group_key <> ALL (tried)
                     AND (around.oldest IS NULL OR known.ready_rank <= around.oldest)
                 ORDER BY known.ready_rank LIMIT 1000
@@ -476,7 +509,7 @@ $function$;
 -- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
 -- through SQL waits to be routed. `many`: more messages wait to be judged than a turn of one group is worth.
 CREATE FUNCTION {schema}.lock_groups(
-    of_queue integer, named text, how_many integer, at_us bigint,
+    of_queue integer, named text, how_many integer, at_us bigint, from_rank bigint,
     OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean,
     OUT many boolean
 )
@@ -490,7 +523,7 @@ BEGIN
     now_us := coalesce(at_us, {schema}.now_us());
     isolation := current_setting('transaction_isolation');
     group_keys := CASE
-        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us)
+        WHEN named IS NULL THEN {schema}.lock_next(of_queue, how_many, now_us, from_rank)
         WHEN {schema}.lock_group(of_queue, named, now_us) THEN ARRAY[named]
         ELSE ARRAY[]::text[]
     END;
@@ -498,7 +531,8 @@ BEGIN
         (SELECT max(change.version) FROM {schema}.changes AS change),
         EXISTS (SELECT FROM {schema}.to_route),
         named IS NULL AND EXISTS (
-            SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.status = 'arrived'
+            SELECT FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND entry.rank >= from_rank
             ORDER BY entry.rank OFFSET 40
         )
     INTO version, unrouted, many;
@@ -508,7 +542,7 @@ $function$;
 -- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
 -- does that already. What is judged could be judged again: nobody has to wait until it is on disk.
 CREATE FUNCTION {schema}.lock_ahead(
-    of_queue integer, how_many integer, at_us bigint,
+    of_queue integer, how_many integer, at_us bigint, from_rank bigint,
     OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -522,7 +556,7 @@ BEGIN
     version := (SELECT max(change.version) FROM {schema}.changes AS change);
     group_keys := CASE
         WHEN pg_try_advisory_xact_lock(hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint))
-        THEN {schema}.lock_next(of_queue, how_many, now_us)
+        THEN {schema}.lock_next(of_queue, how_many, now_us, from_rank)
         ELSE ARRAY[]::text[]
     END;
 END

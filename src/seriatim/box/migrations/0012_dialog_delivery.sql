@@ -271,9 +271,10 @@ $function$;
 -- it is cheaper judged at once, there is no row: then it is a turn's turn. The caller knows, as of `known_version`, that
 -- all subscriptions of the queue are started. `fresh`: the state of a group that is new. `serves`: the queue is a
 -- service's; dialogs of which it is the first message converse from here on. `marks`: count rollbacks, see `take_in_hand`.
+-- `from_rank`: see `head_of`.
 CREATE FUNCTION {schema}.hand_out_fifo(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], serves boolean,
-    marks boolean
+    marks boolean, from_rank bigint
 )
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
@@ -295,6 +296,7 @@ DECLARE
     -- More than that is judged at once, and read again each time until it is.
     most bigint := 2 * at_most::bigint + 20;
     candidate text := named;
+    least_rank bigint := from_rank;
     tried text[] := ARRAY[]::text[];
     around record;
     alone boolean := FALSE;
@@ -327,11 +329,12 @@ BEGIN
                 FROM (
                     (
                         SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
-                        WHERE one.queue_id = of_queue AND one.ready_rank IS NOT NULL AND one.group_key <> ALL (tried)
+                        WHERE one.queue_id = of_queue AND one.ready_rank >= least_rank AND one.group_key <> ALL (tried)
                         ORDER BY one.ready_rank
                     ) UNION ALL (
                         SELECT one.group_key, one.rank FROM {schema}.entries AS one
-                        WHERE one.queue_id = of_queue AND one.status = 'arrived' AND one.group_key <> ALL (tried)
+                        WHERE one.queue_id = of_queue AND one.status = 'arrived' AND one.rank >= least_rank
+                            AND one.group_key <> ALL (tried)
                         ORDER BY one.rank
                     )
                     -- The offset keeps what locks out of this.
@@ -339,7 +342,11 @@ BEGIN
                 ) AS next
                 WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.group_key))
                 LIMIT 1;
-                EXIT WHEN NOT FOUND;
+                IF NOT FOUND THEN
+                    EXIT WHEN least_rank = -9223372036854775808;
+                    least_rank := -9223372036854775808;
+                    CONTINUE;
+                END IF;
             END IF;
             -- A statement of its own: its snapshot is younger than the lock. By other definitions the queue may have
             -- another policy.

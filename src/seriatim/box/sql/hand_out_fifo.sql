@@ -4,5 +4,5 @@
 -- Index: groups_ready, entries_arrived, entries_of_group, known_groups_pkey, endpoints_due, endpoints_of_group, spool_pkey.
 SELECT * FROM {schema}.hand_out_fifo(
     %(queue_id)s, %(group_key)s, %(at_most)s, %(now_us)s, %(version)s, %(fresh)s::bigint[], %(serves)s,
-    %(marks)s
+    %(marks)s, %(from_rank)s
 )

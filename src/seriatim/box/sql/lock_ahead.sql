@@ -3,4 +3,4 @@
 -- Locks: an advisory lock for each group and one for the queue, until the transaction ends.
 -- Index: groups_ready, groups_due and entries_arrived, merged by rank; entries_of_group once a candidate.
 SELECT group_keys, now_us, isolation, version
-FROM {schema}.lock_ahead(%(queue_id)s, %(how_many)s, %(now_us)s)
+FROM {schema}.lock_ahead(%(queue_id)s, %(how_many)s, %(now_us)s, %(from_rank)s)

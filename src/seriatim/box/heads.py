@@ -1,0 +1,55 @@
+"""Where queues begin behind what is done, while that can't be vacuumed because a transaction is held open somewhere.
+
+Whoever looks for the next message reads indexes from their beginning, and what is done stands there until it is
+vacuumed: in an hour the look takes longer than the work. So a process asks every now and then where a queue begins. Where
+to find that has taken long it looks from there on, until it asks again. What somebody has in hand counts, so what he puts
+back is not passed over; only what was published before, in a transaction longer than the slack, is found a little later:
+when the process asks again, or when there is nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from seriatim.box.definitions import BoxQueue
+
+__all__ = ["EVERYTHING", "Heads"]
+
+#: The rank from which on there is all of a queue.
+EVERYTHING = -(2**63)
+_LONG_US = 1_000
+_SLACK_US = 1_000_000
+#: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
+_HIGHEST_US = 50_000_000
+#: It is asked again after so many times as long as it took.
+_PAUSES, _SHORTEST_S, _LONGEST_S = 100, 1.0, 10.0
+
+
+class Heads:
+    """Where queues begin, as far as a process knows; threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, float]] = {}
+
+    def of(self, queue: BoxQueue, ask: Callable[[BoxQueue], tuple[int | None, int]]) -> int:
+        """The rank from which on to look for the next message.
+
+        Args:
+            queue: of which queue.
+            ask: answers with the lowest rank there is, and how long it took to find it, microseconds.
+        """
+        now = time.monotonic()
+        rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
+        if now < until:
+            return rank
+        asked = bool(until)  # not by who looks once
+        self._known[queue.queue_id] = (rank, now + _SHORTEST_S)  # meanwhile nobody else has to
+        if asked:
+            lowest, took_us = ask(queue)
+            rank = EVERYTHING
+            if lowest is not None and took_us > _LONG_US:
+                rank = lowest - _SLACK_US - (0 if queue.declared.priority is None else _HIGHEST_US)
+            pause_s = min(max(_PAUSES * took_us / 1_000_000, _SHORTEST_S), _LONGEST_S)
+            self._known[queue.queue_id] = (rank, time.monotonic() + pause_s)
+        return rank
