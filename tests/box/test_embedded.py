@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 import psycopg
 import pytest
@@ -122,9 +122,9 @@ def test_what_was_answered_is_there_after_all_of_the_server_was_killed(folder):
     """`box.publish` commits before it is on disk, and answers after."""
     answered = SimpleQueue()
 
-    def publish(box, group):
+    def publish(box, group, killed):
         with suppress(sq.Unavailable):
-            while True:
+            while not killed.is_set():  # who was between two connections notices nothing
                 (message_id,) = box.publish(sq.Message(type="order", body=b"x" * 500, context={"customer": group}))
                 answered.put(message_id)
 
@@ -136,13 +136,15 @@ def test_what_was_answered_is_there_after_all_of_the_server_was_killed(folder):
             sq.Subscription("all", where="type = 'order'", to="orders"),
         )
         for _ in range(3):
-            publishers = [Thread(target=publish, args=(box, f"c{n}")) for n in range(4)]
+            killed = Event()
+            publishers = [Thread(target=publish, args=(box, f"c{n}", killed)) for n in range(4)]
             for one in publishers:
                 one.start()
             known |= {answered.get(timeout=60) for _ in range(200)}
             for pid in servers_in(data_of(folder)):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            killed.set()
             for one in publishers:
                 one.join()
             while not answered.empty():
