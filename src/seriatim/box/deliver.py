@@ -404,7 +404,7 @@ class Turns:
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
-        parameters = {"queue_id": queue.queue_id, "at_most": limit}
+        parameters = {"queue_id": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             rows = cursor.execute(statement("take_unordered", self._schema), parameters).fetchall()
         if not rows:

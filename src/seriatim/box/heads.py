@@ -3,8 +3,8 @@
 Whoever looks for the next message reads indexes from their beginning, and what is done stands there until it is
 vacuumed: in an hour the look takes longer than the work. So a process asks every now and then where a queue begins. Where
 to find that has taken long it looks from there on, until it asks again. What somebody has in hand counts, so what he puts
-back is not passed over; only what was published before, in a transaction longer than the slack, is found a little later:
-when the process asks again, or when there is nothing else.
+back is not passed over. What comes before that place later is found when the process asks again, or when there is nothing
+else: what was published in a transaction longer than the slack, what a lease had that ran out.
 """
 
 from __future__ import annotations

@@ -739,7 +739,8 @@ END
 $function$;
 
 -- The next messages of a queue without order, of lowest rank first, each locked; those that others have are passed over.
-CREATE FUNCTION {schema}.take_unordered(of_queue integer, at_most integer)
+-- `from_rank`: see `head_of`.
+CREATE FUNCTION {schema}.take_unordered(of_queue integer, at_most integer, from_rank bigint)
 RETURNS TABLE (
     version bigint, entry_id bigint, message_id text, type text, content_type text, context text,
     property_types jsonb, body bytea, received_at timestamptz, location text, epoch bigint, number bigint,
@@ -754,39 +755,46 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_column
+DECLARE
+    least_rank bigint := from_rank;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    RETURN QUERY
-    SELECT
-        (SELECT max(version) FROM {schema}.changes) AS version,
-        entry.entry_id,
-        stored.message_id,
-        stored.type,
-        stored.content_type,
-        stored.context::text,
-        stored.property_types,
-        stored.body,
-        stored.received_at,
-        run.location,
-        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
-        entry.attempt,
-        entry.priority::smallint,
-        entry.subscription_ids,
-        stored.parts::integer
-    FROM (
-        SELECT * FROM {schema}.entries
-        WHERE queue_id = of_queue AND status = 'arrived' AND (visible_at IS NULL OR visible_at <= clock_timestamp())
-            AND (subscription_ids <> '{{}}' AND subscription_ids <@ (
-                SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
-                WHERE queue_id = of_queue AND state <> 'started'
-            )) IS NOT TRUE
-        ORDER BY rank LIMIT at_most
-        FOR NO KEY UPDATE SKIP LOCKED
-    ) AS entry
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
-    JOIN {schema}.tickets AS run USING (arrival_id)
-    JOIN {schema}.locations AS place USING (location)
-    ORDER BY entry.rank, entry.entry_id;
+    LOOP
+        RETURN QUERY
+        SELECT
+            (SELECT max(version) FROM {schema}.changes) AS version,
+            entry.entry_id,
+            stored.message_id,
+            stored.type,
+            stored.content_type,
+            stored.context::text,
+            stored.property_types,
+            stored.body,
+            stored.received_at,
+            run.location,
+            run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+            (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+            entry.attempt,
+            entry.priority::smallint,
+            entry.subscription_ids,
+            stored.parts::integer
+        FROM (
+            SELECT * FROM {schema}.entries
+            WHERE queue_id = of_queue AND status = 'arrived' AND rank >= least_rank
+                AND (visible_at IS NULL OR visible_at <= clock_timestamp())
+                AND (subscription_ids <> '{{}}' AND subscription_ids <@ (
+                    SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
+                    WHERE queue_id = of_queue AND state <> 'started'
+                )) IS NOT TRUE
+            ORDER BY rank LIMIT at_most
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS entry
+        JOIN {schema}.spool AS stored USING (arrival_id, position)
+        JOIN {schema}.tickets AS run USING (arrival_id)
+        JOIN {schema}.locations AS place USING (location)
+        ORDER BY entry.rank, entry.entry_id;
+        EXIT WHEN FOUND OR least_rank = -9223372036854775808;
+        least_rank := -9223372036854775808;
+    END LOOP;
 END
 $function$;

@@ -6,4 +6,4 @@ SELECT
     version, entry_id,
     message_id, type, content_type, context, property_types, body, received_at, location, epoch, number, attempt,
     priority, subscription_ids, parts
-FROM {schema}.take_unordered(%(queue_id)s, %(at_most)s)
+FROM {schema}.take_unordered(%(queue_id)s, %(at_most)s, %(from_rank)s)
