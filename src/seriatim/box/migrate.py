@@ -74,10 +74,7 @@ def check(connection: psycopg.Connection, schema: str) -> None:
     known = migrations()[-1].number
     found = version_of(connection, schema)
     if found is None:
-        raise SchemaMismatch(
-            f"there is no message box in the schema {schema}",
-            remedy="is it the right schema and database? `seriatim box migrate` makes one",
-        )
+        raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
     if found < known:
         raise SchemaMismatch(
             f"the schema {schema} has version {found}, and this seriatim works with {known}",
