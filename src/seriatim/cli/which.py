@@ -42,9 +42,10 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
-    if dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
+    creates = makes or schema == _SCHEMA
+    if creates and dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
         click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
-    with MessageBox.open(dsn, schema=schema, create=makes or schema == _SCHEMA) as box:
+    with MessageBox.open(dsn, schema=schema, create=creates) as box:
         yield box
 
 
