@@ -69,6 +69,13 @@ def looking_from(box, rank):
         box._access = access
 
 
+def head(box):
+    """Where its one queue begins."""
+    query = f"SELECT rank FROM {box.schema}.head_of((SELECT queue_id FROM {box.schema}.queues))"
+    with box.session() as tx:
+        return tx.connection.execute(query).fetchone()[0]
+
+
 def ranks(box):
     with box.session() as tx:
         rows = tx.connection.execute(f"SELECT rank FROM {box.schema}.entries ORDER BY rank").fetchall()
@@ -107,9 +114,7 @@ def test_what_is_done_and_cannot_be_vacuumed_is_not_read_again(box, kind):
             publish(box, [version])
             for _ in range(GROUPS):
                 assert taken(box, 1, found)
-        with box.session() as tx:
-            head = f"SELECT (head).rank FROM {box.schema}.head_of((SELECT queue_id FROM {box.schema}.queues)) AS head"
-            (rank,) = tx.connection.execute(head).fetchone()
+        rank = head(box)
         assert rank == ranks(box)[0]
         whole, part = (read_for_one(box, at) for at in (EVERYTHING, rank))
     assert whole > 40 * GROUPS
@@ -138,8 +143,7 @@ def test_what_somebody_puts_back_is_next_again(box):
         first = one.receive("q").group
         with box.session() as other:
             second = other.receive("q").group
-            head = f"SELECT rank FROM {box.schema}.head_of((SELECT queue_id FROM {box.schema}.queues))"
-            (rank,) = other.connection.execute(head).fetchone()
+            rank = head(box)
             one.connection.rollback()
             with looking_from(box, rank), box.session() as third:
                 assert third.receive("q").group == first != second

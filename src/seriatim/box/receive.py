@@ -53,7 +53,7 @@ class Receiver:
     ) -> None:
         self._access = access
         self._connection = connection
-        self._turns = Turns(connection, access.schema, heads=access.heads)
+        self._turns = self._turns_on(connection)
         self._name = queue
         self._limit = limit
         self._group = group
@@ -152,7 +152,7 @@ class Receiver:
     def _judge_ahead(self, queue: BoxQueue) -> None:
         """Judge what other groups have, in a transaction of its own: a turn that hands nothing out needs no lock."""
         with self._access.transaction() as connection:
-            locked = self._ahead(connection).lock(queue, _GROUPS_AHEAD)
+            locked = self._turns_on(connection).lock(queue, _GROUPS_AHEAD)
             judge_and_tell(self._access, connection, queue, locked)
 
     def _judge_next(self, queue: BoxQueue, groups: int) -> None:
@@ -160,10 +160,10 @@ class Receiver:
         if not groups:
             return
         with self._access.transaction() as connection:
-            locked = self._ahead(connection).lock_ahead(queue, groups)
+            locked = self._turns_on(connection).lock_ahead(queue, groups)
             judge_and_tell(self._access, connection, queue, locked)
 
-    def _ahead(self, connection: psycopg.Connection) -> Turns:
+    def _turns_on(self, connection: psycopg.Connection) -> Turns:
         return Turns(connection, self._access.schema, heads=self._access.heads)
 
     def _queue(self) -> BoxQueue:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["as_json", "in_columns", "listed", "opened", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
-
-
 #: The option ``schema`` alone.
 which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
 
