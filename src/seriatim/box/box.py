@@ -64,8 +64,8 @@ class MessageBox(Closing):
     ) -> Self:
         """Open a box.
 
-        A schema that isn't there yet is made, unless that isn't wanted. An older one is brought up to date in the embedded PostgreSQL, and
-        refused elsewhere: that is for whoever runs it, with ``seriatim box migrate``.
+        A schema that isn't there yet is made, unless that isn't wanted. An older one is brought up to date in the
+        embedded PostgreSQL, and refused elsewhere: that is for whoever runs it, with ``seriatim box migrate``.
 
         Args:
             dsn: the PostgreSQL, 16 or newer: a URI, ``key=value`` text, or ``file:PATH`` of a file of mode 600;
