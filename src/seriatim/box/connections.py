@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.migrate import check, migrate, version_of
+from seriatim.box.round_trip import OwnConnection
 from seriatim.box.statements import checked_schema
 from seriatim.box.translate import reached, translated
 from seriatim.errors import SchemaMismatch, UsageError
@@ -90,13 +91,10 @@ class Connections(Closing):
         self.access = Access(schema, place, Known(schema), self.apart)
         self._process = os.getpid()
         # Connections are made when they are needed, so that opening a box costs one and idle ones go.
-        settings = _settings(dsn)
         limited = None if turn_limit is None else partial(_limit_turns, round(micros(turn_limit) / 1000))
-        self._pool = ConnectionPool(
-            dsn, kwargs=settings, min_size=0, max_size=most, open=True, name="seriatim", configure=limited
-        )
+        self._pool = _pool(dsn, most, "seriatim", limited)
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = ConnectionPool(dsn, kwargs=settings, min_size=0, max_size=_APART, open=True, name="seriatim-2")
+        self._second = _pool(dsn, _APART, "seriatim-2")
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
@@ -118,7 +116,7 @@ class Connections(Closing):
                 server.close()
             raise
 
-    def transaction(self) -> AbstractContextManager[psycopg.Connection]:
+    def transaction(self) -> AbstractContextManager[OwnConnection]:
         """One transaction, which commits at the end of the block and is rolled back by an exception.
 
         Errors of the driver are translated where it is begun and committed, not those of the block.
@@ -129,7 +127,7 @@ class Connections(Closing):
         """
         return self._transaction(self._pool)
 
-    def apart(self) -> AbstractContextManager[psycopg.Connection]:
+    def apart(self) -> AbstractContextManager[OwnConnection]:
         """One for a session that has a connection already."""
         return self._transaction(self._second)
 
@@ -137,29 +135,44 @@ class Connections(Closing):
         """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
         self._finalizer()
 
-    @contextmanager
-    def _transaction(self, pool: ConnectionPool) -> Iterator[psycopg.Connection]:
+    def _transaction(self, pool: ConnectionPool[OwnConnection]) -> _Transaction:
         if not self._finalizer.alive:
             raise UsageError("the message box is closed", remedy="open it again")
         if os.getpid() != self._process:
             raise UsageError("the message box was opened before this process was forked", remedy="open it here")
-        with translated(self.place):
-            connection = pool.getconn()
+        return _Transaction(pool, self.place)
+
+
+class _Transaction:
+    """One transaction, on a connection that a pool lends for it."""
+
+    __slots__ = ("_connection", "_place", "_pool")
+
+    def __init__(self, pool: ConnectionPool[OwnConnection], place: str) -> None:
+        self._pool = pool
+        self._place = place
+
+    def __enter__(self) -> OwnConnection:
+        with translated(self._place):
+            self._connection = self._pool.getconn()
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection = self._connection
         try:
-            try:
-                yield connection
-            except BaseException:
+            if error is not None:
                 with suppress(psycopg.Error):  # what went wrong first is what is told
                     connection.rollback()
-                raise
-            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-                with translated(self.place):
+            elif connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                with translated(self._place):
                     connection.commit()
         finally:
             broken = connection.closed
-            pool.putconn(connection)
+            self._pool.putconn(connection)
             if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
-                pool.check()
+                self._pool.check()
 
 
 @contextmanager
@@ -220,13 +233,22 @@ def _settings(dsn: str) -> dict[str, Any]:
     return {name: value for name, value in _SETTINGS.items() if name not in given}
 
 
+def _pool(
+    dsn: str, most: int, name: str, configure: Callable[[OwnConnection], None] | None = None
+) -> ConnectionPool[OwnConnection]:
+    return ConnectionPool(
+        dsn, connection_class=OwnConnection, kwargs=_settings(dsn), min_size=0, max_size=most, open=True, name=name,
+        configure=configure,
+    )  # fmt: skip
+
+
 def _limit_turns(limit_ms: int, connection: psycopg.Connection) -> None:
     """Have PostgreSQL end a connection that does nothing for so long in the midst of a transaction."""
     connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
     connection.commit()
 
 
-def _close(pools: Iterable[ConnectionPool], server: EmbeddedServer | None, process: int) -> None:
+def _close(pools: Iterable[ConnectionPool[OwnConnection]], server: EmbeddedServer | None, process: int) -> None:
     if os.getpid() == process:  # in a forked child the threads of the pools are gone
         for pool in pools:
             pool.close()

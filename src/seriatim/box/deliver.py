@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -15,7 +15,7 @@ from seriatim.box.fresh_row import fresh_row
 from seriatim.box.heads import EVERYTHING, Heads
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
-from seriatim.box.round_trip import commit_between
+from seriatim.box.round_trip import OwnConnection, commit_between
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
@@ -388,7 +388,8 @@ class Turns:
                 rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
         else:
             done = statement(after.name, self._schema), written(after.parameters)
-            rows = commit_between(self._connection, done, (statement(name, self._schema), parameters))
+            own = cast("OwnConnection", self._connection)  # whoever gives `after` has seen that it is
+            rows = commit_between(own, done, (statement(name, self._schema), parameters))
         if not rows:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]

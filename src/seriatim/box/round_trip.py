@@ -11,8 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
@@ -22,25 +21,26 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.waiting import Ready, Wait
 
-__all__ = ["Asked", "can_flush", "commit_between", "is_between", "transact"]
+__all__ = ["Asked", "OwnConnection", "can_flush", "commit_between", "is_between", "transact"]
 
-#: A statement of ours, and its parameters: bytes, lists of bytes, or what PostgreSQL reads as Python writes it: no NUL,
-#: and text in place of other lists (see `arrays.written`).
+#: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
+#: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
 Asked = tuple[bytes, Mapping[str, Any]]
 
-_PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)[sb]|%)")
+_PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
+_FORMATS = {b"s": Format.TEXT, b"b": Format.BINARY}
 #: Part of the names of statements: through a pooler, another process may have had the same connection.
 _PROCESS = secrets.token_hex(4).encode()
 _NUMBERS = itertools.count(1)
-#: The names by which connections know statements.
-_PREPARED: WeakKeyDictionary[psycopg.Connection, dict[bytes, bytes]] = WeakKeyDictionary()
 #: What is on disk after this: all that was committed before it. The function writes a line of its own behind that.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
-_FLUSHING: WeakKeyDictionary[psycopg.Connection, bool] = WeakKeyDictionary()
+#: What the values of rows and parameters depend on; the server tells of each change.
+_SETTINGS = (b"client_encoding", b"TimeZone")
+_TRUE = b"\1"
 
 
 class _Sent(NamedTuple):
@@ -48,56 +48,85 @@ class _Sent(NamedTuple):
 
     text: bytes
     values: list[abc.Buffer | None]
-    formats: list[Format]
+    formats: tuple[Format, ...]
     kept: bool = True
 
 
-def is_between(connection: psycopg.Connection) -> bool:
+_BEGIN, _COMMIT, _FLUSHED = (_Sent(text, [], ()) for text in (b"BEGIN", b"COMMIT", _FLUSH))
+_CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
+
+
+class OwnConnection(psycopg.Connection[Any]):
+    """A connection that a box has made, with what is known of it.
+
+    Attributes:
+        names: by which it knows statements.
+        may_flush: what `can_flush` has found; None: it wasn't asked.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.names: dict[bytes, bytes] = {}
+        self.may_flush: bool | None = None
+        self._adapted_to: list[bytes | None] = []
+        self._adapter: abc.Transformer = Transformer(self)
+
+    def adapter(self) -> abc.Transformer:
+        """What reads rows and writes parameters as the application has set the connection."""
+        if (settings := [self.pgconn.parameter_status(name) for name in _SETTINGS]) != self._adapted_to:
+            self._adapter, self._adapted_to = Transformer(self), settings
+        return self._adapter
+
+
+def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
     """Whether `commit_between` can be asked: a transaction has begun, and the driver sends nothing else meanwhile."""
     pgconn = connection.pgconn
-    return pgconn.transaction_status == TransactionStatus.INTRANS and pgconn.pipeline_status == PipelineStatus.OFF
+    return (
+        isinstance(connection, OwnConnection)
+        and pgconn.transaction_status == TransactionStatus.INTRANS
+        and pgconn.pipeline_status == PipelineStatus.OFF
+    )
 
 
-def can_flush(connection: psycopg.Connection) -> bool:
+def can_flush(connection: OwnConnection) -> bool:
     """Whether `transact` can see to it that what was committed is on disk: since PostgreSQL 17, if the role may."""
-    if (known := _FLUSHING.get(connection)) is None:
-        ((known,),) = transact(connection, (_MAY_FLUSH, {}))
-        _FLUSHING[connection] = known
-    return known
+    if connection.may_flush is None:
+        connection.may_flush = transact(connection, (_MAY_FLUSH, {}))
+    return connection.may_flush
 
 
-def transact(connection: psycopg.Connection, asked: Asked, *, flush: bool = False) -> list[tuple[Any, ...]]:
+def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> bool:
     """Do one statement that is a transaction by itself.
 
     Args:
         connection: one without a transaction; it needn't commit each statement by itself.
-        asked: what to do; what may be asked twice.
+        asked: what to do; what may be asked twice, and answers one boolean.
         flush: the statement commits without waiting until that is on disk; wait for it afterwards. So nobody who waits
             for its locks waits for the disk, and those who come together are written together.
 
     Returns:
-        its rows.
+        what it answers.
 
     Raises:
         psycopg.Error: what went wrong. Where the connection broke nobody knows whether it was done.
     """
     sent = [_as_sent(connection, asked)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
-        sent = [_Sent(b"BEGIN", [], []), *sent, _Sent(b"COMMIT", [], []), _Sent(_FLUSH, [], [])]
+        sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
     while True:
-        results = _exchange(connection, sent)
-        if (failed := _failed(results)) is None:
-            return _rows(connection, next(one for one in results if one.status == ExecStatus.TUPLES_OK))
+        results, failed = _exchange(connection, sent)
+        if failed is None:
+            return next(one for one in results if one.status == ExecStatus.TUPLES_OK).get_value(0, 0) == _TRUE
         error = errors.error_from_result(failed, connection.info.encoding)
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             connection.rollback()
         if not isinstance(error, errors.InvalidSqlStatementName):
             raise error
         # The driver has the server forget all names when anything is rolled back.
-        _PREPARED[connection].clear()
+        connection.names.clear()
 
 
-def commit_between(connection: psycopg.Connection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
+def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
     """Do the last thing in the transaction of a connection, commit, and ask the first thing in another transaction.
 
     Args:
@@ -111,29 +140,27 @@ def commit_between(connection: psycopg.Connection, last: Asked, first: Asked) ->
     Raises:
         psycopg.Error: what went wrong first; what was to come after it is not done.
     """
-    done = _as_sent(connection, last)._replace(kept=False)
     then = _as_sent(connection, first)
-    results = _exchange(connection, [done, _Sent(b"COMMIT AND CHAIN", [], [], kept=False), then])
-    if (failed := _failed(results)) is None:
+    results, failed = _exchange(connection, [_as_sent(connection, last, kept=False), _CHAIN, then])
+    if failed is None:
         return _rows(connection, results[-1])
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
     # What was to be committed is. The name goes, for its plan may be what failed.
-    known = _PREPARED[connection]
-    known.pop(then.text, None)
+    connection.names.pop(then.text, None)
     if not isinstance(error, errors.InvalidSqlStatementName):
         raise error
     # The driver has the server forget all names when anything is rolled back.
-    known.clear()
+    connection.names.clear()
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         return cursor.execute(*first).fetchall()
 
 
-def _exchange(connection: psycopg.Connection, sent: Iterable[_Sent]) -> list[PGresult]:
-    """Do statements, one after another until one fails; the results, also of what made names known."""
-    known = _PREPARED.setdefault(connection, {})
+def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
+    """Do statements, one after another until one fails: the results, also of what made names known; what failed."""
+    known = connection.names
     fresh: dict[bytes, bytes] = {}
     with connection.lock:
         pgconn = connection.pgconn
@@ -154,11 +181,12 @@ def _exchange(connection: psycopg.Connection, sent: Iterable[_Sent]) -> list[PGr
         except BaseException:
             pgconn.finish()  # nobody can tell how far it is
             raise
-    if _failed(results) is None:
+    failed = _failed(results)
+    if failed is None:
         if pgconn.status != ConnStatus.OK:
             raise psycopg.OperationalError("the connection is lost")
         known |= fresh
-    return results
+    return results, failed
 
 
 def _failed(results: Iterable[PGresult]) -> PGresult | None:
@@ -190,33 +218,32 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
     return results
 
 
-def _rows(connection: psycopg.Connection, result: PGresult) -> list[tuple[Any, ...]]:
-    reader = Transformer(connection)  # each time: the application may have set another encoding
+def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
+    reader = connection.adapter()
     reader.set_pgresult(result)
-    return reader.load_rows(0, result.ntuples, tuple)
+    rows = reader.load_rows(0, result.ntuples, tuple)
+    reader.set_pgresult(None)  # bodies may be large
+    return rows
 
 
-def _as_sent(connection: psycopg.Connection, asked: Asked) -> _Sent:
+def _as_sent(connection: OwnConnection, asked: Asked, *, kept: bool = True) -> _Sent:
     """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names), encoding = _numbered(asked[0]), connection.info.encoding
-    sent: list[abc.Buffer | None] = []
-    formats: list[Format] = []
-    for name in names:
-        value = asked[1][name]
-        if value is None or isinstance(value, bytes):
-            sent.append(value)
-        elif isinstance(value, list):
-            sent += Transformer(connection).dump_sequence([value], [PyFormat.BINARY])
-        else:
-            sent.append(str(value).encode(encoding))
-            formats.append(Format.TEXT)
-            continue
-        formats.append(Format.BINARY)
-    return _Sent(text, sent, formats)
+    (text, names, formats), given, adapter = _numbered(asked[0]), asked[1], connection.adapter()
+    return _Sent(text, [_as_bytes(adapter, given[name]) for name in names], formats, kept)
+
+
+def _as_bytes(adapter: abc.Transformer, value: Any) -> abc.Buffer | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, list):
+        return adapter.dump_sequence([value], [PyFormat.BINARY])[0]
+    return str(value).encode(adapter.encoding)
 
 
 @cache
-def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...]]:
-    names = tuple(dict.fromkeys(filter(None, _PLACEHOLDER.findall(text))))
-    numbered = _PLACEHOLDER.sub(lambda found: b"$%d" % (names.index(found[1]) + 1) if found[1] else b"%", text)
-    return numbered, tuple(name.decode() for name in names)
+def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...], tuple[Format, ...]]:
+    """A statement with numbers for the names of its parameters, these names, and how their values are written."""
+    formats = {name: _FORMATS[letter] for name, letter in _PLACEHOLDER.findall(text) if name}
+    places = {name: b"$%d" % place for place, name in enumerate(formats, 1)}
+    numbered = _PLACEHOLDER.sub(lambda found: places[found[1]] if found[1] else b"%", text)
+    return numbered, tuple(name.decode() for name in formats), tuple(formats.values())

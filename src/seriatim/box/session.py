@@ -23,7 +23,7 @@ from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import can_flush, is_between, transact
+from seriatim.box.round_trip import OwnConnection, can_flush, is_between, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
@@ -171,20 +171,25 @@ class Session(DialogVerbs):
     def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None]) -> bool:
         """Take some messages of a batch in; False, and nothing is done, where the definitions have changed."""
         connection = self.connection
-        # Failures are told in the transaction of what failed.
-        by_itself = self._once and _is_idle(connection) and not self._access.known.definitions.router.wants_failures
+        alone = self._alone(connection)
         name, parameters = "publish_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "publish", written(parameters_of(routed, begin, end))
-        flush = by_itself and can_flush(connection)
+        flush = alone is not None and can_flush(alone)
         parameters |= moment
-        parameters |= {"by_itself": by_itself, "flushed": flush}
-        if by_itself:
-            ((taken,),) = transact(connection, (statement(name, self._schema), parameters), flush=flush)
-        else:
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        parameters |= {"by_itself": alone is not None, "flushed": flush}
+        if alone is not None:
+            return transact(alone, (statement(name, self._schema), parameters), flush=flush)
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
         return bool(taken)
+
+    def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
+        """The connection, where what is taken in is a transaction by itself."""
+        if not (self._once and isinstance(connection, OwnConnection) and _is_idle(connection)):
+            return None
+        # Failures are told in the transaction of what failed.
+        return None if self._access.known.definitions.router.wants_failures else connection
 
     def _admitted(self, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.
