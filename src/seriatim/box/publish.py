@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -22,7 +22,6 @@ __all__ = [
     "DEFAULT_LOCATION",
     "MOST_BODY_BYTES",
     "distinct",
-    "is_one_portion",
     "listed",
     "parameters_of",
     "parameters_of_one",
@@ -75,21 +74,17 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
     return list(found.values())
 
 
-def portions(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
     """Runs of messages, from and to (exclusive), cut so that no statement carries too many bytes."""
-    begin, size = 0, 0
+    found, begin, size = [], 0, 0
     for place, message in enumerate(messages):
         if size and size + _size(message) > _PORTION_BYTES:
-            yield begin, place
+            found.append((begin, place))
             begin, size = place, 0
         size += _size(message)
     if begin < len(messages):
-        yield begin, len(messages)
-
-
-def is_one_portion(messages: Iterable[Any]) -> bool:
-    """Whether one statement carries all of these, so far as they are messages."""
-    return sum(_size(message) for message in messages if isinstance(message, Message)) <= _PORTION_BYTES
+        found.append((begin, len(messages)))
+    return found
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:

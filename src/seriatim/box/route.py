@@ -7,7 +7,7 @@ kernel's; knows nothing of connections.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -46,18 +46,21 @@ _MIDDLE = 5
 _MOST_REMEMBERED = 10_000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries of queues, as columns: a value for each. `places` are the rows of their messages."""
+    """Entries of queues, as columns: a value for each. `places` are the rows of their messages.
 
-    places: list[int] = field(default_factory=list)
-    queue_ids: list[int] = field(default_factory=list)
-    groups: list[str | None] = field(default_factory=list)
-    sequences: list[int | None] = field(default_factory=list)
-    sizes: list[int | None] = field(default_factory=list)
-    priorities: list[int] = field(default_factory=list)
-    problems: list[str | None] = field(default_factory=list)
-    subscriptions: list[str] = field(default_factory=list)
+    Nobody changes them: the router gives the same to many.
+    """
+
+    places: Sequence[int]
+    queue_ids: Sequence[int]
+    groups: Sequence[str | None]
+    sequences: Sequence[int | None]
+    sizes: Sequence[int | None]
+    priorities: Sequence[int]
+    problems: Sequence[str | None]
+    subscriptions: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,23 +276,14 @@ class Router:
 
     def _entries(self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], Found]) -> Entries:
         """An entry for each message and queue."""
-        size = len(bound.rows)
-        groups: list[str | None] = [None] * size
-        sequences: list[int | None] = [None] * size
-        sizes: list[int | None] = [None] * size
-        priorities = [_MIDDLE] * size
-        problems: list[str | None] = [None] * size
-        for number, places, rows in bound.parts:
+        made: list[_Columns] = []
+        for number, _, rows in bound.parts:
             groups_led = [led.get((row, number)) for row in rows] if led else None
-            queue = self._destinations[number]
-            columns_of = self._columns_by_type if queue.declared.level == TYPE else self._columns_of
-            made = columns_of(queue.declared, found, rows, groups_led)
-            for place, *values in zip(places, *made, strict=True):
-                groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
-        return Entries(
-            list(bound.rows), list(bound.queue_ids), groups, sequences, sizes, priorities, problems,
-            list(bound.subscriptions),
-        )  # fmt: skip
+            queue = self._destinations[number].declared
+            columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
+            made.append(columns_of(queue, found, rows, groups_led))
+        whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
+        return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
 
     def _columns_by_type(
         self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
@@ -315,9 +309,10 @@ class Router:
     ) -> _Columns:
         """Groups, sequences, sizes, priorities and problems of messages in one queue."""
         n = len(rows)
-        priorities = [
-            _MIDDLE if level is None else min(max(level, 1), 10) for level in _picked(found, one.priority, rows)
-        ]
+        priorities = [_MIDDLE] * n
+        if one.priority is not None:
+            levels = _picked(found, one.priority, rows)
+            priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
         if isinstance(one.policy, Unordered):
             return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
         keys = self._keys(one.group, found, rows)
@@ -335,16 +330,29 @@ class Router:
                 for why, number in zip(reasons, sequences, strict=True)
             ]
         sizes: list[int | None] = [None] * n
-        if (last := self._lasts.get((one.name, one.policy))) is not None:
-            whole = len(found[str(one.sequence)].values)
+        if isinstance(one.policy, UnitOfWork):
+            sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+        problems: list[str | None] = [None] * n
+        if any(reasons):
+            problems = [REASONS[why] if why else None for why in reasons]
+            keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
+        return keys, sequences, sizes, priorities, problems
+
+    def _sizes(
+        self,
+        name: str,
+        policy: UnitOfWork,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        sequences: Sequence[int | None],
+    ) -> list[int | None]:
+        """How large the sets are that messages complete, where they say so."""
+        if (last := self._lasts.get((name, policy))) is not None:
+            whole = len(found[str(self._queues[name].declared.sequence)].values)
             given = _arrays(found, (each.name for each in properties(last)))
             is_last = np.broadcast_to(evaluate(last, given, whole)[0], whole)[rows].tolist()
-            sizes = [number if last else None for last, number in zip(is_last, sequences, strict=True)]
-        elif isinstance(one.policy, UnitOfWork) and isinstance(one.policy.size, str):
-            sizes = _picked(found, one.policy.size, rows)
-        problems = [REASONS[why] if why else None for why in reasons]
-        keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
-        return keys, sequences, sizes, priorities, problems
+            return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
+        return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
 
     def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
         if name is None or name not in found:
@@ -355,6 +363,19 @@ class Router:
 
 #: Keys that can't be kept as text.
 _UNKEPT = frozenset({Reason.KEY_HAS_NUL, Reason.KEY_NOT_TEXT, Reason.KEY_TOO_LONG})
+
+
+def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int) -> _Columns:
+    """The columns of several queues as one, each value at its place."""
+    groups: list[str | None] = [None] * size
+    sequences: list[int | None] = [None] * size
+    sizes: list[int | None] = [None] * size
+    priorities = [_MIDDLE] * size
+    problems: list[str | None] = [None] * size
+    for part, its in zip(made, places, strict=True):
+        for place, *values in zip(its, *part, strict=True):
+            groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
+    return groups, sequences, sizes, priorities, problems
 
 
 def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:

@@ -51,7 +51,7 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None where it is not there yet.
         own: whether the transaction is the session's, and not one that the caller began.
-        once: whether nothing is done in it but one statement, so far as it takes no more.
+        once: whether nothing is done in it but one call of `publish`.
     """
 
     def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool, once: bool = False) -> None:
@@ -159,8 +159,10 @@ class Session(DialogVerbs):
         until = time.monotonic() + _patience(wait)
         with translated(self._place):
             routed, begun = self._admitted(fresh, until, read=False), 0
-            for begin, end in portions(fresh):
-                while not self._take_in(routed, begin - begun, end - begun, moment):
+            runs = portions(fresh)
+            once = self._once and len(runs) == 1
+            for begin, end in runs:
+                while not self._take_in(routed, begin - begun, end - begun, moment, once=once):
                     # The definitions have changed: what isn't taken in yet is routed by the new ones.
                     routed, begun = self._admitted(fresh[begin:], until, read=True), begin
             entries = routed.entries
@@ -168,16 +170,23 @@ class Session(DialogVerbs):
                 tell_kept_out(self._access, self.connection, [one.message_id for one in fresh])
         return [message.message_id for message in given]
 
-    def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None]) -> bool:
-        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed."""
+    def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None], *, once: bool) -> bool:
+        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed.
+
+        Args:
+            routed: the batch.
+            begin: from here
+            end: to here.
+            moment: when they are handed out, as parameters.
+            once: whether nothing else is done in the transaction, unless that is told of them.
+        """
         connection = self.connection
-        alone = self._alone(connection)
+        alone = self._alone(connection) if once else None
         name, parameters = "publish_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "publish", written(parameters_of(routed, begin, end))
         flush = alone is not None and can_flush(alone)
-        parameters |= moment
-        parameters |= {"by_itself": alone is not None, "flushed": flush}
+        parameters.update(moment, by_itself=alone is not None, flushed=flush)
         if alone is not None:
             return transact(alone, (statement(name, self._schema), parameters), flush=flush)
         with connection.cursor(row_factory=tuple_row) as cursor:
@@ -186,7 +195,7 @@ class Session(DialogVerbs):
 
     def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
         """The connection, where what is taken in is a transaction by itself."""
-        if not (self._once and isinstance(connection, OwnConnection) and _is_idle(connection)):
+        if not (isinstance(connection, OwnConnection) and _is_idle(connection)):
             return None
         # Failures are told in the transaction of what failed.
         return None if self._access.known.definitions.router.wants_failures else connection

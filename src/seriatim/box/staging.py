@@ -277,7 +277,7 @@ class Staging(Closing):
             ]
             routed = replace(routed, typed=replace(routed.typed, messages=kept))
         if self._queue is not None and self._incoming.ordered:
-            self._order(routed.entries, placed, definitions)
+            routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))
         return routed
 
     def _router(self, definitions: Definitions) -> Router:
@@ -288,8 +288,8 @@ class Staging(Closing):
             self._routers = {definitions.version: Router(Definitions(definitions.version, definitions.types, only))}
         return self._routers[definitions.version]
 
-    def _order(self, entries: Entries, placed: Placed, definitions: Definitions) -> None:
-        """Give the entries the groups and sequences that the rows have, as they are."""
+    def _ordered(self, entries: Entries, placed: Placed, definitions: Definitions) -> Entries:
+        """The entries, with the groups and sequences that the rows have, as they are."""
         queue = definitions.queue(str(self._queue)).declared
         if queue.level == TYPE:
             raise UsageError(
@@ -298,17 +298,19 @@ class Staging(Closing):
             )
         policy = queue.policy
         if isinstance(policy, Unordered):
-            return
-        entries.groups = [placed.groups[place] for place in entries.places]
-        reasons = [key_problem(key) for key in entries.groups]
+            return entries
+        keys = [placed.groups[place] for place in entries.places]
+        reasons = [key_problem(key) for key in keys]
+        sequences = entries.sequences
         if not isinstance(policy, Fifo):
-            entries.sequences = [placed.sequences[place] for place in entries.places]
+            sequences = [placed.sequences[place] for place in entries.places]
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
-                for why, number in zip(reasons, entries.sequences, strict=True)
+                for why, number in zip(reasons, sequences, strict=True)
             ]
-        entries.problems = [REASONS[why] if why else None for why in reasons]
-        entries.groups = [None if why else key for key, why in zip(entries.groups, reasons, strict=True)]
+        groups = [None if why else key for key, why in zip(keys, reasons, strict=True)]
+        problems = [REASONS[why] if why else None for why in reasons]
+        return replace(entries, groups=groups, sequences=sequences, problems=problems)
 
     def _copy(
         self, connection: psycopg.Connection, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]

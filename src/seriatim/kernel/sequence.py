@@ -22,11 +22,14 @@ def key_problem(key: object) -> Reason:
     """What is wrong with a group key; `Reason.NONE` if nothing is."""
     if key is None or key in ("", b""):
         return Reason.KEY_MISSING
-    if not isinstance(key, str | bytes):
-        return Reason.KEY_NOT_TEXT
     try:
-        raw = key.encode() if isinstance(key, str) else key
-        raw.decode()
+        if isinstance(key, str):
+            raw = key.encode()
+        elif isinstance(key, bytes):
+            raw = key
+            raw.decode()
+        else:
+            return Reason.KEY_NOT_TEXT
     except UnicodeError:
         return Reason.KEY_NOT_TEXT
     if len(raw) > MAX_KEY_BYTES:
