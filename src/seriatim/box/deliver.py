@@ -394,10 +394,8 @@ class Turns:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]
         _check_isolation(isolation)
-        entry_ids, sequences, ordinals, late = (
-            list(column) for column in zip(*(row[4:8] for row in rows), strict=True)
-        )
-        handed = Handed(key, incarnation, entry_ids, sequences, ordinals, late)
+        columns = list(zip(*rows, strict=True))
+        handed = Handed(key, incarnation, *map(list, columns[4:8]))
         delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
         if arrived:
             delivery.mark = Mark(*rows[0][22:])

@@ -38,8 +38,6 @@ _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
-#: What the values of rows and parameters depend on; the server tells of each change.
-_SETTINGS = (b"client_encoding", b"TimeZone")
 _TRUE = b"\1"
 
 
@@ -68,12 +66,14 @@ class OwnConnection(psycopg.Connection[Any]):
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
         self.may_flush: bool | None = None
-        self._adapted_to: list[bytes | None] = []
+        self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
     def adapter(self) -> abc.Transformer:
         """What reads rows and writes parameters as the application has set the connection."""
-        if (settings := [self.pgconn.parameter_status(name) for name in _SETTINGS]) != self._adapted_to:
+        told = self.pgconn.parameter_status
+        # What values depend on; the server tells of each change.
+        if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
 
@@ -110,7 +110,7 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
     Raises:
         psycopg.Error: what went wrong. Where the connection broke nobody knows whether it was done.
     """
-    sent = [_as_sent(connection, asked)]
+    sent = [_as_sent(connection.adapter(), asked)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
     while True:
@@ -140,8 +140,9 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     Raises:
         psycopg.Error: what went wrong first; what was to come after it is not done.
     """
-    then = _as_sent(connection, first)
-    results, failed = _exchange(connection, [_as_sent(connection, last, kept=False), _CHAIN, then])
+    adapter = connection.adapter()
+    then = _as_sent(adapter, first)
+    results, failed = _exchange(connection, [_as_sent(adapter, last, kept=False), _CHAIN, then])
     if failed is None:
         return _rows(connection, results[-1])
     error = errors.error_from_result(failed, connection.info.encoding)
@@ -219,25 +220,25 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
 
 
 def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
-    reader = connection.adapter()
+    reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
     reader.set_pgresult(result)
     rows = reader.load_rows(0, result.ntuples, tuple)
     reader.set_pgresult(None)  # bodies may be large
     return rows
 
 
-def _as_sent(connection: OwnConnection, asked: Asked, *, kept: bool = True) -> _Sent:
+def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
     """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names, formats), given, adapter = _numbered(asked[0]), asked[1], connection.adapter()
-    return _Sent(text, [_as_bytes(adapter, given[name]) for name in names], formats, kept)
-
-
-def _as_bytes(adapter: abc.Transformer, value: Any) -> abc.Buffer | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, list):
-        return adapter.dump_sequence([value], [PyFormat.BINARY])[0]
-    return str(value).encode(adapter.encoding)
+    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
+    values = [
+        value
+        if (value := given[name]) is None or isinstance(value, bytes)
+        else adapter.dump_sequence([value], [PyFormat.BINARY])[0]
+        if isinstance(value, list)
+        else str(value).encode(encoding)
+        for name in names
+    ]
+    return _Sent(text, values, formats, kept)
 
 
 @cache
