@@ -185,7 +185,7 @@ def queue(box, request):
 
 
 @pytest.mark.parametrize(("queue", "before_us"), [("fifo", 1_000_000), ("by priority", 51_000_000)], indirect=["queue"])
-def test_after_a_long_look_it_begins_before_what_was_found_for_a_while(queue, before_us, clock):
+def test_it_begins_before_what_was_found_for_a_while(queue, before_us, clock):
     known, ask = Heads(), Asked(7_000_000_000, 40_000)
     assert known.of(queue, ask) == EVERYTHING
     assert ask.times == 0  # who looks once has nothing of it
@@ -196,15 +196,26 @@ def test_after_a_long_look_it_begins_before_what_was_found_for_a_while(queue, be
     assert known.of(queue, ask) == ask.rank - before_us
     assert ask.times == 1
     clock.now += 0.2  # a hundred times as long as it took
-    ask.took_us = 20
+    ask.rank, ask.took_us = 8_000_000_000, 20
+    assert known.of(queue, ask) == ask.rank - before_us
+    assert ask.times == 2
+
+
+@pytest.mark.parametrize("queue", ["standard"], indirect=True)
+def test_where_messages_wait_for_others_a_short_look_begins_at_the_beginning(queue, clock):
+    known, ask = Heads(), Asked(7_000_000_000, 1_001)
+    known.of(queue, ask)
+    clock.now += 2
+    assert known.of(queue, ask) == ask.rank - 1_000_000
+    clock.now += 2
+    ask.took_us = 1_000
     assert known.of(queue, ask) == EVERYTHING
     assert ask.times == 2
 
 
-@pytest.mark.parametrize("queue", ["fifo"], indirect=True)
-@pytest.mark.parametrize(("rank", "took_us"), [(None, 40_000), (7_000_000_000, 900)])
-def test_an_empty_queue_and_a_short_look_begin_at_the_beginning(queue, rank, took_us, clock):
-    known, ask = Heads(), Asked(rank, took_us)
+@pytest.mark.parametrize("queue", ["fifo", "standard", "unordered"], indirect=True)
+def test_an_empty_queue_begins_at_its_beginning(queue, clock):
+    known, ask = Heads(), Asked(None, 40_000)
     known.of(queue, ask)
     clock.now += 2
     assert known.of(queue, ask) == EVERYTHING

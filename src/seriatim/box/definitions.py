@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Fifo, UnitOfWork
+from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
@@ -55,6 +55,11 @@ class BoxQueue:
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies
+
+    @property
+    def holds(self) -> bool:
+        """Whether a message may wait for another one, and be handed out long after what came later."""
+        return not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
 
     def at_most(self, limit: int) -> int:
         """How many messages may be handed out together where so many are asked for: a set comes whole."""

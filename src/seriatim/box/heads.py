@@ -1,10 +1,11 @@
-"""Where queues begin behind what is done, while that can't be vacuumed because a transaction is held open somewhere.
+"""Where queues begin behind what is done, until that is vacuumed: after a minute, or not while a transaction is held open.
 
-Whoever looks for the next message reads indexes from their beginning, and what is done stands there until it is
-vacuumed: in an hour the look takes longer than the work. So a process asks every now and then where a queue begins. Where
-to find that has taken long it looks from there on, until it asks again. What somebody has in hand counts, so what he puts
-back is not passed over. What comes before that place later is found when the process asks again, or when there is nothing
-else: what was published in a transaction longer than the slack, what a lease had that ran out.
+Whoever looks for the next message reads indexes from their beginning, and what is done stands there: in a minute the look
+takes as long as a tenth of the work, in an hour longer than all of it. So a process asks every now and then where a queue
+begins, and looks from there on until it asks again. What somebody has in hand counts, so what he puts back is not passed
+over. What comes before that place later is found when the process asks again, or when there is nothing else: what was
+published in a transaction longer than the slack, what a lease had that ran out. Where messages wait for others that is
+usual, so there it is done only where to find the place has taken long.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Heads:
         if asked:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
-            if lowest is not None and took_us > _LONG_US:
+            if lowest is not None and (took_us > _LONG_US or not queue.holds):
                 rank = lowest - _SLACK_US - (0 if queue.declared.priority is None else _HIGHEST_US)
             pause_s = min(max(_PAUSES * took_us / 1_000_000, _SHORTEST_S), _LONGEST_S)
             self._known[queue.queue_id] = (rank, time.monotonic() + pause_s)
