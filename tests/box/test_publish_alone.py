@@ -173,3 +173,15 @@ def test_what_was_published_is_on_disk(box):
             box.publish([sq.Message(type="order", message_id=name, body=body) for name, body in bodies.items()])
             ((bytes_on_disk,),) = tx.connection.execute(flushed, [begin]).fetchall()
             assert bytes_on_disk > sum(map(len, bodies.values()))
+
+
+def test_what_makes_the_messages_may_use_the_only_connection(box):
+    def made():
+        for message in messages("1", "2"):
+            with narrow.session() as tx:
+                tx.connection.execute("SELECT")
+            yield message
+
+    with sq.MessageBox.open(box.dsn, schema=box.schema, connections=1) as narrow:
+        assert narrow.publish(made()) == ["1", "2"]
+    assert stored(box) == [("1", 1), ("2", 2)]

@@ -25,6 +25,7 @@ from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
+from seriatim.box.publish import listed
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
@@ -153,9 +154,10 @@ class MessageBox(Closing):
         Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
         done; publishing the same messages again is safe.
         """
+        given = listed(messages)  # what makes them may want a connection itself
         with self._transaction() as connection:
             session = Session(self._access, connection, own=True, once=True)
-            return session.publish(messages, delay=delay, visible_at=visible_at, wait=wait)
+            return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.

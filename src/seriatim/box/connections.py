@@ -90,7 +90,6 @@ class Connections(Closing):
         #: The box, for what works in it.
         self.access = Access(schema, place, Known(schema), self.apart)
         self._process = os.getpid()
-        # Connections are made when they are needed, so that opening a box costs one and idle ones go.
         limited = None if turn_limit is None else partial(_limit_turns, round(micros(turn_limit) / 1000))
         self._pool = _pool(dsn, most, "seriatim", limited)
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
@@ -236,6 +235,7 @@ def _settings(dsn: str) -> dict[str, Any]:
 def _pool(
     dsn: str, most: int, name: str, configure: Callable[[OwnConnection], None] | None = None
 ) -> ConnectionPool[OwnConnection]:
+    # Connections are made when they are needed, so that opening a box costs one and idle ones go.
     return ConnectionPool(
         dsn, connection_class=OwnConnection, kwargs=_settings(dsn), min_size=0, max_size=most, open=True, name=name,
         configure=configure,
