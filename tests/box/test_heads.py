@@ -149,6 +149,20 @@ def test_what_somebody_puts_back_is_next_again(box):
                 assert third.receive("q").group == first != second
 
 
+def test_what_is_of_higher_priority_is_next_though_it_came_later(box, clock):
+    define(box, "by priority")
+    box.publish(sq.Message(type="order", context={"customer": "low", "version": 1, "level": 1}))
+    with box.session() as tx:
+        queue = box._access.known.read(tx.connection).queue("q")
+    known = Heads()
+    known.of(queue, lambda _: (head(box), 20))
+    clock.now += 2
+    rank = known.of(queue, lambda _: (head(box), 20))
+    box.publish(sq.Message(type="order", context={"customer": "high", "version": 1, "level": 10}))
+    with looking_from(box, rank), box.session() as tx:
+        assert tx.receive("q").group == "high"
+
+
 class Clock:
     """In place of the monotonic clock."""
 
@@ -213,10 +227,10 @@ def test_where_messages_wait_for_others_a_short_look_begins_at_the_beginning(que
     assert ask.times == 2
 
 
-@pytest.mark.parametrize("queue", ["fifo", "standard", "unordered"], indirect=True)
-def test_an_empty_queue_begins_at_its_beginning(queue, clock):
-    known, ask = Heads(), Asked(None, 40_000)
-    known.of(queue, ask)
-    clock.now += 2
-    assert known.of(queue, ask) == EVERYTHING
-    assert ask.times == 1
+@pytest.mark.parametrize("kind", QUEUES)
+def test_an_empty_queue_begins_now(box, kind):
+    define(box, kind)
+    before = head(box)
+    publish(box, [1])
+    assert before < ranks(box)[0]
+    assert head(box) == ranks(box)[0]

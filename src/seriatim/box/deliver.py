@@ -231,7 +231,7 @@ class Turns:
         """From which rank on to look for the next group, or the named one."""
         return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
 
-    def _head_of(self, queue: BoxQueue) -> tuple[int | None, int]:
+    def _head_of(self, queue: BoxQueue) -> tuple[int, int]:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             rank, took_us = cursor.execute(statement("head_of", self._schema), {"queue_id": queue.queue_id}).fetchall()[
                 0

@@ -4,8 +4,9 @@ Whoever looks for the next message reads indexes from their beginning, and what 
 takes as long as a tenth of the work, in an hour longer than all of it. So a process asks every now and then where a queue
 begins, and looks from there on until it asks again. What somebody has in hand counts, so what he puts back is not passed
 over. What comes before that place later is found when the process asks again, or when there is nothing else: what was
-published in a transaction longer than the slack, what a lease had that ran out. Where messages wait for others that is
-usual, so there it is done only where to find the place has taken long.
+published in a transaction longer than the slack, what a lease had that ran out, what waited behind a message that was
+delayed or has failed. Where messages wait for others that is usual, so there it is done only where to find the place has
+taken long.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ class Heads:
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, float]] = {}
 
-    def of(self, queue: BoxQueue, ask: Callable[[BoxQueue], tuple[int | None, int]]) -> int:
+    def of(self, queue: BoxQueue, ask: Callable[[BoxQueue], tuple[int, int]]) -> int:
         """The rank from which on to look for the next message.
 
         Args:
             queue: of which queue.
-            ask: answers with the lowest rank there is, and how long it took to find it, microseconds.
+            ask: answers with the lowest rank there is, at most that of a message which comes now, and how long it took
+                to find it, microseconds.
         """
         now = time.monotonic()
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
@@ -49,7 +51,7 @@ class Heads:
         if asked:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
-            if lowest is not None and (took_us > _LONG_US or not queue.holds):
+            if took_us > _LONG_US or not queue.holds:
                 rank = lowest - _SLACK_US - (0 if queue.declared.priority is None else _HIGHEST_US)
             pause_s = min(max(_PAUSES * took_us / 1_000_000, _SHORTEST_S), _LONGEST_S)
             self._known[queue.queue_id] = (rank, time.monotonic() + pause_s)

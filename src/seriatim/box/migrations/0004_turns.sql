@@ -43,10 +43,11 @@ EXCEPTION WHEN SQLSTATE 'SQ001' THEN
 END
 $function$;
 
--- Where a queue begins: the lowest rank of what is ready or has arrived, of groups that somebody has, too; and how long it
--- took to find that, microseconds. What is done stands before it in the indexes until it is vacuumed, and as long as a
--- transaction is held open somewhere it can't be. Then whoever looks for the next group begins there, `from_rank`, and
--- looks at all only if he finds none. The lowest number there is stands for all.
+-- Where a queue begins: the lowest rank of what is ready or has arrived, of groups that somebody has, too, and at most
+-- that of a message which comes now; and how long it took to find that, microseconds. What is done stands before it in
+-- the indexes until it is vacuumed, and as long as a transaction is held open somewhere it can't be. So whoever looks for
+-- the next group begins there, `from_rank`, and looks at all only if he finds none. The lowest number there is stands for
+-- all.
 CREATE FUNCTION {schema}.head_of(of_queue integer, OUT rank bigint, OUT took_us bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -66,7 +67,7 @@ BEGIN
         ), (
             SELECT entry.rank FROM {schema}.entries AS entry
             WHERE entry.queue_id = of_queue AND entry.status = 'arrived' ORDER BY entry.rank LIMIT 1
-        )
+        ), began
     );
     took_us := {schema}.now_us() - began;
 END
