@@ -251,6 +251,9 @@ $function$;
 -- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its
 -- groups; then the entries that stay (held, or released and not handed out), those that are set aside, and the requests
 -- that it has obeyed. All groups are locked by the caller.
+-- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=` the
+-- planner may read an index from end to end for its order, and does where a vacuum has found the table empty; and it is
+-- full of what is done, until the next one.
 CREATE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
     due_ats bigint[], ready_ranks bigint[],
@@ -289,14 +292,14 @@ BEGIN
             status = kept.status, arrival = kept.arrival, ordinal = kept.ordinal, late = kept.late, waits = kept.waits
         FROM unnest(kept_ids, kept_statuses, kept_arrivals, kept_ordinals, kept_late, kept_waits)
             AS kept (entry_id, status, arrival, ordinal, late, waits)
-        WHERE entry.entry_id = kept.entry_id;
+        WHERE entry.entry_id = ANY (ARRAY[kept.entry_id]);
     END IF;
     IF cardinality(aside_ids) > 0 THEN
         WITH gone AS (
             DELETE FROM {schema}.entries AS entry
             USING unnest(aside_ids, aside_dispositions, aside_reasons, aside_ordinals)
                 AS judged (entry_id, disposition, reason, ordinal)
-            WHERE entry.entry_id = judged.entry_id
+            WHERE entry.entry_id = ANY (ARRAY[judged.entry_id])
             RETURNING entry.*, judged.disposition, judged.reason, judged.ordinal AS left_as
         )
         INSERT INTO {schema}.aside (
@@ -347,7 +350,7 @@ BEGIN
         WITH done AS (
             DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
                 AS handed (entry_id, ordinal, late)
-            WHERE entry.entry_id = handed.entry_id
+            WHERE entry.entry_id = ANY (ARRAY[handed.entry_id])
             RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
         )
         INSERT INTO {schema}.history (
@@ -362,7 +365,7 @@ BEGIN
         WITH done AS (
             DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
                 AS handed (entry_id, ordinal, late)
-            WHERE entry.entry_id = handed.entry_id
+            WHERE entry.entry_id = ANY (ARRAY[handed.entry_id])
             RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
         ), kept AS (
             INSERT INTO {schema}.history (
@@ -432,7 +435,7 @@ BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
-    WHERE entry.entry_id = handed.entry_id;
+    WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]);
     -- Where the turn was lost, somebody else may have done all of it meanwhile.
     UPDATE {schema}.known_groups AS known
     SET ready_rank = coalesce((SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank)
@@ -731,10 +734,11 @@ BEGIN
         entry.subscription_ids,
         stored.parts::integer
     FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
-    JOIN {schema}.entries AS entry USING (entry_id)
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
-    JOIN {schema}.tickets AS run USING (arrival_id)
-    JOIN {schema}.locations AS place USING (location)
+    JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+    JOIN {schema}.locations AS place ON place.location = run.location
     ORDER BY handed.at;
 END
 $function$;

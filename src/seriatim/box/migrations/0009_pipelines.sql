@@ -130,7 +130,7 @@ AS $function$
     UPDATE {schema}.entries AS entry SET
         status = 'in_hand', batch = in_batch, ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
-    WHERE entry.entry_id = handed.entry_id AND entry.queue_id = of_queue
+    WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]) AND entry.queue_id = of_queue
 $function$;
 
 -- Put into a reader's next batch the next messages of a queue without order. Answers with how many.

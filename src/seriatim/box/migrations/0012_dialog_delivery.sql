@@ -507,9 +507,11 @@ BEGIN
         entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer,
         mark, own
     FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
-    JOIN {schema}.entries AS entry ON entry.entry_id = handed.entry_id
-    JOIN {schema}.spool AS stored ON stored.arrival_id = entry.arrival_id AND stored.position = entry.position
-    JOIN {schema}.tickets AS run ON run.arrival_id = entry.arrival_id
+    -- See `decide` for the ANY.
+    JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
     JOIN {schema}.locations AS place ON place.location = run.location
     ORDER BY handed.place;
 END
