@@ -20,6 +20,7 @@ __all__ = ["EVERYTHING", "Heads"]
 
 #: The rank from which on there is all of a queue.
 EVERYTHING = -(2**63)
+#: Where messages wait for others a shorter look isn't worth that they may be passed over.
 _LONG_US = 1_000
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.

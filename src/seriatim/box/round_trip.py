@@ -38,6 +38,7 @@ _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
+#: As PostgreSQL sends it.
 _TRUE = b"\1"
 
 

@@ -173,12 +173,7 @@ class Session(DialogVerbs):
     def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None], *, once: bool) -> bool:
         """Take some messages of a batch in; False, and nothing is done, where the definitions have changed.
 
-        Args:
-            routed: the batch.
-            begin: from here
-            end: to here.
-            moment: when they are handed out, as parameters.
-            once: whether nothing else is done in the transaction, unless that is told of them.
+        `once`: there are no others to take in.
         """
         connection = self.connection
         alone = self._alone(connection) if once else None
