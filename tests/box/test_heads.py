@@ -121,40 +121,6 @@ def test_what_is_done_and_cannot_be_vacuumed_is_not_read_again(box, kind):
     assert part < 4 * GROUPS
 
 
-@pytest.mark.parametrize("kind", ["fifo", "standard", "unordered"])
-@pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
-@pytest.mark.parametrize("limit", [1, 3])
-def test_what_is_done_is_not_read_where_statistics_say_that_nothing_is_there(box, kind, keep, limit):
-    define(box, kind)
-    box.define(replace(QUEUES[kind], keep=keep))
-    with psycopg.connect(box.dsn) as holder, psycopg.connect(box.dsn, autocommit=True) as owner:
-        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        holder.execute(f"SELECT count(*) FROM {box.schema}.entries")
-        counts, found = [], defaultdict(list)
-        for version in range(1, 42):
-            publish(box, [version])
-            if version == 41:
-                counts.append(read_by_number(box))
-            while taken(box, limit, found):
-                pass
-            if version == 40:
-                owner.execute(f"VACUUM ANALYZE {box.schema}.entries")
-        counts.append(read_by_number(box))
-    assert GROUPS <= counts[1] - counts[0] < 4 * GROUPS
-
-
-def read_by_number(box):
-    """How many entries were read in the indexes that aren't for looking for some."""
-    query = """
-        SELECT sum(idx_tup_read) FROM pg_stat_user_indexes
-        WHERE schemaname = %s AND indexrelname IN ('entries_pkey', 'entries_of_message')
-    """
-    with box.session() as tx:
-        tx.connection.execute("SELECT pg_stat_force_next_flush()")
-    with box.session() as tx:
-        return tx.connection.execute(query, [box.schema]).fetchone()[0]
-
-
 def read_for_one(box, rank):
     """How many entries of the index of what has arrived are read to receive a message, and put it back."""
     query = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = %s AND indexrelname = 'entries_arrived'"

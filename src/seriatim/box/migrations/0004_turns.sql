@@ -11,8 +11,10 @@ AS $function$
 BEGIN
     RETURN EXISTS (
         -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
-        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.status = 'arrived'
+        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group
+            -- Said so that the index of all that has arrived isn't one to choose, here and elsewhere.
+            AND entry.status >= 'arrived' AND entry.status <= 'arrived'
     ) OR EXISTS (
         SELECT FROM {schema}.known_groups
         WHERE queue_id = of_queue AND group_key = of_group AND (ready_rank IS NOT NULL OR due_at <= now_us)
@@ -213,7 +215,8 @@ BEGIN
     -- Where it has less than is asked for, and more has arrived, that is judged first; the group stays locked for it.
     IF line.waiting < at_most THEN
         PERFORM FROM {schema}.entries AS one
-        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.status = 'arrived' LIMIT 1;
+        WHERE one.queue_id = of_queue AND one.group_key = chosen
+            AND one.status >= 'arrived' AND one.status <= 'arrived' LIMIT 1;
         IF FOUND THEN
             RETURN;
         END IF;
@@ -239,8 +242,9 @@ BEGIN
         (run.number - 1 + stored.position) % place.last_number + 1,
         entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer
     FROM {schema}.entries AS entry
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
-    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
     JOIN {schema}.locations AS place ON place.location = run.location
     WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
         AND entry.ordinal <= line.ordinals[leaving]
@@ -341,7 +345,8 @@ BEGIN
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
+                AND stored.destinations = 1
             RETURNING stored.position
         )
         SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
@@ -378,8 +383,8 @@ BEGIN
             FROM done WHERE attempt > 0
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position AND stored.destinations = 1
-                AND done.attempt = 0
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
+                AND stored.destinations = 1 AND done.attempt = 0
             RETURNING stored.position
         )
         SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
@@ -390,7 +395,7 @@ BEGIN
         SELECT arrival_id, position FROM unnest(arrivals, positions) AS done (arrival_id, position)
         WHERE EXISTS (
             SELECT FROM {schema}.spool AS stored
-            WHERE stored.arrival_id = done.arrival_id AND stored.position = done.position
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
         );
     END IF;
 END
@@ -661,8 +666,9 @@ BEGIN
         SELECT
             array_position(of_groups, entry.group_key)::bigint - 1 AS place, 0 AS code, entry.*,
             run.stamp AS first_by, entry.position AS then_by
-        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
+        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
+            AND entry.status >= 'arrived' AND entry.status <= 'arrived'
             AND run.stamp < coalesce((SELECT min(stamp) FROM {schema}.to_route), 9223372036854775807)
         UNION ALL
         SELECT
@@ -794,9 +800,10 @@ BEGIN
             ORDER BY rank LIMIT at_most
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS entry
-        JOIN {schema}.spool AS stored USING (arrival_id, position)
-        JOIN {schema}.tickets AS run USING (arrival_id)
-        JOIN {schema}.locations AS place USING (location)
+        JOIN {schema}.spool AS stored
+            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+        JOIN {schema}.locations AS place ON place.location = run.location
         ORDER BY entry.rank, entry.entry_id;
         EXIT WHEN FOUND OR least_rank = -9223372036854775808;
         least_rank := -9223372036854775808;

@@ -222,7 +222,9 @@ BEGIN
         of_queue, of_group, entry.entry_id, entry.arrival_id, entry.position, stored.message_id, stored.type,
         entry.sequence, entry.ordinal, entry.attempt, its_kind, its_class, its_error, its_traceback, moment, of_worker,
         again
-    FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+    FROM {schema}.entries AS entry
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
     WHERE entry.entry_id = of_entries[1] AND entry.queue_id = of_queue AND entry.group_key = of_group
     RETURNING fault.attempt INTO attempts;
     IF again IS NULL THEN
@@ -438,7 +440,8 @@ BEGIN
             gone.attempt, gone.disposition, gone.reason
         FROM {schema}.aside AS gone WHERE gone.entry_id = ANY (of_entries)
     ) AS one
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[one.arrival_id]) AND stored.position = one.position
     WHERE is_owner OR one.queue_id = ANY (permitted)
     ORDER BY one.entry_id;
 END

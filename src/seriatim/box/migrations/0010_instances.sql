@@ -118,8 +118,8 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     WITH gone AS (
         DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
-        WHERE entry.queue_id = of_queue AND entry.group_key = of_group AND entry.arrival_id = stored.arrival_id
-            AND entry.position = stored.position AND stored.message_id = of_message
+        WHERE entry.queue_id = of_queue AND entry.group_key = of_group
+            AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position AND stored.message_id = of_message
         RETURNING entry.*
     )
     INSERT INTO {schema}.aside (

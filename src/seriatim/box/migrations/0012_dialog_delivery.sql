@@ -88,9 +88,9 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     FOR one IN
         SELECT entry.group_key, array_agg(entry.entry_id ORDER BY run.stamp, entry.position) AS ids, count(*) AS messages
-        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups) AND entry.status = 'arrived'
-            AND entry.ahead
+        FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
+            AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.ahead
         GROUP BY entry.group_key
     LOOP
         -- Where a group is closed a message is late, as any other.
@@ -117,7 +117,7 @@ BEGIN
             status = 'queued', ahead = FALSE, arrival = counted.arrivals - one.messages + placed.nth,
             ordinal = coalesce(lowest, counted.ordinal + 1) - one.messages - 1 + placed.nth
         FROM unnest(one.ids) WITH ORDINALITY AS placed (entry_id, nth)
-        WHERE entry.entry_id = placed.entry_id;
+        WHERE entry.entry_id = ANY (ARRAY[placed.entry_id]);
     END LOOP;
     RETURN of_queue;
 END
@@ -138,7 +138,9 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[coalesce(own.queue_id, 0)]);
     WITH line AS (
         SELECT entry.entry_id, entry.ordinal, stored.context -> 'dialog' ->> 'handle' = of_handle::text AS mine
-        FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+        FROM {schema}.entries AS entry
+        JOIN {schema}.spool AS stored
+            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
         WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text AND entry.status = 'queued'
     ), ordered AS (
         SELECT
@@ -150,7 +152,7 @@ BEGIN
         JOIN (SELECT ordinal, row_number() OVER (ORDER BY ordinal) AS place FROM line) AS first USING (place)
     ), moved AS (
         UPDATE {schema}.entries AS entry SET ordinal = ordered.becomes FROM ordered
-        WHERE entry.entry_id = ordered.entry_id AND ordered.becomes <> ordered.ordinal
+        WHERE entry.entry_id = ANY (ARRAY[ordered.entry_id]) AND ordered.becomes <> ordered.ordinal
     )
     SELECT count(*) FILTER (WHERE ordered.mine) INTO found FROM ordered;
     RETURN found;
@@ -390,8 +392,9 @@ BEGIN
                     WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
                     ORDER BY one.ordinal, one.stamp NULLS FIRST, one.position LIMIT 1
                 ) AS entry
-                JOIN {schema}.spool AS stored ON stored.arrival_id = entry.arrival_id AND stored.position = entry.position
-                JOIN {schema}.tickets AS run ON run.arrival_id = entry.arrival_id
+                JOIN {schema}.spool AS stored
+                    ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+                JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
                 JOIN {schema}.locations AS place ON place.location = run.location
                 WHERE entry.stamp IS NOT NULL AND entry.visible_at IS NULL;
                 alone := FOUND;
@@ -418,13 +421,13 @@ BEGIN
                         come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.position, run.stamp, 1
                     FROM (
                         SELECT one.* FROM {schema}.entries AS one
-                        -- Said so that the index of all that has arrived isn't one to choose.
+                        -- See `has_work`.
                         WHERE one.queue_id = of_queue AND one.group_key = candidate
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
                         LIMIT most + 1
                     ) AS come
                     -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.
-                    JOIN {schema}.tickets AS run USING (arrival_id)
+                    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
                 ) AS entry
                 ORDER BY entry.part, entry.first_by, entry.position
             ) AS one;
@@ -492,7 +495,9 @@ BEGIN
     ) THEN
         PERFORM {schema}.converse(ARRAY(
             SELECT (stored.context -> 'dialog' ->> 'handle')::uuid
-            FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+            FROM {schema}.entries AS entry
+            JOIN {schema}.spool AS stored
+                ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
             WHERE entry.entry_id = ANY (line.ids[:at_most]) AND stored.context -> 'dialog' -> 'sequence' = '0'
         ));
     END IF;
@@ -550,8 +555,9 @@ BEGIN
             'the message %s of type %s was rolled back %s times in a row', stored.message_id, left(stored.type, 300), counted
         )
     FROM {schema}.entries AS entry
-    JOIN {schema}.spool AS stored USING (arrival_id, position)
-    JOIN {schema}.queues AS place USING (queue_id)
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+    JOIN {schema}.queues AS place ON place.queue_id = entry.queue_id
     WHERE entry.entry_id = of_entry;
     RETURN TRUE;
 END

@@ -1,0 +1,141 @@
+"""What is done isn't read again where statistics say that nothing is there: each row is looked up by its number."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import seriatim as sq
+
+ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
+QUEUES = {
+    "fifo": sq.Queue("q", policy=sq.Fifo(), group="customer"),
+    "standard": sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version"),
+    "unordered": sq.Queue("q", policy=sq.Unordered()),
+}
+GROUPS, ROUNDS, DEADLINE_S = 20, 40, 30.0
+
+
+def define(box, kind, **more):
+    box.define(ORDER, replace(QUEUES[kind], **more), sq.Subscription("all", where="type = 'order'", to="q"))
+
+
+def messages(version):
+    return [sq.Message(type="order", context={"customer": f"c{n}", "version": version}) for n in range(GROUPS)]
+
+
+def publish_together(box, version):
+    with box.session() as tx:
+        tx.publish(messages(version))
+
+
+def publish_alone(box, version):
+    for message in messages(version):
+        box.publish(message)
+
+
+def publish_by_sql(box, version):
+    with psycopg.connect(box.dsn) as connection:
+        for n in range(GROUPS):
+            context = f'{{"customer": "c{n}", "version": {version}}}'
+            connection.execute(f"SELECT {box.schema}.publish('order', '', %s)", [context])
+
+
+def receive(box, queue="q", limit=1):
+    """All that there is."""
+    while True:
+        with box.session() as tx:
+            delivery = tx.receive(queue, limit=limit)
+            if delivery is None:
+                return
+            delivery.done()
+
+
+def read_by_number(box, publish, receive):
+    """How many rows one round reads by their numbers, after many that can't be vacuumed and a vacuum that found nothing."""
+    with psycopg.connect(box.dsn) as holder, psycopg.connect(box.dsn, autocommit=True) as owner:
+        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        holder.execute(f"SELECT count(*) FROM {box.schema}.entries")
+        for version in range(ROUNDS):
+            publish(box, version)
+            receive(box)
+        owner.execute(f"VACUUM ANALYZE {box.schema}.entries, {box.schema}.spool, {box.schema}.to_route")
+        before = rows_read(box, owner)
+        with sq.MessageBox.open(make_conninfo(box.dsn, application_name="one round"), schema=box.schema) as other:
+            publish(other, ROUNDS)
+            receive(other)
+        # What a connection has read is known when it has ended.
+        until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'one round')", owner)
+        return rows_read(box, owner) - before
+
+
+def rows_read(box, owner):
+    query = """
+        SELECT sum(idx_tup_read) FROM pg_stat_user_indexes
+        WHERE schemaname = %s AND indexrelname IN ('entries_pkey', 'entries_of_message', 'spool_pkey', 'to_route_pkey')
+    """
+    return owner.execute(query, [box.schema]).fetchone()[0]
+
+
+def until(query, owner):
+    deadline = time.monotonic() + DEADLINE_S
+    while not owner.execute(query).fetchone()[0]:
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize(("publish", "limit"), [(publish_together, 3), (publish_alone, 1), (publish_by_sql, 2)])
+@pytest.mark.parametrize("kind", QUEUES)
+@pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
+def test_what_is_received_and_completed(box, publish, kind, keep, limit):
+    define(box, kind, keep=keep)
+    assert GROUPS < read_by_number(box, publish, lambda box: receive(box, limit=limit)) < 10 * GROUPS
+
+
+def test_what_waits_for_a_turn(box):
+    """Several of each group at once, so that some are released before they are asked for."""
+    define(box, "standard")
+
+    def publish(box, version):
+        for more in range(3):
+            publish_together(box, 3 * version + more + 1)
+
+    assert GROUPS < read_by_number(box, publish, lambda box: receive(box, limit=2)) < 3 * 10 * GROUPS
+
+
+def test_what_dialogs_send_and_end(box):
+    box.define(
+        sq.Contract("AddItem", {"AddItem": "initiator", "ItemAdded": "target"}),
+        sq.Service("Orders", queue="orders"),
+        sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
+    )
+
+    def begin(box, version):
+        with box.session() as tx:
+            for _ in range(GROUPS):
+                tx.send(tx.begin_dialog("Orders", "Inventory", contract="AddItem"), "AddItem", b"")
+
+    def answer(box):
+        while (handle := first(box, "inventory")) is not None:
+            with box.session() as tx:
+                tx.send(handle, "ItemAdded", b"")
+                tx.end(handle)
+        while (handle := first(box, "orders")) is not None:
+            with box.session() as tx:
+                tx.end(handle)
+        receive(box, "inventory")
+
+    assert GROUPS < read_by_number(box, begin, answer) < 20 * GROUPS
+
+
+def first(box, queue):
+    """The dialog of what is received next, and done."""
+    with box.session() as tx:
+        delivery = tx.receive(queue, limit=10)
+        if delivery is None:
+            return None
+        delivery.done()
+        return delivery.messages[0].dialog.handle
