@@ -45,12 +45,11 @@ class PlainTable:
 
     @contextmanager
     def publishing(self, dsn: str) -> Iterator[Callable[[Sequence[Parcel]], None]]:
-        """One statement inserts all."""
-        with psycopg.connect(dsn) as connection:
+        """One statement inserts all, and is the transaction."""
+        with psycopg.connect(dsn, autocommit=True) as connection:
 
             def publish(parcels: Sequence[Parcel]) -> None:
                 connection.execute(_INSERT, {"names": [p.group for p in parcels], "bodies": [p.body for p in parcels]})
-                connection.commit()
 
             yield publish
 
