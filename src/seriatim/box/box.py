@@ -25,11 +25,11 @@ from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
-from seriatim.box.publish import listed
+from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
-from seriatim.box.session import PATIENCE_S, Session, Sessions, checked_connection
+from seriatim.box.session import Session, Sessions, checked_connection
 from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
@@ -154,10 +154,12 @@ class MessageBox(Closing):
         Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
         done; publishing the same messages again is safe.
         """
-        given = listed(messages)  # what makes them may want a connection itself
-        with self._transaction() as connection:
-            session = Session(self._access, connection, own=True, once=True)
-            return session.publish(given, delay=delay, visible_at=visible_at, wait=wait)
+        # Made first: what makes the messages may want a connection itself.
+        publisher = Publisher(
+            self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=True, once=True
+        )
+        with self._transaction() as connection, translated(self._access.place):
+            return publisher.publish(connection)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.

@@ -21,7 +21,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.waiting import Ready, Wait
 
-__all__ = ["Asked", "OwnConnection", "can_flush", "commit_between", "is_between", "transact"]
+__all__ = ["Asked", "OwnConnection", "can_flush", "commit_between", "is_between", "is_idle", "transact"]
 
 #: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
 #: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
@@ -77,6 +77,11 @@ class OwnConnection(psycopg.Connection[Any]):
         if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
+
+
+def is_idle(connection: psycopg.Connection) -> bool:
+    """Whether no transaction has begun."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:

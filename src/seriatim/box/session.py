@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from uuid import UUID
 
 import psycopg
@@ -12,36 +11,27 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.arrays import written
-from seriatim.box.correlation import looking
-from seriatim.box.definitions import Definitions
 from seriatim.box.deliver import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
-from seriatim.box.failures import tell_kept_out
 from seriatim.box.instances import Instance, Instances
-from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
+from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import OwnConnection, can_flush, is_between, transact
-from seriatim.box.route import Routed
+from seriatim.box.round_trip import is_between, is_idle
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
+from seriatim.box.waiting import patience
 from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Received
 
-__all__ = ["PATIENCE_S", "Session", "Sessions", "checked_connection"]
+__all__ = ["Session", "Sessions", "checked_connection"]
 
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
-_LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
-#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
-#: completes would have to look whether somebody waits.
-PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
 class Session(DialogVerbs):
@@ -51,16 +41,14 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None where it is not there yet.
         own: whether the transaction is the session's, and not one that the caller began.
-        once: whether nothing is done in it but one call of `publish`.
     """
 
-    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool, once: bool = False) -> None:
+    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool) -> None:
         self._access = access
         self._connection = connection
         self._schema = access.schema
         self._place = access.place
         self._own = own
-        self._once = once
         self._on_use: Callable[[], None] | None = None
         self._delivery: Delivery | None = None
         self._instance: Instance | None = None
@@ -153,83 +141,9 @@ class Session(DialogVerbs):
             QueueFull: a queue has no room. Nothing of the call is taken in, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
-        given = listed(messages)
-        fresh = distinct(given)
-        moment = _seen_from(delay, visible_at)
-        until = time.monotonic() + _patience(wait)
+        publisher = Publisher(self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=self._own)
         with translated(self._place):
-            routed, begun = self._admitted(fresh, until, read=False), 0
-            runs = portions(fresh)
-            once = self._once and len(runs) == 1
-            for begin, end in runs:
-                while not self._take_in(routed, begin - begun, end - begun, moment, once=once):
-                    # The definitions have changed: what isn't taken in yet is routed by the new ones.
-                    routed, begun = self._admitted(fresh[begin:], until, read=True), begin
-            entries = routed.entries
-            if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
-                tell_kept_out(self._access, self.connection, [one.message_id for one in fresh])
-        return [message.message_id for message in given]
-
-    def _take_in(self, routed: Routed, begin: int, end: int, moment: Mapping[str, str | None], *, once: bool) -> bool:
-        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed.
-
-        `once`: there are no others to take in.
-        """
-        connection = self.connection
-        alone = self._alone(connection) if once else None
-        name, parameters = "publish_one", parameters_of_one(routed, begin, end)
-        if parameters is None:
-            name, parameters = "publish", written(parameters_of(routed, begin, end))
-        flush = alone is not None and can_flush(alone)
-        parameters.update(moment, by_itself=alone is not None, flushed=flush)
-        if alone is not None:
-            return transact(alone, (statement(name, self._schema), parameters), flush=flush)
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
-        return bool(taken)
-
-    def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
-        """The connection, where what is taken in is a transaction by itself."""
-        if not (isinstance(connection, OwnConnection) and _is_idle(connection)):
-            return None
-        # Failures are told in the transaction of what failed.
-        return None if self._access.known.definitions.router.wants_failures else connection
-
-    def _admitted(self, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
-        """Messages with their entries, once all queues that get some have room for them.
-
-        Raises:
-            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
-        """
-        known, connection = self._access.known, self.connection
-        nothing_done = self._own and _is_idle(connection)
-        definitions = known.definitions
-        if read or definitions.version < 0:
-            definitions = known.read(connection)
-            if nothing_done:
-                connection.commit()  # only looked
-        routed, nap_s = self._routed(messages, definitions), _SHORT_NAP_S
-        while definitions.limited and (
-            full := self._access.room.full(connection, self._schema, definitions.limited, routed)
-        ):
-            left_s = until - time.monotonic()
-            if left_s <= 0 or not full.may_wait:
-                raise full.error()
-            if nothing_done:
-                connection.rollback()  # so that nobody waits for a transaction that naps
-            time.sleep(min(nap_s, left_s))
-            nap_s = min(2 * nap_s, _LONG_NAP_S)
-            if (now := known.current(connection)).version != definitions.version:
-                definitions, routed = now, self._routed(messages, now)
-        return routed
-
-    def _routed(self, messages: Sequence[Message], definitions: Definitions) -> Routed:
-        router = definitions.router
-        moment = None
-        if router.needs_time:
-            with self.connection.cursor(row_factory=tuple_row) as cursor:
-                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
-        return router.route(messages, moment, looking(self.connection, self._schema))
+            return publisher.publish(self.connection)
 
     def receive(
         self,
@@ -263,11 +177,11 @@ class Session(DialogVerbs):
             Unavailable: the transaction has to be repeated.
         """
         _check_limit(limit)
-        wait_s = 0.0 if wait is None else _patience(wait)
+        wait_s = 0.0 if wait is None else patience(wait)
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
         connection = self.connection
-        if wait_s and not (self._own and _is_idle(connection)):
+        if wait_s and not (self._own and is_idle(connection)):
             raise UsageError(
                 "receive can't wait in the midst of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
@@ -425,43 +339,6 @@ def _check_limit(limit: object) -> None:
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
         raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
-
-
-def _patience(wait: float | str) -> float:
-    """How many seconds to wait.
-
-    Raises:
-        UsageError: it isn't a duration.
-    """
-    if (wait_us := micros(wait)) < 0:
-        raise UsageError(f"nobody can wait for {wait!r} seconds", remedy="0 or more")
-    return seconds(wait_us)
-
-
-def _is_idle(connection: psycopg.Connection) -> bool:
-    """Whether no transaction has begun."""
-    return connection.pgconn.transaction_status == TransactionStatus.IDLE
-
-
-def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
-    """The parameters that say when messages are handed out.
-
-    Raises:
-        UsageError: they aren't times, or both are given.
-    """
-    if delay is not None and visible_at is not None:
-        raise UsageError("delay and visible_at say the same", remedy="give one of them")
-    if visible_at is not None:
-        if not isinstance(visible_at, datetime):
-            raise UsageError(f"{visible_at!r} is not a moment", remedy="give a datetime")
-        visible_at = visible_at if visible_at.tzinfo else visible_at.replace(tzinfo=UTC)
-    period_us = 0 if delay is None else micros(delay)
-    if not 0 <= period_us <= _LONGEST_DELAY_US:
-        raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
-    return {
-        "visible_at": None if visible_at is None else visible_at.isoformat(),
-        "delay": f"{period_us} microseconds" if period_us else None,
-    }
 
 
 def checked_connection(connection: object) -> psycopg.Connection:

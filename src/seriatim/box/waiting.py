@@ -10,8 +10,10 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.kernel.time import micros, seconds
 
-__all__ = ["Waiter"]
+__all__ = ["Waiter", "patience"]
 
 #: A call may be missed where a message and a waiter cross each other; a look that often finds it.
 _LOOK_S = 1.0
@@ -70,3 +72,14 @@ class Waiter:
         self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
         if self._waiter is not None:
             self._connection.execute(statement("unregister", self._schema), {"waiter_id": self._waiter})
+
+
+def patience(wait: float | str) -> float:
+    """How many seconds to wait.
+
+    Raises:
+        UsageError: it isn't a duration.
+    """
+    if (wait_us := micros(wait)) < 0:
+        raise UsageError(f"nobody can wait for {wait!r} seconds", remedy="0 or more")
+    return seconds(wait_us)

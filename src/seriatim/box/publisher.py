@@ -1,0 +1,174 @@
+"""Publishing: a call's messages are routed, find room in their queues, and are taken in, all or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.access import Access
+from seriatim.box.arrays import written
+from seriatim.box.correlation import looking
+from seriatim.box.definitions import Definitions
+from seriatim.box.failures import tell_kept_out
+from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
+from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
+from seriatim.box.route import Routed
+from seriatim.box.statements import statement
+from seriatim.box.waiting import patience
+from seriatim.errors import UsageError
+from seriatim.kernel.time import micros
+from seriatim.pipeline.message import Message
+
+__all__ = ["PATIENCE_S", "Publisher"]
+
+_LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
+#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
+#: completes would have to look whether somebody waits.
+PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
+
+
+class Publisher:
+    """What one call of `Session.publish` does.
+
+    Args:
+        access: the box.
+        messages: in the order in which they get their tickets.
+        delay: as of `Session.publish`, like the next two.
+        visible_at: the moment before which they aren't handed out, instead.
+        wait: how long for room.
+        own: whether the transaction is ours, and not one that the caller began.
+        once: whether nothing else is done in it.
+
+    Raises:
+        UsageError: something that isn't a message, a body that is too large, times that can't be.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        messages: Message | Iterable[Message],
+        *,
+        delay: float | str | None,
+        visible_at: datetime | None,
+        wait: float | str,
+        own: bool,
+        once: bool = False,
+    ) -> None:
+        self._access = access
+        self._schema = access.schema
+        self._given = listed(messages)
+        self._fresh = distinct(self._given)
+        self._moment = _seen_from(delay, visible_at)
+        self._wait_s = patience(wait)
+        self._own = own
+        self._once = once
+
+    def publish(self, connection: psycopg.Connection) -> list[str]:
+        """Take the messages in.
+
+        Returns:
+            the ids of all that were given, in that order.
+
+        Raises:
+            UsageError: a property that has no place in a context, an address that is no queue.
+            QueueFull: a queue has no room.
+        """
+        fresh, until = self._fresh, time.monotonic() + self._wait_s
+        routed, begun = self._admitted(connection, fresh, until, read=False), 0
+        runs = portions(fresh)
+        once = self._once and len(runs) == 1
+        for begin, end in runs:
+            while not self._take_in(connection, routed, begin - begun, end - begun, once=once):
+                # The definitions have changed: what isn't taken in yet is routed by the new ones.
+                routed, begun = self._admitted(connection, fresh[begin:], until, read=True), begin
+        entries = routed.entries
+        if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
+            tell_kept_out(self._access, connection, [one.message_id for one in fresh])
+        return [message.message_id for message in self._given]
+
+    def _take_in(self, connection: psycopg.Connection, routed: Routed, begin: int, end: int, *, once: bool) -> bool:
+        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed.
+
+        `once`: there are no others to take in.
+        """
+        alone = self._alone(connection) if once else None
+        name, parameters = "publish_one", parameters_of_one(routed, begin, end)
+        if parameters is None:
+            name, parameters = "publish", written(parameters_of(routed, begin, end))
+        flush = alone is not None and can_flush(alone)
+        parameters.update(self._moment, by_itself=alone is not None, flushed=flush)
+        if alone is not None:
+            return transact(alone, (statement(name, self._schema), parameters), flush=flush)
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        return bool(taken)
+
+    def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
+        """The connection, where what is taken in is a transaction by itself."""
+        if not (isinstance(connection, OwnConnection) and is_idle(connection)):
+            return None
+        # Failures are told in the transaction of what failed.
+        return None if self._access.known.definitions.router.wants_failures else connection
+
+    def _admitted(
+        self, connection: psycopg.Connection, messages: Sequence[Message], until: float, *, read: bool
+    ) -> Routed:
+        """Messages with their entries, once all queues that get some have room for them.
+
+        Raises:
+            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
+        """
+        known = self._access.known
+        nothing_done = self._own and is_idle(connection)
+        definitions = known.definitions
+        if read or definitions.version < 0:
+            definitions = known.read(connection)
+            if nothing_done:
+                connection.commit()  # only looked
+        routed, nap_s = self._routed(connection, messages, definitions), _SHORT_NAP_S
+        while definitions.limited and (
+            full := self._access.room.full(connection, self._schema, definitions.limited, routed)
+        ):
+            left_s = until - time.monotonic()
+            if left_s <= 0 or not full.may_wait:
+                raise full.error()
+            if nothing_done:
+                connection.rollback()  # so that nobody waits for a transaction that naps
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONG_NAP_S)
+            if (now := known.current(connection)).version != definitions.version:
+                definitions, routed = now, self._routed(connection, messages, now)
+        return routed
+
+    def _routed(self, connection: psycopg.Connection, messages: Sequence[Message], definitions: Definitions) -> Routed:
+        router = definitions.router
+        moment = None
+        if router.needs_time:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
+        return router.route(messages, moment, looking(connection, self._schema))
+
+
+def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
+    """The parameters that say when messages are handed out.
+
+    Raises:
+        UsageError: they aren't times, or both are given.
+    """
+    if delay is not None and visible_at is not None:
+        raise UsageError("delay and visible_at say the same", remedy="give one of them")
+    if visible_at is not None:
+        if not isinstance(visible_at, datetime):
+            raise UsageError(f"{visible_at!r} is not a moment", remedy="give a datetime")
+        visible_at = visible_at if visible_at.tzinfo else visible_at.replace(tzinfo=UTC)
+    period_us = 0 if delay is None else micros(delay)
+    if not 0 <= period_us <= _LONGEST_DELAY_US:
+        raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
+    return {
+        "visible_at": None if visible_at is None else visible_at.isoformat(),
+        "delay": f"{period_us} microseconds" if period_us else None,
+    }
