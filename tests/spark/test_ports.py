@@ -355,6 +355,27 @@ def test_a_port_fails_until_it_has_the_batch_that_it_did_not_take(tmp_path):
     assert numbers(tmp_path / "out") == [1]
 
 
+def test_a_port_fails_until_its_outbox_has_the_batch_that_it_did_not_take(tmp_path):
+    port = Port("orders", tmp_path / "out", "json")
+    port.claim("p", "id")
+
+    class CarriedMeanwhile(Outbox):
+        def put(self, kept, parts):
+            way.carry()  # as the other thread may at any moment: the port could be claimed again
+            super().put(kept, parts)
+
+    kept = CarriedMeanwhile(Port("orders", tmp_path / "waiting", "json"), "p", "id")
+    way = Outgoing("orders", Folder(port, "p", "id"), kept)
+    way.ready()
+    assert not way.put(0, [], 0, "failed on purpose")
+    stage(way.ready(), "1\n")
+    assert way.put(0, [("s", "part-00000.json")], 1, None)
+    assert (way.waiting().rows, way.waiting().reason) == (1, "failed on purpose")
+    way.carry()
+    assert way.waiting() is None
+    assert numbers(tmp_path / "out") == [1]
+
+
 def test_an_outbox_that_is_damaged_is_refused(tmp_path):
     waiting_port(tmp_path)
     (tmp_path / "waiting" / "batch=0000000001" / ".about.json").write_text("{")

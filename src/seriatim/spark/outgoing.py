@@ -133,7 +133,6 @@ class Outgoing:
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
         """
-        self._rewritten = False
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
@@ -142,6 +141,7 @@ class Outgoing:
                 )
             since = self._since if self._reason else time.time()
             self._outbox.put(Kept(batch, rows, since, self._reason), parts)
+            self._rewritten = False
             return True
         try:
             if failure is None:
@@ -161,8 +161,9 @@ class Outgoing:
             EnvironmentProblem: the checkpoint can't be written.
         """
         while self.has_work and not self._stopped:
+            rewritten = self._rewritten  # before what is kept: a batch is there first, and then not rewritten any more
             oldest = next(iter(self._outbox.kept), None)
-            if oldest is None and self._rewritten:
+            if oldest is None and rewritten:
                 return  # a port that could be claimed would pass for one that has everything
             try:
                 if oldest is None:
