@@ -243,7 +243,7 @@ BEGIN
         entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
     JOIN {schema}.locations AS place ON place.location = run.location
     WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
@@ -257,7 +257,8 @@ $function$;
 -- that it has obeyed. All groups are locked by the caller.
 -- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=` the
 -- planner may read an index from end to end for its order, and does where a vacuum has found the table empty; and it is
--- full of what is done, until the next one.
+-- full of what is done, until the next one. All columns are asked for so: by a position alone it would find every message,
+-- and does with a plan that was made when there were few.
 CREATE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
     due_ats bigint[], ready_ranks bigint[],
@@ -345,7 +346,7 @@ BEGIN
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = ANY (ARRAY[done.position])
                 AND stored.destinations = 1
             RETURNING stored.position
         )
@@ -383,7 +384,7 @@ BEGIN
             FROM done WHERE attempt > 0
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
-            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = ANY (ARRAY[done.position])
                 AND stored.destinations = 1 AND done.attempt = 0
             RETURNING stored.position
         )
@@ -395,7 +396,7 @@ BEGIN
         SELECT arrival_id, position FROM unnest(arrivals, positions) AS done (arrival_id, position)
         WHERE EXISTS (
             SELECT FROM {schema}.spool AS stored
-            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = done.position
+            WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = ANY (ARRAY[done.position])
         );
     END IF;
 END
@@ -742,7 +743,7 @@ BEGIN
     FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
     JOIN {schema}.locations AS place ON place.location = run.location
     ORDER BY handed.at;
@@ -801,7 +802,7 @@ BEGIN
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS entry
         JOIN {schema}.spool AS stored
-            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
         JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
         JOIN {schema}.locations AS place ON place.location = run.location
         ORDER BY entry.rank, entry.entry_id;

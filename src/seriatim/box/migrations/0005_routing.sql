@@ -17,12 +17,12 @@ BEGIN
     -- Those that nobody wants now either are entered there again, with what is wrong with them now.
     DELETE FROM {schema}.unrouted AS known
     USING unnest(arrival_ids, positions) AS message (arrival_id, position)
-    WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = message.position;
+    WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = ANY (ARRAY[message.position]);
     UPDATE {schema}.spool AS stored
     SET context = message.context::jsonb, property_types = message.property_types::jsonb, destinations = message.queues
     FROM unnest(arrival_ids, positions, new_contexts, new_property_types, route_again.destinations)
         AS message (arrival_id, position, context, property_types, queues)
-    WHERE stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = message.position
+    WHERE stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
         AND message.queues > 0;
     PERFORM {schema}.enter(
         arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
@@ -31,8 +31,8 @@ BEGIN
     UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
     FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = message.position
-    WHERE entry.arrival_id = ANY (ARRAY[message.arrival_id]) AND entry.position = message.position
+        ON stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
+    WHERE entry.arrival_id = ANY (ARRAY[message.arrival_id]) AND entry.position = ANY (ARRAY[message.position])
         AND stored.visible_at > clock_timestamp();
     RETURN TRUE;
 END
@@ -185,10 +185,10 @@ BEGIN
             SELECT * FROM {schema}.to_route ORDER BY stamp, position LIMIT at_most
         ) AS waiting
         JOIN {schema}.spool AS stored
-            ON stored.arrival_id = ANY (ARRAY[waiting.arrival_id]) AND stored.position = waiting.position
+            ON stored.arrival_id = ANY (ARRAY[waiting.arrival_id]) AND stored.position = ANY (ARRAY[waiting.position])
     ) AS found
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[found.arrival_id]) AND stored.position = found.position
+        ON stored.arrival_id = ANY (ARRAY[found.arrival_id]) AND stored.position = ANY (ARRAY[found.position])
     WHERE found.bytes_before < at_most_bytes
     ORDER BY found.stamp, found.position;
 END
@@ -218,7 +218,7 @@ BEGIN
         RETURN FALSE;
     END IF;
     DELETE FROM {schema}.to_route AS known USING unnest(arrival_ids, positions) AS message (arrival_id, position)
-    WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = message.position;
+    WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = ANY (ARRAY[message.position]);
     GET DIAGNOSTICS gone = ROW_COUNT;
     IF gone <> cardinality(arrival_ids) THEN
         RAISE EXCEPTION 'these messages don''t wait to be routed' USING ERRCODE = 'insufficient_privilege';

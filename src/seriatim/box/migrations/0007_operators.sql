@@ -224,7 +224,7 @@ BEGIN
         again
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     WHERE entry.entry_id = of_entries[1] AND entry.queue_id = of_queue AND entry.group_key = of_group
     RETURNING fault.attempt INTO attempts;
     IF again IS NULL THEN
@@ -441,7 +441,7 @@ BEGIN
         FROM {schema}.aside AS gone WHERE gone.entry_id = ANY (of_entries)
     ) AS one
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[one.arrival_id]) AND stored.position = one.position
+        ON stored.arrival_id = ANY (ARRAY[one.arrival_id]) AND stored.position = ANY (ARRAY[one.position])
     WHERE is_owner OR one.queue_id = ANY (permitted)
     ORDER BY one.entry_id;
 END

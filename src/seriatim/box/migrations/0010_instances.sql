@@ -119,7 +119,8 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
         WHERE entry.queue_id = of_queue AND entry.group_key = of_group
-            AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position AND stored.message_id = of_message
+            AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
+            AND stored.message_id = of_message
         RETURNING entry.*
     )
     INSERT INTO {schema}.aside (

@@ -292,7 +292,7 @@ BEGIN
     WITH unread AS (
         DELETE FROM {schema}.entries AS entry USING {schema}.spool AS stored
         WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text
-            AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+            AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
             AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand)
             AND (from_sequence IS NULL OR (stored.context -> 'dialog' ->> 'sequence')::bigint >= from_sequence)
             -- The batch of a pipeline stays as it is.
@@ -309,7 +309,8 @@ BEGIN
         FROM unread WHERE why IS NOT NULL
     ), removed AS (
         DELETE FROM {schema}.spool AS stored USING unread
-        WHERE why IS NULL AND stored.arrival_id = ANY (ARRAY[unread.arrival_id]) AND stored.position = unread.position
+        WHERE why IS NULL AND stored.arrival_id = ANY (ARRAY[unread.arrival_id])
+            AND stored.position = ANY (ARRAY[unread.position])
     )
     SELECT count(*), coalesce(array_agg(unread.entry_id ORDER BY unread.entry_id) FILTER (WHERE why IS NOT NULL), '{{}}')
     INTO gone, set_aside FROM unread;
@@ -986,7 +987,7 @@ BEGIN
         group_key = to_group::text, status = 'arrived', ordinal = NULL, arrival = NULL, late = FALSE, waits = FALSE
     FROM {schema}.spool AS stored
     WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text
-        AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
         AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand);
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF moved > 0 THEN
@@ -1053,7 +1054,7 @@ BEGIN
         gone := {schema}.drop_unread(own.handle, ARRAY[]::text[], own.why, own.its_sequence);
         UPDATE {schema}.aside AS one SET disposition = 'invalid' FROM {schema}.spool AS stored
         WHERE one.entry_id = ANY (gone) AND stored.arrival_id = ANY (ARRAY[one.arrival_id])
-            AND stored.position = one.position AND stored.message_id = own.its_message;
+            AND stored.position = ANY (ARRAY[one.position]) AND stored.message_id = own.its_message;
         set_aside := set_aside || gone;
         PERFORM {schema}.happen(own.handle, 'invalid comes', NULL, -2, own.why);
         CONTINUE WHEN own.is_monolog;

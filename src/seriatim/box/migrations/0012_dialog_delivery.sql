@@ -140,7 +140,7 @@ BEGIN
         SELECT entry.entry_id, entry.ordinal, stored.context -> 'dialog' ->> 'handle' = of_handle::text AS mine
         FROM {schema}.entries AS entry
         JOIN {schema}.spool AS stored
-            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+            ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
         WHERE entry.queue_id = own.queue_id AND entry.group_key = own.group_id::text AND entry.status = 'queued'
     ), ordered AS (
         SELECT
@@ -502,7 +502,7 @@ BEGIN
             SELECT (stored.context -> 'dialog' ->> 'handle')::uuid
             FROM {schema}.entries AS entry
             JOIN {schema}.spool AS stored
-                ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+                ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
             WHERE entry.entry_id = ANY (line.ids[:at_most]) AND stored.context -> 'dialog' -> 'sequence' = '0'
         ));
     END IF;
@@ -520,7 +520,7 @@ BEGIN
     -- See `decide` for the ANY.
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
     JOIN {schema}.locations AS place ON place.location = run.location
     ORDER BY handed.place;
@@ -561,7 +561,7 @@ BEGIN
         )
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = entry.position
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     JOIN {schema}.queues AS place ON place.queue_id = entry.queue_id
     WHERE entry.entry_id = of_entry;
     RETURN TRUE;
