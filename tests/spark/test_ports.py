@@ -265,11 +265,11 @@ class Killed(BaseException):
     """Stands for SIGKILL: no `except Exception` sees it, and nothing after it is run."""
 
 
-def waiting_port(root):
+def waiting_port(root, outbox=Outbox):
     """A port with batch 0 in place, and batches 1 and 2 in its outbox."""
     port = Port("orders", root / "out", "json")
     port.claim("p", "id")
-    way = Outgoing("orders", Folder(port, "p", "id"), Outbox(Port("orders", root / "waiting", "json"), "p", "id"))
+    way = Outgoing("orders", Folder(port, "p", "id"), outbox(Port("orders", root / "waiting", "json"), "p", "id"))
     assert way.ready() == port
     stage(port, "1\n")
     assert way.put(0, [("s", "part-00000.json")], 1, None)
@@ -374,6 +374,56 @@ def test_a_port_fails_until_its_outbox_has_the_batch_that_it_did_not_take(tmp_pa
     way.carry()
     assert way.waiting() is None
     assert numbers(tmp_path / "out") == [1]
+
+
+def test_a_port_fails_also_where_its_outbox_gets_the_batch_just_after_the_carrier_looked(tmp_path):
+    port = Port("orders", tmp_path / "out", "json")
+    port.claim("p", "id")
+    meanwhile = []
+
+    class LookedAt(Outbox):
+        @property
+        def kept(self):
+            found = self.found
+            while meanwhile:
+                meanwhile.pop()()
+            return found
+
+        @kept.setter
+        def kept(self, found):
+            self.found = found
+
+    def keep():
+        assert way.put(0, [("s", "part-00000.json")], 1, None)
+        way.stop()  # or the carrier would go on and take the batch
+
+    way = Outgoing("orders", Folder(port, "p", "id"), LookedAt(Port("orders", tmp_path / "waiting", "json"), "p", "id"))
+    way.ready()
+    assert not way.put(0, [], 0, "failed on purpose")
+    stage(way.ready(), "1\n")
+    meanwhile.append(keep)
+    way.carry()
+    assert (way.waiting().rows, way.waiting().reason) == (1, "failed on purpose")
+
+
+def test_a_port_that_fails_as_soon_as_it_has_what_waited_goes_on_failing(tmp_path):
+    class FailedMeanwhile(Outbox):
+        def drop(self, kept):
+            super().drop(kept)
+            if kept.batch == 2:  # the last one: from now on the other thread takes the straight way
+                assert way.ready() == way._target.port
+                assert not way.put(3, [], 0, "failed once more")
+
+    way = waiting_port(tmp_path, FailedMeanwhile)
+    way.carry()
+    assert way.has_work
+    assert way.waiting().reason == "failed once more"
+    stage(way.ready(), "5\n")
+    assert way.put(3, [("s", "part-00000.json")], 1, None)
+    assert (way.waiting().rows, way.waiting().reason) == (1, "failed once more")
+    way.carry()
+    assert way.waiting() is None
+    assert numbers(tmp_path / "out") == [1, 2, 3, 4, 5]
 
 
 def test_an_outbox_that_is_damaged_is_refused(tmp_path):

@@ -161,7 +161,9 @@ class Outgoing:
             EnvironmentProblem: the checkpoint can't be written.
         """
         while self.has_work and not self._stopped:
-            rewritten = self._rewritten  # before what is kept: a batch is there first, and then not rewritten any more
+            # Both before what is kept: `put` keeps a batch first, and then it is not rewritten any more. And where there
+            # is no reason, the straight way is open from the drop of the last batch on: one that comes then is not ours.
+            rewritten, failing = self._rewritten, bool(self._reason)
             oldest = next(iter(self._outbox.kept), None)
             if oldest is None and rewritten:
                 return  # a port that could be claimed would pass for one that has everything
@@ -176,7 +178,8 @@ class Outgoing:
                 return
             if oldest is not None:
                 self._outbox.drop(oldest)
-            self._reason, self._pause_s = "", _FIRST_PAUSE_S
+            if failing:
+                self._pause_s, self._reason = _FIRST_PAUSE_S, ""  # the reason last: with it the straight way is open
 
     def stop(self) -> None:
         """Let a thread that carries end after the batch that it has."""
