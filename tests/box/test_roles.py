@@ -28,7 +28,7 @@ FUNCTIONS = """
 ARGUMENTS = {
     "integer": "0", "bigint": "0", "text": "''", "boolean": "FALSE", "jsonb": "'{}'", "bytea": "''", "interval": "'0'",
     "date": "'today'", "timestamp with time zone": "'today'", "regrole": "'0'",
-    "uuid": "gen_random_uuid()",
+    "uuid": "gen_random_uuid()", "xid8": "'0'",
 }  # fmt: skip
 EMPTY = "'{}'"
 
@@ -176,8 +176,8 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     # What whoever routes has to know: the definitions, and where a value leads. `unregister`: a waiter of one's own.
     # What is about a dialog looks for its queue, and here there is no such dialog. Time is nobody's.
     # `activations`, `failed_messages`: of the queues that it may receive from.
-    known = {"schema_version", "version", "definitions", "is_unrouted", "led_by", "unregister", "activations"}
-    known |= {"failed_messages"}
+    known = {"schema_version", "version", "definitions", "is_unrouted", "settled", "led_by", "unregister"}
+    known |= {"activations", "failed_messages"}
     of_dialogs = {"try_begin", "try_send", "try_send_run", "try_end", "try_set_timer", "try_move", "converse"}
     of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}
     assert allowed == known | of_dialogs

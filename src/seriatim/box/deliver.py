@@ -16,6 +16,7 @@ from seriatim.box.heads import EVERYTHING, Heads
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.round_trip import OwnConnection, commit_between
+from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
@@ -206,7 +207,7 @@ class Turns:
         name = "lock_next" if group is None else "lock_patiently"
         parameters = {
             "queue_id": queue.queue_id, "how_many": how_many, "group_key": group, "now_us": self._now_us,
-            "patience_ms": patience_ms, "from_rank": self._from_rank(queue, group),
+            "patience_ms": patience_ms, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         return self._lock(name, parameters)
 
@@ -230,6 +231,9 @@ class Turns:
     def _from_rank(self, queue: BoxQueue, group: str | None = None) -> int:
         """From which rank on to look for the next group, or the named one."""
         return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
+
+    def _where_unrouted(self) -> dict[str, str]:
+        return where_unrouted(self._connection, self._schema)
 
     def _head_of(self, queue: BoxQueue) -> tuple[int, int]:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
@@ -271,7 +275,7 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": at_most + 1,
-            "fresh": _FRESH, "from_rank": self._from_rank(queue, group),
+            "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             name = "begin_turn_dialogs" if queue.serves else "begin_turn"
@@ -344,7 +348,10 @@ class Turns:
 
         What was committed after something that waits to be routed is left out; True where something waits.
         """
-        parameters = {"queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH}
+        parameters = {
+            "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH,
+            **self._where_unrouted(),
+        }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
             name = "turn_dialogs" if queue.serves else "turn"
             (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
@@ -383,6 +390,7 @@ class Turns:
             name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
             parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks}
+            parameters |= self._where_unrouted()
         if after is None:
             with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
                 rows = cursor.execute(statement(name, self._schema), parameters).fetchall()

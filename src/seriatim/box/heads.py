@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from seriatim.box.definitions import BoxQueue
 
-__all__ = ["EVERYTHING", "Heads"]
+__all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
 
 #: The rank from which on there is all of a queue.
 EVERYTHING = -(2**63)
@@ -26,7 +26,7 @@ _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
 _HIGHEST_US = 50_000_000
 #: It is asked again after so many times as long as it took.
-_PAUSES, _SHORTEST_S, _LONGEST_S = 100, 1.0, 10.0
+_PAUSES, SHORTEST_S, _LONGEST_S = 100, 1.0, 10.0
 
 
 class Heads:
@@ -48,12 +48,16 @@ class Heads:
         if now < until:
             return rank
         asked = bool(until)  # not by who looks once
-        self._known[queue.queue_id] = (rank, now + _SHORTEST_S)  # meanwhile nobody else has to
+        self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile nobody else has to
         if asked:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
             if took_us > _LONG_US or not queue.holds:
                 rank = lowest - _SLACK_US - (0 if queue.declared.priority is None else _HIGHEST_US)
-            pause_s = min(max(_PAUSES * took_us / 1_000_000, _SHORTEST_S), _LONGEST_S)
-            self._known[queue.queue_id] = (rank, time.monotonic() + pause_s)
+            self._known[queue.queue_id] = (rank, time.monotonic() + pause_s(took_us))
         return rank
+
+
+def pause_s(took_us: int) -> float:
+    """How long to believe what took so many microseconds to find."""
+    return min(max(_PAUSES * took_us / 1_000_000, SHORTEST_S), _LONGEST_S)

@@ -22,6 +22,7 @@ from seriatim.box.failures import tell_routed
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.route import Entries, Routed, Router
+from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Message
@@ -46,8 +47,9 @@ class _Pending(NamedTuple):
 
 def is_unrouted(connection: psycopg.Connection, schema: str) -> bool | None:
     """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
+    where = where_unrouted(connection, schema)
     with connection.cursor(row_factory=tuple_row) as cursor:
-        (found,) = cursor.execute(statement("is_unrouted", schema)).fetchall()[0]
+        (found,) = cursor.execute(statement("is_unrouted", schema), where).fetchall()[0]
     return None if found is None else bool(found)
 
 
@@ -72,7 +74,8 @@ def route_pending(access: Access) -> int:
 
 
 def _read(connection: psycopg.Connection, schema: str) -> list[_Pending]:
-    parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES}
+    where = where_unrouted(connection, schema)
+    parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES, **where}
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         rows = cursor.execute(statement("pending", schema), parameters).fetchall()
     return [

@@ -61,12 +61,14 @@ class OwnConnection(psycopg.Connection[Any]):
     Attributes:
         names: by which it knows statements.
         may_flush: what `can_flush` has found; None: it wasn't asked.
+        settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
         self.may_flush: bool | None = None
+        self.settled: tuple[Any, float] | None = None
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 

@@ -18,6 +18,8 @@ CREATE TABLE {schema}.to_route (
     stamp bigint NOT NULL,
     publisher text NOT NULL,
     permitted integer[],
+    -- Whose it is: see `settled`.
+    transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
     PRIMARY KEY (arrival_id, position)
 );
 
@@ -489,6 +491,52 @@ $function$;
 CREATE TRIGGER only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.operator_log
 FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse_change();
 CREATE INDEX to_route_in_order ON {schema}.to_route (stamp, position);
+CREATE INDEX to_route_of_transaction ON {schema}.to_route (transaction);
+
+-- What was published through SQL is looked for in the transactions from `settled` on and in those that are `unsettled`:
+-- whatever waits at any moment after this is there. So who looks doesn't read what was routed before, which stands there
+-- until it is vacuumed, or as long as a transaction is held open. `took_us`: how long it took to find that.
+CREATE FUNCTION {schema}.settled(OUT settled xid8, OUT unsettled xid8[], OUT took_us bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    began bigint := {schema}.now_us();
+    seen record;
+    running xid8[];
+    following bigint;
+BEGIN
+    PERFORM {schema}.permit_anything();
+    -- One statement: what it doesn't see is of a transaction that hadn't ended in that snapshot.
+    SELECT min(one.transaction) AS waiting, pg_current_snapshot() AS snapshot INTO seen FROM {schema}.to_route AS one;
+    -- A snapshot doesn't count the transaction itself among those that run.
+    running := ARRAY(SELECT pg_snapshot_xip(seen.snapshot)) || pg_current_xact_id_if_assigned();
+    following := pg_snapshot_xmax(seen.snapshot)::text::bigint;
+    -- Those that have begun lately are no list: from the first of them on.
+    settled := least(seen.waiting, pg_snapshot_xmax(seen.snapshot), (
+        SELECT min(one) FROM unnest(running) AS one WHERE one::text::bigint >= following - 1000
+    ));
+    unsettled := ARRAY(SELECT one FROM unnest(running) AS one WHERE one < settled);
+    took_us := {schema}.now_us() - began;
+END
+$function$;
+
+-- Does something that was published through SQL wait to be routed? The order leaves one index to choose.
+CREATE FUNCTION {schema}.is_left(settled xid8, unsettled xid8[]) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_sort = off
+AS $function$
+BEGIN
+    RETURN (
+        SELECT transaction FROM {schema}.to_route WHERE transaction >= settled ORDER BY transaction LIMIT 1
+    ) IS NOT NULL OR cardinality(unsettled) > 0 AND EXISTS (
+        SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)
+    );
+END
+$function$;
 
 -- Call whoever waits for a message of one of these queues: at most so many, each once. 0 among the queues stands for
 -- what isn't routed yet: that calls one who routes, wherever he waits.

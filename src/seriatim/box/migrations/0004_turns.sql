@@ -517,9 +517,10 @@ END
 $function$;
 
 -- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
--- through SQL waits to be routed. `many`: more messages wait to be judged than a turn of one group is worth.
+-- through SQL waits to be routed; `settled`, `unsettled`: where to look for that. `many`: more messages wait to be judged
+-- than a turn of one group is worth.
 CREATE FUNCTION {schema}.lock_groups(
-    of_queue integer, named text, how_many integer, at_us bigint, from_rank bigint,
+    of_queue integer, named text, how_many integer, at_us bigint, from_rank bigint, settled xid8, unsettled xid8[],
     OUT group_keys text[], OUT now_us bigint, OUT isolation text, OUT version bigint, OUT unrouted boolean,
     OUT many boolean
 )
@@ -539,7 +540,7 @@ BEGIN
     END;
     SELECT
         (SELECT max(change.version) FROM {schema}.changes AS change),
-        EXISTS (SELECT FROM {schema}.to_route),
+        {schema}.is_left(settled, unsettled),
         named IS NULL AND EXISTS (
             SELECT FROM {schema}.entries AS entry
             WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND entry.rank >= from_rank
@@ -627,8 +628,10 @@ $function$;
 -- The entries of a turn's groups, as columns: all that arrived (code 0), in order of commit; all that are held (1), in
 -- order of arrival; and the first that are queued (2), by ordinal. The caller has locked the groups.
 -- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
--- whoever sees it sees that, too, for it is one statement.
-CREATE FUNCTION {schema}.turn_entries(of_queue integer, of_groups text[], at_most integer)
+-- whoever sees it sees that, too, for it is one statement. `settled`, `unsettled`: where to look for that.
+CREATE FUNCTION {schema}.turn_entries(
+    of_queue integer, of_groups text[], at_most integer, settled xid8 DEFAULT '0', unsettled xid8[] DEFAULT '{{}}'
+)
 RETURNS TABLE (
     places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
     visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean
@@ -662,7 +665,7 @@ BEGIN
         array_agg(ordinal) AS ordinals,
         array_agg(late) AS late,
         array_agg(waits) AS waits,
-        EXISTS (SELECT FROM {schema}.to_route) AS unrouted
+        {schema}.is_left(settled, unsettled) AS unrouted
     FROM (
         SELECT
             array_position(of_groups, entry.group_key)::bigint - 1 AS place, 0 AS code, entry.*,
@@ -670,7 +673,10 @@ BEGIN
         FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
         WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
             AND entry.status >= 'arrived' AND entry.status <= 'arrived'
-            AND run.stamp < coalesce((SELECT min(stamp) FROM {schema}.to_route), 9223372036854775807)
+            AND run.stamp < CASE
+                WHEN {schema}.is_left(settled, unsettled)
+                    THEN (SELECT min(stamp) FROM {schema}.to_route)
+                ELSE 9223372036854775807 END
         UNION ALL
         SELECT
             array_position(of_groups, entry.group_key)::bigint - 1, 1, entry.*, entry.arrival, 0

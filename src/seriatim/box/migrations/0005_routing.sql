@@ -140,15 +140,15 @@ BEGIN
 END
 $function$;
 
--- Does something wait to be routed? NULL: it does, and the caller may not route it.
-CREATE FUNCTION {schema}.is_unrouted() RETURNS boolean
+-- Does something wait to be routed? NULL: it does, and the caller may not route it. `settled`, `unsettled`: where to look.
+CREATE FUNCTION {schema}.is_unrouted(settled xid8, unsettled xid8[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit_anything();
-    IF NOT EXISTS (SELECT FROM {schema}.to_route) THEN
+    IF NOT {schema}.is_left(settled, unsettled) THEN
         RETURN FALSE;
     END IF;
     RETURN CASE WHEN {schema}.may_route() THEN TRUE END;
@@ -156,8 +156,9 @@ END
 $function$;
 
 -- The next messages that wait to be routed, in order of commit: so many, and so many bytes of bodies, but one at least.
--- One transaction at a time routes. `permitted`: the queues that the publisher may publish to; NULL: all.
-CREATE FUNCTION {schema}.pending(at_most integer, at_most_bytes bigint)
+-- One transaction at a time routes. `permitted`: the queues that the publisher may publish to; NULL: all. `settled`,
+-- `unsettled`: where to look, so that where little waits only that is read.
+CREATE FUNCTION {schema}.pending(at_most integer, at_most_bytes bigint, settled xid8, unsettled xid8[])
 RETURNS TABLE (
     arrival_id bigint, "position" bigint, message_id text, type text, content_type text, context text, body bytea,
     received_at timestamptz, publisher text, permitted integer[]
@@ -167,10 +168,19 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 #variable_conflict use_column
+DECLARE
+    near record;
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     PERFORM pg_advisory_xact_lock(hashtextextended('seriatim routing', '{schema}'::regnamespace::oid::bigint));
-    -- A statement of its own: its snapshot is younger than the lock.
+    -- Statements of their own: their snapshots are younger than the lock. What comes between the two waits longer.
+    SELECT count(*) AS count, min(stamp) AS first_stamp INTO near FROM (
+        (
+            SELECT stamp FROM {schema}.to_route WHERE transaction >= settled ORDER BY transaction
+        ) UNION ALL (
+            SELECT stamp FROM {schema}.to_route WHERE transaction = ANY (unsettled)
+        ) LIMIT at_most
+    ) AS found;
     RETURN QUERY
     SELECT
         stored.arrival_id, stored.position::bigint, stored.message_id, stored.type, stored.content_type,
@@ -182,7 +192,9 @@ BEGIN
             sum(octet_length(stored.body)) OVER (ORDER BY waiting.stamp, waiting.position)
                 - octet_length(stored.body) AS bytes_before
         FROM (
-            SELECT * FROM {schema}.to_route ORDER BY stamp, position LIMIT at_most
+            SELECT * FROM {schema}.to_route
+            WHERE stamp >= CASE WHEN near.count < at_most THEN near.first_stamp ELSE 0 END
+            ORDER BY stamp, position LIMIT at_most
         ) AS waiting
         JOIN {schema}.spool AS stored
             ON stored.arrival_id = ANY (ARRAY[waiting.arrival_id]) AND stored.position = ANY (ARRAY[waiting.position])

@@ -273,10 +273,10 @@ $function$;
 -- it is cheaper judged at once, there is no row: then it is a turn's turn. The caller knows, as of `known_version`, that
 -- all subscriptions of the queue are started. `fresh`: the state of a group that is new. `serves`: the queue is a
 -- service's; dialogs of which it is the first message converse from here on. `marks`: count rollbacks, see `take_in_hand`.
--- `from_rank`: see `head_of`.
+-- `from_rank`: see `head_of`. `settled`, `unsettled`: where to look for what was published through SQL.
 CREATE FUNCTION {schema}.hand_out_fifo(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], serves boolean,
-    marks boolean, from_rank bigint
+    marks boolean, from_rank bigint, settled xid8, unsettled xid8[]
 )
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
@@ -353,7 +353,13 @@ BEGIN
             -- A statement of its own: its snapshot is younger than the lock. By other definitions the queue may have
             -- another policy.
             SELECT
-                EXISTS (SELECT FROM {schema}.to_route) OR EXISTS (
+                -- As `is_left`, without a call.
+                (
+                    SELECT transaction FROM {schema}.to_route WHERE transaction >= settled
+                    ORDER BY transaction LIMIT 1
+                ) IS NOT NULL OR cardinality(unsettled) > 0 AND EXISTS (
+                    SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)
+                ) OR EXISTS (
                     SELECT FROM {schema}.known_groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
                 ) OR EXISTS (
                     SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue

@@ -4,9 +4,13 @@
 -- Index: those of lock_next.sql and turn_dialogs.sql.
 SELECT locked.group_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted, locked.many,
     entries.*, known.*, asked.*
-FROM {schema}.lock_groups(%(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s) AS locked
+FROM {schema}.lock_groups(
+    %(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+) AS locked
 CROSS JOIN LATERAL {schema}.place_ahead(%(queue_id)s, locked.group_keys, %(fresh)s::bigint[]) AS placed (queue_id)
-CROSS JOIN LATERAL {schema}.turn_entries(placed.queue_id, locked.group_keys, %(at_most)s) AS entries
+CROSS JOIN LATERAL {schema}.turn_entries(
+    placed.queue_id, locked.group_keys, %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+) AS entries
 CROSS JOIN LATERAL (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,

@@ -3,4 +3,4 @@
 -- Locks: an advisory lock for each group, until the transaction ends.
 -- Index: groups_ready, groups_due and entries_arrived, merged by rank; entries_of_group once a candidate.
 SELECT group_keys, now_us, isolation, version, unrouted, many
-FROM {schema}.lock_groups(%(queue_id)s, NULL, %(how_many)s, %(now_us)s, %(from_rank)s)
+FROM {schema}.lock_groups(%(queue_id)s, NULL, %(how_many)s, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[])

@@ -4,7 +4,9 @@
 -- Locks: none.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
 SELECT entries.*, known.*, asked.*
-FROM {schema}.turn_entries(%(queue_id)s, %(group_keys)s::text[], %(at_most)s) AS entries
+FROM {schema}.turn_entries(
+    %(queue_id)s, %(group_keys)s::text[], %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+) AS entries
 CROSS JOIN (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,

@@ -4,7 +4,9 @@
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.place_ahead(%(queue_id)s, %(group_keys)s::text[], %(fresh)s::bigint[]) AS placed (queue_id)
-CROSS JOIN LATERAL {schema}.turn_entries(placed.queue_id, %(group_keys)s::text[], %(at_most)s) AS entries
+CROSS JOIN LATERAL {schema}.turn_entries(
+    placed.queue_id, %(group_keys)s::text[], %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+) AS entries
 CROSS JOIN LATERAL (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,

@@ -1,0 +1,55 @@
+"""Where to look for what was published through SQL and waits to be routed.
+
+What was routed stands there until it is vacuumed, as in `heads.py`; but here nothing may be passed over, since nothing that
+came later is judged before. So the place is said by transactions: what comes later is of those that hadn't ended when it
+was found, and they are in it. A connection remembers it, and no longer than it lives: a server that crashed or was
+replaced may give the numbers of transactions once more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from seriatim.box.heads import SHORTEST_S, pause_s
+from seriatim.box.round_trip import OwnConnection
+from seriatim.box.statements import statement
+
+__all__ = ["EVERYWHERE", "Settled", "where_unrouted"]
+
+
+class Settled(NamedTuple):
+    """Where to look: what was settled before is routed.
+
+    Args:
+        settled: in all transactions from this one on.
+        unsettled: and in these before it, as the text of an array.
+    """
+
+    settled: str
+    unsettled: str
+
+
+EVERYWHERE = Settled("0", "{}")
+
+
+def where_unrouted(connection: psycopg.Connection, schema: str) -> dict[str, str]:
+    """The parameters that say where to look for what waits to be routed.
+
+    Args:
+        connection: asked at most once a second, and not by who looks once; one that isn't ours remembers nothing.
+        schema: the schema of the box.
+    """
+    if not isinstance(connection, OwnConnection):
+        return EVERYWHERE._asdict()
+    now = time.monotonic()
+    if connection.settled is None:
+        connection.settled = EVERYWHERE, now + SHORTEST_S
+    elif now >= connection.settled[1]:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            settled, unsettled, took_us = cursor.execute(statement("settled", schema)).fetchall()[0]
+        connection.settled = Settled(settled, unsettled), time.monotonic() + pause_s(took_us)
+    return connection.settled[0]._asdict()
