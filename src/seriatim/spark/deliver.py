@@ -188,9 +188,9 @@ class Sink:
                 list(threads.map(Outgoing.begin, self._outgoing))
         answers = self._write(frame, everywhere)
         failed = self._put(batch, answers, everywhere if again else ())
-        if failed:
-            # What the others have they have; the rows of those that failed are written once more.
-            self._put(batch, self._write(frame, failed), failed)
+        while failed:
+            # What the others have they have; the rows of those that failed are written once more, for their outboxes.
+            failed = self._put(batch, self._write(frame, failed), failed)
         self._delivered(_outcome(batch, answers))
         self._last = batch
 
