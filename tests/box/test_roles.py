@@ -473,3 +473,19 @@ def test_the_commands(team):
         connection.execute(f"SELECT {box.schema}.publish('order', '')")
     assert json.loads(call("tick", "--json").stdout) == {"routed": 1, "groups": 0, "recovered": 0, "dialogs": 0}
     assert call("tick").stdout == "routed 0 messages, fired the timers of 0 groups and 0 dialogs, recovered 0\n"
+
+
+def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):
+    box, role = team
+    name, _ = role("widow")
+    box.define(sq.Queue("gone", policy=sq.Unordered()))
+    box.grant(name, receive=["gone"])
+    box.drop(queue="gone")
+    with pytest.raises(sq.UsageError, match="has no rights"):
+        box.revoke(name, publish=["shop"])
+    box.revoke(name)
+    with pytest.raises(sq.UsageError, match="has no rights"):
+        box.revoke(name)
+    with psycopg.connect(box.dsn) as owner:
+        may_enter = owner.execute("SELECT has_schema_privilege(%s, %s, 'USAGE')", [name, box.schema]).fetchone()
+    assert may_enter == (False,)

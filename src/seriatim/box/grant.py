@@ -79,7 +79,8 @@ def revoke(connection: psycopg.Connection, schema: str, role: str, rights: Right
     named = _named(connection, schema, rights)
     parameters = {"role": role, "all_of_them": not rights} | named
     with connection.cursor(row_factory=tuple_row) as cursor:
-        if role not in {one.role for one in grants(connection, schema)}:
+        has_rights = role in {one.role for one in grants(connection, schema)}
+        if not has_rights and (rights or not _is_let_in(cursor, schema, role)):
             raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
         cursor.execute(statement("revoke", schema), parameters)
         cursor.execute(statement("shut_out", schema), {"role": role})
@@ -89,6 +90,11 @@ def grants(connection: psycopg.Connection, schema: str) -> list[Grant]:
     """Who may do what, by role."""
     with connection.cursor(row_factory=class_row(Grant)) as cursor:
         return cursor.execute(statement("grants", schema)).fetchall()
+
+
+def _is_let_in(cursor: psycopg.Cursor[tuple[bool]], schema: str, role: str) -> bool:
+    """Whether a role may use the schema, though it may have no rights there."""
+    return cursor.execute(statement("is_let_in", schema), {"role": role}).fetchall() == [(True,)]
 
 
 def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[str, list[object]]:
