@@ -118,6 +118,14 @@ def test_a_hole_that_nobody_has_looked_at_yet(refusing):
     assert drain(refusing) == [1, 2, 3, 4]
 
 
+def test_what_is_there_already_fills_no_hole(refusing):
+    publish(refusing, orders("c1", 5, 6, 7))
+    publish(refusing, orders("c1", 4))
+    for version in (4, 5):
+        with pytest.raises(sq.QueueFull):
+            publish(refusing, orders("c1", version))
+
+
 def test_the_rest_of_a_set_gets_in(box):
     define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
     publish(box, orders("a", 9, 2, 3))

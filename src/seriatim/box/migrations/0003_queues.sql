@@ -396,7 +396,8 @@ END
 $function$;
 
 -- Which of some messages a full queue takes nevertheless: those that fill a hole, because something later of their group
--- (`whole`: anything of their set) is there and waits for them; and those that were published before, which add nothing.
+-- (`whole`: anything of their set) is there and waits for them, and they aren't; and those that were published before,
+-- which add nothing.
 CREATE FUNCTION {schema}.waited_for(
     of_queue integer, whole boolean, ids text[], group_keys text[], sequences bigint[]
 ) RETURNS boolean[]
@@ -413,6 +414,10 @@ BEGIN
             SELECT FROM {schema}.entries AS later
             WHERE later.queue_id = of_queue AND later.group_key = asked.group_key
                 AND later.status IN ('held', 'arrived') AND (whole OR later.sequence > asked.sequence)
+        ) AND NOT EXISTS (
+            SELECT FROM {schema}.entries AS same
+            WHERE same.queue_id = of_queue AND same.group_key = asked.group_key
+                AND same.status IN ('held', 'arrived') AND same.sequence = asked.sequence
         ) AND NOT EXISTS (
             SELECT FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND known.group_key = asked.group_key AND known.next > asked.sequence
