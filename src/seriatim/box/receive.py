@@ -89,11 +89,8 @@ class Receiver:
                 self._connection.commit()
 
     def _next(self) -> Delivery | None:
-        queue = self._queue()
-        if isinstance(queue.declared.policy, Unordered):
-            return self._next_unordered(queue)
-        wary = True
-        while True:
+        queue, wary = self._queue(), True
+        while not isinstance(queue.declared.policy, Unordered):
             after, self._after = self._after, None
             arrived = queue.is_fifo and queue.declared.name not in self._definitions.collecting
             delivery, version = self._turns.hand_out(
@@ -107,7 +104,9 @@ class Receiver:
                 transmit_to(self._access, self._connection, queue)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
-            if locked.keys:
+            if locked.keys and begun is None:
+                continue  # it isn't the queue any more that was asked
+            if begun is not None:
                 judged, delivery = self._turns.deliver(
                     queue, locked, self._limit, self._definitions, wary=wary, begun=begun
                 )
@@ -122,6 +121,7 @@ class Receiver:
                     return delivery
             if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue):
                 return None
+        return self._next_unordered(queue)
 
     def _go_on(self, queue: BoxQueue, locked: Locked) -> bool:
         """Where nothing could be handed out: do what may change that; False where there is nothing to do."""
@@ -135,7 +135,11 @@ class Receiver:
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
-            self._see(version)
+            if delivery is None:
+                version = self._access.known.current(self._connection).version
+            now = self._see(version)
+            if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
+                return self._next()  # another queue, or another order
             if delivery is not None or not (self._route() or reap(self._access, self._connection, queue)):
                 return delivery
 
