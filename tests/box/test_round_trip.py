@@ -254,6 +254,7 @@ def test_an_application_that_commits_by_itself_goes_on(box):
         delivery, versions = tx.receive("shop"), []
         while delivery is not None:
             versions.append(delivery.messages[0].context["version"])
+            delivery.done()
             tx.connection.commit()
             delivery = tx.commit_and_receive()
     assert versions == [1, 2, 3]

@@ -559,5 +559,8 @@ def _ended(first: Session) -> Iterator[Sessions]:
     try:
         yield sessions
         sessions.session._end()  # noqa: SLF001 -- as said
+    except BaseException:
+        sessions.session._failed()  # noqa: SLF001 -- as said
+        raise
     finally:
         sessions.session._forget()  # noqa: SLF001 -- as said

@@ -154,6 +154,7 @@ class _Transaction:
     def __enter__(self) -> OwnConnection:
         with translated(self._place):
             self._connection = self._pool.getconn()
+        self._connection.begin_anew()
         return self._connection
 
     def __exit__(

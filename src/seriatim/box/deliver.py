@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, cast
 
 import psycopg
@@ -46,6 +47,16 @@ class Mark(NamedTuple):
     own: int
 
 
+class _State(Enum):
+    """Where a delivery stands; the values are for errors."""
+
+    OPEN = "it has not ended"
+    DONE = "it is done"
+    PUT_BACK = "it was put back"
+    LOST = "it was rolled back"
+    ELSEWHERE = "somebody else ends it"
+
+
 class Delivery:
     """Messages of one group of a queue, in order; the group is locked until the transaction ends.
 
@@ -84,8 +95,7 @@ class Delivery:
         self.incarnation = incarnation
         self.completion = completion
         self.mark: Mark | None = None
-        self._open = True
-        self._done = False
+        self._state = _State.OPEN
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -98,20 +108,27 @@ class Delivery:
         """All of it has been worked on. Again it does nothing.
 
         Raises:
-            UsageError: it was put back.
+            UsageError: it was put back, or its transaction has ended without it.
             Unavailable: the transaction has to be repeated.
         """
-        if self._open:
+        if self._state in (_State.PUT_BACK, _State.LOST):
+            raise UsageError(
+                f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
+                remedy="receive it again, and end it before the next receive and before the transaction ends",
+            )
+        if self._state is _State.OPEN:
             self._complete()
-            self._open, self._done = False, True
+            self._state = _State.DONE
 
     def done_through(self, count: int) -> None:
         """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended."""
+        if self._state is not _State.OPEN:
+            return
         if count == len(self):
             self.done()
-        elif self._open:
+        else:
             self._end_after(count)
-            self._open = False
+            self._state = _State.PUT_BACK
 
     def part(self, begin: int, end: int) -> Delivery:
         """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
@@ -123,21 +140,34 @@ class Delivery:
     @property
     def is_done(self) -> bool:
         """Whether all of it has been worked on."""
-        return self._done
+        return self._state is _State.DONE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has to be ended in its transaction still."""
+        return self._state is _State.OPEN
 
     def put_back(self) -> None:
-        """None of it has been worked on: it is handed out again. Does nothing where it is done."""
-        if self._open:
+        """None of it has been worked on: it is handed out again. Does nothing where it has ended."""
+        if self._state is _State.OPEN:
             self._put_back()
-            self._open = False
+            self._state = _State.PUT_BACK
+
+    def lose(self) -> None:
+        """Its transaction, or the part of it in which it was received, was rolled back."""
+        self._state = _State.LOST
+
+    def reopen(self) -> None:
+        """What has ended it was rolled back."""
+        self._state = _State.OPEN
 
     def _was_done(self) -> None:
         """Somebody else has done what `done` does."""
-        self._open, self._done = False, True
+        self._state = _State.DONE
 
     def _let_go(self) -> None:
         """Somebody else ends it: from here on nothing is done for it."""
-        self._open = False
+        self._state = _State.ELSEWHERE
 
     def __repr__(self) -> str:
         return f"<Delivery of {len(self)} from {self.queue!r}, group {self.group!r}>"

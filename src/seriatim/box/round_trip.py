@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
@@ -21,7 +22,9 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
 from psycopg.waiting import Ready, Wait
 
-__all__ = ["Asked", "OwnConnection", "can_flush", "commit_between", "is_between", "is_idle", "transact"]
+from seriatim.errors import UsageError
+
+__all__ = ["Asked", "InHand", "OwnConnection", "can_flush", "commit_between", "is_between", "is_idle", "transact"]
 
 #: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
 #: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
@@ -55,10 +58,27 @@ _BEGIN, _COMMIT, _FLUSHED = (_Sent(text, [], ()) for text in (b"BEGIN", b"COMMIT
 _CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
 
 
+class InHand(Protocol):
+    """What was received in a transaction, and has to end in it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it hasn't ended."""
+
+    def lose(self) -> None:
+        """It was rolled back."""
+
+    def reopen(self) -> None:
+        """Its end was rolled back."""
+
+
 class OwnConnection(psycopg.Connection[Any]):
     """A connection that a box has made, with what is known of it.
 
+    While what was received hasn't ended it doesn't commit: the group would go on as if the messages had been handed out.
+
     Attributes:
+        in_hand: what was received last in its transaction; None: nothing.
         names: by which it knows statements.
         may_flush: what `can_flush` has found; None: it wasn't asked.
         settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
@@ -69,6 +89,9 @@ class OwnConnection(psycopg.Connection[Any]):
         self.names: dict[bytes, bytes] = {}
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
+        self.in_hand: InHand | None = None
+        self._committed: InHand | None = None
+        self._blocks = 0
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
@@ -79,6 +102,76 @@ class OwnConnection(psycopg.Connection[Any]):
         if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
+
+    def begin_anew(self) -> None:
+        """Forget what somebody who had it before has set: whoever gets it now knows nothing of that."""
+        self.in_hand = self._committed = None
+        if self.autocommit:
+            self.autocommit = False
+        if self.isolation_level is not None:
+            self.isolation_level = None
+        if self.read_only is not None:
+            self.read_only = None
+        if self.deferrable is not None:
+            self.deferrable = None
+        self.row_factory = tuple_row
+        self.cursor_factory = psycopg.Cursor
+
+    def commit(self) -> None:
+        """Commit, as the driver does.
+
+        Raises:
+            UsageError: what was received in the transaction hasn't ended.
+        """
+        if not self._blocks:  # there the driver refuses it
+            self._check_ended()
+        super().commit()
+        self._committed = self.in_hand
+
+    def rollback(self) -> None:
+        """Roll back, as the driver does; what was received in the transaction is lost."""
+        super().rollback()
+        self._go_back_to(None)
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """A transaction, or a savepoint in one, as the driver's; what was received in it is lost if it is rolled back.
+
+        Raises:
+            UsageError: it would commit, and what was received in it hasn't ended.
+        """
+        is_whole, before = is_idle(self), self.in_hand
+        was_open = before is not None and before.is_open
+        with super().transaction(savepoint_name, force_rollback) as block:
+            self._blocks += 1
+            try:
+                yield block
+                if is_whole and not force_rollback:
+                    self._check_ended()
+            except BaseException:
+                self._go_back_to(before, was_open=was_open)
+                raise
+            finally:
+                self._blocks -= 1
+        if force_rollback:
+            self._go_back_to(before, was_open=was_open)
+
+    def _check_ended(self) -> None:
+        if self.in_hand is not None and self.in_hand.is_open:
+            raise UsageError(
+                "what was received in this transaction has not ended",
+                remedy="delivery.done() or delivery.put_back() comes before the commit; or let the session end",
+            )
+
+    def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
+        """What was received since is lost, and what was in hand then is so again."""
+        if self.in_hand is not None and self.in_hand not in (before, self._committed):
+            self.in_hand.lose()
+        if before is not None and was_open and not before.is_open:
+            before.reopen()
+        self.in_hand = before
 
 
 def is_idle(connection: psycopg.Connection) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 import psycopg
@@ -18,7 +19,7 @@ from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import is_between, is_idle
+from seriatim.box.round_trip import OwnConnection, is_between, is_idle
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
@@ -50,7 +51,7 @@ class Session(DialogVerbs):
         self._place = access.place
         self._own = own
         self._on_use: Callable[[], None] | None = None
-        self._delivery: Delivery | None = None
+        self._received_last: Delivery | None = None
         self._instance: Instance | None = None
         self._dialogs = Dialogs(lambda: self.connection, access.schema)
 
@@ -86,6 +87,20 @@ class Session(DialogVerbs):
     def delivery(self) -> Delivery | None:
         """What was received last, in this session; None where nothing was, or the transaction has gone on without."""
         return self._delivery
+
+    @property
+    def _delivery(self) -> Delivery | None:
+        """What was received last; a connection of ours knows also what a rollback has made of it."""
+        if isinstance(self._connection, OwnConnection):
+            return cast("Delivery | None", self._connection.in_hand)
+        return self._received_last
+
+    @_delivery.setter
+    def _delivery(self, delivery: Delivery | None) -> None:
+        if isinstance(self._connection, OwnConnection):
+            self._connection.in_hand = delivery
+        else:
+            self._received_last = delivery
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
         """Take the next numbers of a location, now.
@@ -213,14 +228,15 @@ class Session(DialogVerbs):
             raise UsageError("there is nothing to go on from", remedy="in a session of box.session(), receive first")
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
-            at_once = queue is not None and is_at_once(queue) and self._instance is None and not delivery.is_done
+            at_once = queue is not None and is_at_once(queue) and self._instance is None and delivery.is_open
             if at_once and is_between(self.connection):  # the application may have committed by itself
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
                 delivery._was_done()  # noqa: SLF001 -- a session does so
                 return received
-            delivery.done()
+            if delivery.is_open:
+                delivery.done()
             self._put_back()
             self.connection.commit()
             return self._received(delivery.queue, limit, None, 0.0)
@@ -232,7 +248,8 @@ class Session(DialogVerbs):
         connection = self.connection
         while True:
             limit = 1 if queue in self._access.known.definitions.starting else limit
-            delivery = Receiver(self._access, connection, queue, limit, group, after).receive(wait_s)
+            # At once: whatever goes wrong from here on, it has to be ended.
+            self._delivery = delivery = Receiver(self._access, connection, queue, limit, group, after).receive(wait_s)
             after = None
             definitions = self._access.known.definitions
             if delivery is not None and queue in definitions.starting:
@@ -245,7 +262,6 @@ class Session(DialogVerbs):
                     continue
             if delivery is not None and not accept(self._access, connection, delivery, definitions):
                 continue
-            self._delivery = delivery
             return delivery
 
     def _receive_of(
@@ -299,14 +315,20 @@ class Session(DialogVerbs):
         with translated(self._place):
             self._put_back()
 
+    def _failed(self) -> None:
+        """The caller has got an error. Should he commit his transaction nevertheless, what isn't done is put back."""
+        joined = None if self._own else self._connection
+        if joined is not None and joined.info.transaction_status == TransactionStatus.INTRANS:
+            self._end()
+
     def _forget(self) -> None:
         self._connection = None
 
     def _succeeded(self) -> Session:
         """This one ends, and another has its transaction, and what was received in it."""
         after = Session(self._access, self._connection, own=self._own)
-        after._delivery, after._instance = self._delivery, self._instance
-        self._delivery = self._instance = None
+        after._received_last, after._instance = self._received_last, self._instance
+        self._received_last = self._instance = None
         self._forget()
         return after
 

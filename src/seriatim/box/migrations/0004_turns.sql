@@ -425,7 +425,9 @@ BEGIN
 END
 $function$;
 
--- What was handed out was not worked on: it is queued again, and its group is ready.
+-- What was handed out was not worked on: it is queued again, and its group is ready. Nothing is to be done where it was
+-- handed out behind a savepoint that was rolled back: then the group's ordinal is what it was before, or somebody else has
+-- the group.
 CREATE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
 ) RETURNS void
@@ -439,6 +441,13 @@ SET enable_mergejoin = off
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) OR NOT EXISTS (
+        SELECT FROM {schema}.known_groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = of_group
+            AND known.ordinal >= (SELECT coalesce(max(ordinal), 0) FROM unnest(ordinals) AS ordinal)
+    ) THEN
+        RETURN;
+    END IF;
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]);
