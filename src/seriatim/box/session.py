@@ -17,6 +17,7 @@ from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
+from seriatim.box.joined import as_ours
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.round_trip import OwnConnection, is_between, is_idle
@@ -53,7 +54,7 @@ class Session(DialogVerbs):
         self._on_use: Callable[[], None] | None = None
         self._received_last: Delivery | None = None
         self._instance: Instance | None = None
-        self._dialogs = Dialogs(lambda: self.connection, access.schema)
+        self._dialogs = Dialogs(lambda: self._ours, access.schema)
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -67,6 +68,11 @@ class Session(DialogVerbs):
         if self._on_use is not None:
             self._on_use()
         return self._connection
+
+    @property
+    def _ours(self) -> psycopg.Connection:
+        """The connection, for statements of the box."""
+        return as_ours(self.connection)
 
     @property
     def token(self) -> int | None:
@@ -120,7 +126,7 @@ class Session(DialogVerbs):
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
             raise UsageError(f"{count!r} tickets can't be dispensed", remedy=f"an integer from 1 to {LAST_NUMBER}")
-        with translated(self._place), self.connection.cursor(row_factory=tuple_row) as cursor:
+        with translated(self._place), self._ours.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement("dispense", self._schema), {"location": location, "count": count})
             epoch, number, last_number = cursor.fetchall()[0]
         return Tickets.run(location, epoch, number, count, last_number)
@@ -158,7 +164,7 @@ class Session(DialogVerbs):
         """
         publisher = Publisher(self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=self._own)
         with translated(self._place):
-            return publisher.publish(self.connection)
+            return publisher.publish(self._ours)
 
     def receive(
         self,
@@ -195,7 +201,7 @@ class Session(DialogVerbs):
         wait_s = 0.0 if wait is None else patience(wait)
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
-        connection = self.connection
+        connection = self._ours
         if wait_s and not (self._own and is_idle(connection)):
             raise UsageError(
                 "receive can't wait in the midst of a transaction",
@@ -229,7 +235,7 @@ class Session(DialogVerbs):
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
             at_once = queue is not None and is_at_once(queue) and self._instance is None and delivery.is_open
-            if at_once and is_between(self.connection):  # the application may have committed by itself
+            if at_once and is_between(self._ours):  # the application may have committed by itself
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
@@ -238,14 +244,14 @@ class Session(DialogVerbs):
             if delivery.is_open:
                 delivery.done()
             self._put_back()
-            self.connection.commit()
+            self._ours.commit()
             return self._received(delivery.queue, limit, None, 0.0)
 
     def _received(
         self, queue: str, limit: int, group: str | None, wait_s: float, after: Completion | None = None
     ) -> Delivery | None:
         """What is received; arguments as of `Receiver`."""
-        connection = self.connection
+        connection = self._ours
         while True:
             limit = 1 if queue in self._access.known.definitions.starting else limit
             # At once: whatever goes wrong from here on, it has to be ended.
@@ -273,12 +279,12 @@ class Session(DialogVerbs):
             where = f"queue {place!r}, conversation group {own_group}"
             raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
         if wait_s:
-            self.connection.commit()  # only looked
+            self._ours.commit()  # only looked
         whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait_s or None)
         if whole is None:
             return None
         self._put_back()
-        found = first_of(self.connection, self._schema, handle_of(dialog))
+        found = first_of(self._ours, self._schema, handle_of(dialog))
         return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
 
     def save_instance(self) -> None:
@@ -292,7 +298,7 @@ class Session(DialogVerbs):
         instance, self._instance = self._instance, None
         if instance is not None:
             with translated(self._place):
-                instance.save(self.connection, self._schema)
+                instance.save(self._ours, self._schema)
 
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
@@ -301,7 +307,7 @@ class Session(DialogVerbs):
         if delivery is None:
             return
         if instance is not None and delivery.is_done:
-            instance.save(self.connection, self._schema)
+            instance.save(self._ours, self._schema)
         if delivery.is_done:
             self._dialogs.done()
         delivery.put_back()
