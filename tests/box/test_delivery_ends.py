@@ -104,6 +104,21 @@ def test_a_joined_session_and_a_savepoint_that_is_rolled_back(queued, where):
     assert left(queued) == ALL
 
 
+def test_what_an_application_has_rolled_back_cannot_be_done(queued):
+    with psycopg.connect(queued.dsn) as connection, queued.session(connection=connection) as tx:
+        delivery = tx.receive("q")
+        connection.rollback()
+        with pytest.raises(sq.UsageError, match="rolled back"):
+            delivery.done()
+        with connection.transaction():
+            with suppress(Failed), connection.transaction():
+                delivery = tx.receive("q")
+                raise Failed
+            with pytest.raises(sq.UsageError, match="rolled back"):
+                delivery.done()
+    assert left(queued) == ALL
+
+
 def test_nothing_is_committed_while_something_is_in_hand(queued):
     with queued.session() as tx:
         delivery = tx.receive("q")

@@ -495,6 +495,13 @@ class Turns:
             self._execute("put_back", named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")})
 
     def _complete(self, named: dict[str, Any], count: int) -> None:
+        if not isinstance(self._connection, OwnConnection):  # one of ours knows
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                rows = cursor.execute(statement("is_in_hand", self._schema), written(named)).fetchall()
+            if rows != [(True,)]:
+                raise UsageError(
+                    "what was received can't be done any more: it was rolled back", remedy="receive it again"
+                )
         self._execute(*_completion(named, count))
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:

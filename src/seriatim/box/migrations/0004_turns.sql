@@ -425,9 +425,24 @@ BEGIN
 END
 $function$;
 
--- What was handed out was not worked on: it is queued again, and its group is ready. Nothing is to be done where it was
--- handed out behind a savepoint that was rolled back: then the group's ordinal is what it was before, or somebody else has
--- the group.
+-- Does what was handed out of a group stand still? Not where that was rolled back, with the transaction or to a savepoint:
+-- then the group's ordinal is what it was before, or somebody else has the group.
+CREATE FUNCTION {schema}.is_in_hand(of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[]) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    RETURN of_group IS NULL OR pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) AND EXISTS (
+        SELECT FROM {schema}.known_groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = of_group
+            AND known.ordinal >= (SELECT coalesce(max(ordinal), 0) FROM unnest(ordinals) AS ordinal)
+    );
+END
+$function$;
+
+-- What was handed out was not worked on: it is queued again, and its group is ready; unless that was rolled back already.
 CREATE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
 ) RETURNS void
@@ -440,12 +455,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
-    IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) OR NOT EXISTS (
-        SELECT FROM {schema}.known_groups AS known
-        WHERE known.queue_id = of_queue AND known.group_key = of_group
-            AND known.ordinal >= (SELECT coalesce(max(ordinal), 0) FROM unnest(ordinals) AS ordinal)
-    ) THEN
+    IF NOT {schema}.is_in_hand(of_queue, of_group, entry_ids, ordinals) THEN
         RETURN;
     END IF;
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
