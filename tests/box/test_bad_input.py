@@ -283,6 +283,14 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(queue):
     assert received_none(queue, "orders") is None
 
 
+def test_whole_numbers_from_sql_that_are_no_long_are_resubmitted(queue):
+    with queue.session() as tx:
+        publish_sql = f"SELECT {queue.schema}.publish('poison', '', jsonb_build_object('x', 10::numeric ^ 30))"
+        tx.connection.execute(publish_sql)
+    queue.tick()
+    assert queue.resubmit().left == 1
+
+
 _LARGE = """
 import os, resource, sys
 import seriatim as sq

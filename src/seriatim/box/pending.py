@@ -27,7 +27,7 @@ from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Message
 
-__all__ = ["is_unrouted", "route_pending"]
+__all__ = ["is_unrouted", "route_pending", "without"]
 
 #: A transaction routes so many, with so many bytes of bodies.
 _MOST_MESSAGES = 1_000
@@ -133,7 +133,7 @@ def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
             row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
         }
     plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
-    return _without(router.route(plain, moment, look), wrong)
+    return without(router.route(plain, moment, look), wrong)
 
 
 def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:
@@ -152,10 +152,10 @@ def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitio
         one = found[row]
         if one.permitted is not None and queue_id not in one.permitted:
             wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
-    return _without(routed, wrong)
+    return without(routed, wrong)
 
 
-def _without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
+def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
     """Without the entries of messages that something is wrong with, and with what that is.
 
     What the box has of such a message stays as it is, so its context is not sent again.

@@ -16,6 +16,7 @@ from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_routed
+from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
@@ -95,7 +96,7 @@ def _route(
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
         found = definitions.router.route([one.message for one in some], moment, looking(connection, schema))
-        parameters = parameters_of(found, 0, len(some)) | {
+        parameters = parameters_of(without(found, {}), 0, len(some)) | {
             "arrival_ids": [one.arrival_id for one in some],
             "positions": [one.position for one in some],
         }
