@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 import psycopg
 import pytest
@@ -18,6 +21,9 @@ from psycopg.pq import TransactionStatus
 import seriatim as sq
 from seriatim.box import publish as sending
 from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.groups import GroupFilter, groups_of
+from seriatim.box.places import places_of
+from seriatim.box.translate import translated
 from seriatim.operations.instances import instances
 from tests.command import environment
 
@@ -283,12 +289,132 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(queue):
     assert received_none(queue, "orders") is None
 
 
+#: Decimals whose digits PostgreSQL would write out, or can't have at all.
+LONG_NUMBERS = ("1e5000", "1e-5000", "1E+999999", "1E-999999", "1." + "1" * 100, "-1e100")
+
+
+@pytest.mark.parametrize("kind", ["order", "poison"])
+@pytest.mark.parametrize("number", LONG_NUMBERS)
+def test_a_number_of_too_many_characters_is_refused_before_it_is_sent(queue, kind, number):
+    """Of a type that nobody has declared, and where a declared property is something else."""
+    message = sq.Message(type=kind, message_id="m", context={"version": Decimal(number)})
+    with queue.session() as tx:
+        with pytest.raises(sq.UsageError, match=r"message m: the property 'version'.*100 characters"):
+            tx.publish([order(), message])
+        assert tx.connection.info.transaction_status == TransactionStatus.IDLE
+    with pytest.raises(sq.UsageError, match="message m: the property 'version'"):
+        queue.publish(message)
+    assert queue.messages() == []
+
+
+def test_numbers_of_as_many_characters_as_can_be_come_back(queue):
+    given = {"long": Decimal("9" * 100), "small": Decimal("0." + "1" * 98), "far": Decimal("1e99"), "double": 1e308}
+    queue.publish(sq.Message(type="poison", message_id="m", context=given))
+    assert queue.message("m")[0].context == given
+    assert queue.resubmit().left == 1
+    queue.define(sq.MessageType("poison"), sq.Subscription("poison", where="type = 'poison'", to="orders"))
+    assert queue.resubmit().left == 1
+
+
 def test_whole_numbers_from_sql_that_are_no_long_are_resubmitted(queue):
     with queue.session() as tx:
         publish_sql = f"SELECT {queue.schema}.publish('poison', '', jsonb_build_object('x', 10::numeric ^ 30))"
         tx.connection.execute(publish_sql)
     queue.tick()
     assert queue.resubmit().left == 1
+
+
+def test_a_property_that_cant_be_in_a_later_statement_of_the_call_takes_nothing_in(queue, monkeypatch):
+    monkeypatch.setattr(sending, "_PORTION_BYTES", 10)
+    with queue.session() as tx, pytest.raises(sq.UsageError, match="the property 'customer'"):
+        tx.publish([order(body=bytes(10)), order(NUL, body=bytes(10))])
+    assert queue.messages() == []
+
+
+@pytest.mark.parametrize("message_id", ["m" * 1025, "☃" * 342])
+def test_a_message_id_that_is_too_long(queue, message_id):
+    with pytest.raises(sq.UsageError, match=r"message_id.*1,024 bytes"):
+        order(message_id=message_id)
+    with queue.session() as tx:
+        call = f"SELECT {queue.schema}.publish('order', '', message_id => %s)"
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="id of a message can have 1024 bytes at most"):
+            tx.connection.execute(call, [message_id])
+        tx.connection.rollback()
+
+
+def test_a_message_id_that_is_as_long_as_can_be(queue):
+    # What can't be compressed: an index would have it in a shorter form otherwise.
+    named = [bytes(random.Random(seed).choices(range(33, 127), k=1024)).decode() for seed in range(2)]
+    publish(queue, order(message_id=named[0]))
+    with queue.session() as tx:
+        context = '{"customer": "b", "version": 1}'
+        tx.connection.execute(
+            f"SELECT {queue.schema}.publish('order', '', %s::jsonb, message_id => %s)", [context, named[1]]
+        )
+    queue.tick()
+    assert sorted(one.message_id for one in queue.messages()) == sorted(named)
+
+
+def test_keys_and_names_are_shorter_than_what_an_index_takes(queue):
+    """The longest that are allowed, of what can't be compressed."""
+    text = bytes(random.Random(1).choices(range(33, 127), k=1024)).decode()
+    wide = "".join(map(chr, random.Random(1).choices(range(0x1F600, 0x1F640), k=128)))
+    queue.define(
+        sq.Queue(wide, policy=sq.Fifo(), group="customer"),
+        sq.Subscription(wide, where="type = 'order'", to=wide),
+        sq.Location(wide),
+    )
+    message = sq.Message(type=text * 9, context={"customer": text, "location": wide})
+    publish(queue, message)
+    publish(queue, sq.Message(type="order", context={"customer": text, "location": wide, "version": 1}))
+    assert len(received(queue, wide, group=text)) == 1
+    assert queue.forget(wide, text, actor="a" * 256, reason="r" * 4096) == 1
+
+
+def test_what_is_too_large_for_postgresql_is_the_callers_to_mend(queue):
+    long = "SELECT string_agg(md5(one::text), '') FROM generate_series(1, 1000) one"
+    with queue.session() as tx:
+        tx.connection.execute("CREATE TEMPORARY TABLE kept (key text PRIMARY KEY)")
+        with pytest.raises(sq.UsageError, match="make the value smaller"), translated("here"):
+            tx.connection.execute(f"INSERT INTO kept {long}")
+        tx.connection.rollback()
+
+
+def test_a_context_above_the_limit_is_refused_before_it_is_sent(queue):
+    with queue.session() as tx:
+        with pytest.raises(sq.UsageError, match=r"context of message m has .* bytes \(at most 268,435,455"):
+            tx.publish(sq.Message(type="order", message_id="m", context={"customer": "x" * 2**28}))
+        assert tx.connection.info.transaction_status == TransactionStatus.IDLE
+
+
+_FIVE_HOURS_BEHIND = timezone(timedelta(hours=-5))
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime.max,  # noqa: DTZ901 -- so for those that have none
+        datetime.max.replace(tzinfo=UTC),
+        datetime.max.replace(tzinfo=_FIVE_HOURS_BEHIND),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=5))),
+        datetime.now(UTC) + timedelta(days=10_001),
+    ],
+)
+def test_a_moment_that_nobody_waits_for(queue, moment):
+    with pytest.raises(sq.UsageError, match="visible_at can't be"):
+        queue.publish(order(), visible_at=moment)
+
+
+def test_moments_that_can_be(queue):
+    late = datetime.now(UTC) + timedelta(days=9_999)
+    begin = datetime.min.replace(tzinfo=UTC)
+    for moment in (begin, datetime(2000, 1, 1, tzinfo=UTC), late, late.astimezone(_FIVE_HOURS_BEHIND)):
+        queue.publish(order(str(moment)), visible_at=moment)
+    for zone in ("Europe/Berlin", "America/New_York"):
+        with queue.session() as tx:
+            tx.connection.execute("SELECT set_config('timezone', %s, FALSE)", [zone])
+            assert len(places_of(tx.connection, queue.schema)) == 4
+            assert len(groups_of(tx.connection, queue.schema, GroupFilter())) == 4
 
 
 _LARGE = """

@@ -21,6 +21,7 @@ from seriatim.pipeline.message import Message, Property, Received
 __all__ = [
     "DEFAULT_LOCATION",
     "MOST_BODY_BYTES",
+    "check_all",
     "distinct",
     "listed",
     "parameters_of",
@@ -32,6 +33,10 @@ __all__ = [
 MOST_BODY_BYTES = 512 * 2**20
 #: A statement carries that many bytes of bodies, unless one body is larger.
 _PORTION_BYTES = 32 * 2**20
+#: What PostgreSQL takes for all names and values of a JSON object.
+_MOST_CONTEXT_BYTES = 2**28 - 1
+#: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
+_LONGEST_NUMBER = 100
 #: Given by the box, or fields of the message: no application sets these among the properties.
 _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at"})
 _PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
@@ -87,11 +92,18 @@ def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
     return found
 
 
+def check_all(routed: Routed) -> None:
+    """See that all messages can be sent, before some of them are; errors as of `parameters_of`."""
+    for place, message in enumerate(routed.typed.messages):
+        _location(message)
+        _json(message, _context(routed, place))
+
+
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
 
     Raises:
-        UsageError: a property that has no place in a context; names message and property.
+        UsageError: a property that has no place in a context, or a context that is too large; names message and property.
     """
     messages, problems = routed.typed.messages[begin:end], list(routed.typed.problems[begin:end])
     entries = routed.entries
@@ -196,7 +208,13 @@ def _json(message: Message, context: Mapping[str, Property]) -> str:
             remedy="type and message_id are fields of the message; the box gives the others",
         )
     pairs = (f"{_text(name, name, message)}: {_value(name, value, message)}" for name, value in context.items())
-    return "{" + ", ".join(pairs) + "}"
+    written = "{" + ", ".join(pairs) + "}"
+    if len(written) > _MOST_CONTEXT_BYTES // 4 and (size := len(written.encode())) > _MOST_CONTEXT_BYTES:
+        raise UsageError(
+            f"the context of message {message.message_id} has {size:,} bytes",
+            remedy=f"at most {_MOST_CONTEXT_BYTES:,}; put into the body what is large",
+        )
+    return written
 
 
 def _value(name: str, value: Property, message: Message) -> str:
@@ -210,11 +228,27 @@ def _value(name: str, value: Property, message: Message) -> str:
         case float() if math.isfinite(value):
             return json.dumps(float(value))
         case Decimal() if value.is_finite():
+            if _length(value) > _LONGEST_NUMBER:
+                raise UsageError(
+                    f"message {message.message_id}: the property {name!r} is a number of more than {_LONGEST_NUMBER} characters",
+                    remedy="round it, give a float, or give it as text",
+                )
             return str(value)
         case datetime():
-            moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            try:
+                moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            except OverflowError:
+                raise _wrong(name, value, message) from None
             return json.dumps(moment.isoformat(timespec="microseconds"))
     raise _wrong(name, value, message)
+
+
+def _length(value: Decimal) -> int:
+    """How many characters a finite number has when it is written without an exponent, which isn't done for that."""
+    sign, digits, exponent = value.as_tuple()
+    places = max(-int(exponent), 0)
+    whole = max(len(digits) + int(exponent), 1) if value else 1
+    return sign + whole + (1 + places if places else 0)
 
 
 def _text(name: object, text: object, message: Message) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -14,7 +14,7 @@ from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_kept_out
-from seriatim.box.publish import distinct, listed, parameters_of, parameters_of_one, portions
+from seriatim.box.publish import check_all, distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
@@ -26,6 +26,8 @@ from seriatim.pipeline.message import Message
 __all__ = ["PATIENCE_S", "Publisher"]
 
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
+#: In some time zones the first moments of the year 1 are none that can be shown.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 #: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
 #: completes would have to look whether somebody waits.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
@@ -80,6 +82,8 @@ class Publisher:
         fresh, until = self._fresh, time.monotonic() + self._wait_s
         routed, begun = self._admitted(connection, fresh, until, read=False), 0
         runs = portions(fresh)
+        if len(runs) > 1:
+            check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
         once = self._once and len(runs) == 1
         for begin, end in runs:
             while not self._take_in(connection, routed, begin - begun, end - begun, once=once):
@@ -162,9 +166,7 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
     if delay is not None and visible_at is not None:
         raise UsageError("delay and visible_at say the same", remedy="give one of them")
     if visible_at is not None:
-        if not isinstance(visible_at, datetime):
-            raise UsageError(f"{visible_at!r} is not a moment", remedy="give a datetime")
-        visible_at = visible_at if visible_at.tzinfo else visible_at.replace(tzinfo=UTC)
+        visible_at = _moment(visible_at)
     period_us = 0 if delay is None else micros(delay)
     if not 0 <= period_us <= _LONGEST_DELAY_US:
         raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
@@ -172,3 +174,20 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
         "visible_at": None if visible_at is None else visible_at.isoformat(),
         "delay": f"{period_us} microseconds" if period_us else None,
     }
+
+
+def _moment(given: object) -> datetime:
+    """The moment before which messages aren't handed out, in UTC; what is long over is 1970.
+
+    Raises:
+        UsageError: it isn't one, or is too far away.
+    """
+    if not isinstance(given, datetime):
+        raise UsageError(f"{given!r} is not a moment", remedy="give a datetime")
+    try:
+        moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):
+            return max(moment, _LONG_AGO)
+    except OverflowError:  # UTC has no such moment
+        pass
+    raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")

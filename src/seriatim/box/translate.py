@@ -42,6 +42,8 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     ((errors.IdleInTransactionSessionTimeout,), Unavailable, _AGAIN),
     ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
     ((psycopg.DataError,), UsageError, "mend the value"),
+    # An operational error for psycopg; the same again would never work.
+    ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
     ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, "repeat the transaction once the server is back"),
 )
 

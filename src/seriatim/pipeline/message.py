@@ -17,6 +17,8 @@ from seriatim.pipeline.text import fits_text
 __all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
 
 _LONGEST_NAME = 256
+#: In UTF-8: an index of PostgreSQL has to take it.
+_LONGEST_ID_BYTES = 1024
 
 #: What a property of a message can be: string, long, decimal, boolean or timestamp.
 Property = str | int | Decimal | float | bool | datetime | None
@@ -90,7 +92,7 @@ class Message:
         type: what kind of message it is.
         body: its content.
         context: its properties; ``location`` among them says where it is received (default: ``box``).
-        message_id: its id, by which a second publishing is recognised; given where it isn't.
+        message_id: its id, by which a second publishing is recognised, at most 1,024 bytes of UTF-8; given where it isn't.
         content_type: how the body is to be read, as a media type.
         parts: what it has beside the body, in their order; no two of one name.
 
@@ -115,6 +117,12 @@ class Message:
                 raise UsageError(
                     f"{text!r:.80} can't be the {name} of a message", remedy="text, not empty, without NUL"
                 )
+        # No character has more than four bytes.
+        if len(self.message_id) > _LONGEST_ID_BYTES // 4 and len(self.message_id.encode()) > _LONGEST_ID_BYTES:
+            raise UsageError(
+                f"{self.message_id!r:.80} can't be the message_id of a message",
+                remedy=f"at most {_LONGEST_ID_BYTES:,} bytes of UTF-8",
+            )
         _check_content(self.content_type, self.body, f"message {self.message_id}")
         if self.parts != ():
             object.__setattr__(self, "parts", self._checked_parts())

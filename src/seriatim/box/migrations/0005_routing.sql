@@ -70,6 +70,8 @@ BEGIN
         WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
         WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
         WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
+        -- An index has to take it.
+        WHEN octet_length(id) > 1024 THEN 'the id of a message can have 1024 bytes at most'
         WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
             'the context of a message is a JSON object: its properties'
         WHEN coalesce(length(location), 0) NOT BETWEEN 1 AND 128 THEN 'the name of a location has 1 to 128 characters'
