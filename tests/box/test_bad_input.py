@@ -23,7 +23,10 @@ from seriatim.box import publish as sending
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.groups import GroupFilter, groups_of
 from seriatim.box.places import places_of
+from seriatim.box.resubmit import Resubmitted
 from seriatim.box.translate import translated
+from seriatim.operations import dead_letters
+from seriatim.operations.faults import fault_view
 from seriatim.operations.instances import instances
 from tests.command import environment
 
@@ -415,6 +418,89 @@ def test_moments_that_can_be(queue):
             tx.connection.execute("SELECT set_config('timezone', %s, FALSE)", [zone])
             assert len(places_of(tx.connection, queue.schema)) == 4
             assert len(groups_of(tx.connection, queue.schema, GroupFilter())) == 4
+
+
+HALF = "a\ud800"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda box: box.publish(order(version=datetime.max.replace(tzinfo=_FIVE_HOURS_BEHIND))),
+        lambda box: box.publish(sq.Message(type="x", context={"at": datetime.min.replace(tzinfo=timezone(timedelta(1 / 24)))})),
+        lambda _: sq.Message(type="order", context=None),
+        lambda _: sq.Message(type="order", context=[]),
+        lambda _: sq.Message(type="order", context="customer"),
+        lambda _: sq.Message(type=HALF),
+        lambda _: sq.Message(type="order", message_id=HALF),
+        lambda box: box.publish(order(HALF)),
+        lambda box: received_none(box, ["orders"]),
+        lambda box: received_none(box, HALF),
+        lambda box: received(box, "orders", group=HALF),
+        lambda box: box.peek(HALF),
+        lambda box: box.peek(["orders"]),
+        lambda box: box.peek("orders", HALF),
+        lambda box: box.messages(message_type=HALF),
+        lambda box: box.messages(message_type=5),
+        lambda box: box.messages(group=5),
+        lambda box: box.messages(queue=["orders"]),
+        lambda box: box.messages(limit=-1),
+        lambda box: box.messages(limit="x"),
+        lambda box: box.message(HALF),
+        lambda box: box.message(5),
+        lambda box: box.forget("orders", HALF),
+        lambda box: dispense(box, HALF),
+        lambda box: box.drop(queue=5),
+        lambda box: box.drop(queue=None),
+        lambda box: box.drop(queue=[HALF]),
+        lambda box: box.stop(5),
+        lambda box: box.stop(["al"]),
+        lambda box: box.turn_off(["orders"]),
+        lambda box: box.resubmit(5),
+        lambda box: box.resubmit([5]),
+        lambda box: box.resubmit([HALF]),
+        lambda box: box.resubmit(message_type=5),
+        lambda box: box.grant("x", publish=5),
+        lambda box: box.grant(5, publish=["orders"]),
+        lambda box: box.grant(HALF, publish=["orders"]),
+        lambda box: box.grant("x", publish=[["orders"]]),
+        lambda box: dead_letters.delete(box, 5, actor="a", reason="r"),
+        lambda box: dead_letters.delete(box, ["x"], actor="a", reason="r"),
+        lambda box: dead_letters.delete(box, [10**30], actor="a", reason="r"),
+        lambda box: dead_letters.requeue(box, 10**30, actor="a", reason="r"),
+        lambda box: dead_letters.requeue(box, "x", actor="a", reason="r"),
+        lambda box: dead_letters.dead_letters(box, entry_ids=5),
+        lambda box: fault_view(box, 10**30),
+        lambda box: fault_view(box, "x"),
+        *(lambda box, most=most: sq.MessageBox.open(box.dsn, schema=box.schema, connections=most) for most in (0, -1, "x", None, True)),
+        *(lambda box, limit=limit: sq.MessageBox.open(box.dsn, schema=box.schema, turn_limit=limit) for limit in (-1, 0, 1e12, [])),
+        lambda box: sq.MessageBox.open(box.dsn, schema=None),
+        lambda _: sq.MessageBox.open(f"dbname={HALF}"),
+    ],
+)  # fmt: skip
+def test_what_can_be_no_argument_is_a_usage_error(queue, call):
+    with pytest.raises(sq.UsageError) as caught:
+        call(queue)
+    assert caught.value.remedy
+    publish(queue, order())
+    assert len(received(queue, "orders")) == 1
+
+
+def test_a_text_where_a_list_of_queues_is_wanted(queue):
+    for change in (queue.grant, queue.revoke):
+        with pytest.raises(sq.UsageError, match=r"publish: 'orders' is no list of queues.*give a list"):
+            change("x", publish="orders")
+
+
+def test_one_id_is_resubmitted_as_it_is(queue):
+    for message_id in ("ab", "a", "b"):
+        publish(queue, sq.Message(type="later", message_id=message_id))
+    queue.define(
+        sq.MessageType("later"), sq.Queue("rest", policy=sq.Unordered()),
+        sq.Subscription("later", where="type = 'later'", to="rest"),
+    )  # fmt: skip
+    assert queue.resubmit("ab") == Resubmitted(1, 0)
+    assert [one.message_id for one in queue.messages(queue="rest")] == ["ab"]
 
 
 _LARGE = """

@@ -80,6 +80,19 @@ def test_a_file_that_others_can_read(tmp_path):
         resolve(f"file:{tmp_path / 'none'}")
 
 
+def test_what_is_no_file_of_text(tmp_path):
+    with pytest.raises(sq.EnvironmentProblem, match=r"is no file"):
+        resolve(f"file:{tmp_path}")
+    file = tmp_path / "dsn"
+    file.write_bytes(f"host=h password={SECRET}\xe4".encode("latin-1"))
+    file.chmod(0o600)
+    with pytest.raises(sq.EnvironmentProblem, match="is not UTF-8") as caught:
+        resolve(f"file:{file}")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(sq.UsageError, match="the DSN is not UTF-8"):
+        resolve("host=h\ud800")
+
+
 @pytest.mark.parametrize(
     ("dsn", "place"),
     [

@@ -60,7 +60,7 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
     for word, names in named.items():
         if word not in list(Kind):
             raise UsageError(f"{word!r} can't be dropped", remedy=f"{', '.join(Kind)}: drop(queue='fulfilment')")
-        for name in [names] if isinstance(names, str) else names:
+        for name in [names] if isinstance(names, str) or not isinstance(names, Iterable) else names:
             if not isinstance(name, str):
                 raise UsageError(f"{name!r} is not the name of a {word}", remedy="give its name")
             found.append((Kind(word), name))

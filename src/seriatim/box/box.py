@@ -34,6 +34,7 @@ from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
+from seriatim.errors import UsageError
 from seriatim.pipeline.message import Message
 
 __all__ = ["MessageBox"]
@@ -74,11 +75,12 @@ class MessageBox(Closing):
             schema: the schema of the box; a database may have several.
             connections: at most so many at once.
             turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
-                the midst of its transaction, so that what a frozen process has locked is free again; None: never.
+                the midst of its transaction, so that what a frozen process has locked is free again, at most 24 days;
+                None: never.
             create: whether to make a schema that isn't there; False: a mistyped name is an error.
 
         Raises:
-            UsageError: not a DSN, or not the name of a schema.
+            UsageError: not a DSN, not the name of a schema, or a number of connections or a limit that can't be.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
             SchemaMismatch: an older or newer schema, or one that isn't a box; or there is none, and none is made.
         """
@@ -258,17 +260,25 @@ class MessageBox(Closing):
         with self._transaction() as connection, translated(self._place):
             return activations_of(connection, self._schema)
 
-    def resubmit(self, message_ids: Iterable[str] | None = None, *, message_type: str | None = None) -> Resubmitted:
+    def resubmit(
+        self, message_ids: str | Iterable[str] | None = None, *, message_type: str | None = None
+    ) -> Resubmitted:
         """Route messages again that are unrouted, by what is defined now, as if they were published now.
 
         They keep their tickets, and go by them; those that nobody wants now either stay. It is done in transactions
         of some hundreds.
 
         Args:
-            message_ids: only these.
+            message_ids: only these, or only this one.
             message_type: only messages of this type.
+
+        Raises:
+            UsageError: ids or a type that can't be.
         """
-        ids = None if message_ids is None else list(message_ids)
+        given = [message_ids] if isinstance(message_ids, str) else message_ids
+        if given is not None and not isinstance(given, Iterable):
+            raise UsageError(f"{given!r} is no list of ids", remedy="give one id, or a list of them")
+        ids = None if given is None else list(given)
         with translated(self._place):
             return resubmit(self._access, ids, message_type)
 
@@ -308,7 +318,7 @@ class MessageBox(Closing):
             limit: at most so many.
 
         Raises:
-            UsageError: no such queue, or not a status.
+            UsageError: no such queue, not a status, or a group, a type or a limit that can't be.
         """
         if queue is not None:
             self.definitions().queue(queue)
@@ -517,10 +527,10 @@ class MessageBox(Closing):
             route: whether it may route what others publish through SQL, which it can read, then.
 
         Raises:
-            UsageError: no such role or queue, or no right is named.
+            UsageError: no such role or queue, no right is named, or a text where a list of queues is wanted.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(tuple(publish), tuple(receive), tuple(subscribe), route)
+        rights = Rights(publish, receive, subscribe, route)
         with self._transaction() as connection, translated(self._place):
             grant(connection, self._schema, role, rights)
 
@@ -536,10 +546,10 @@ class MessageBox(Closing):
         """Take rights from a role: those that are named, or else all of them.
 
         Raises:
-            UsageError: the role has none, or there is no such queue.
+            UsageError: the role has none, there is no such queue, or a text where a list of queues is wanted.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(tuple(publish), tuple(receive), tuple(subscribe), route)
+        rights = Rights(publish, receive, subscribe, route)
         with self._transaction() as connection, translated(self._place):
             revoke(connection, self._schema, role, rights)
 

@@ -34,6 +34,8 @@ DEFAULT_SCHEMA = "seriatim"
 VARIABLE = "SERIATIM_DSN"
 #: Where the embedded PostgreSQL keeps its data, below where the program was started.
 FOLDER = Path(".seriatim/postgres")
+#: PostgreSQL takes as many milliseconds as 32 bits have.
+_LONGEST_TURN_MS = 24 * 86_400 * 1000
 #: So many transactions beside those of sessions, at most; they are short.
 _APART = 2
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
@@ -90,7 +92,7 @@ class Connections(Closing):
         #: The box, for what works in it.
         self.access = Access(schema, place, Known(schema), self.apart)
         self._process = os.getpid()
-        limited = None if turn_limit is None else partial(_limit_turns, round(micros(turn_limit) / 1000))
+        limited = None if turn_limit is None else partial(_limit_turns, _turn_limit_ms(turn_limit))
         self._pool = _pool(dsn, most, "seriatim", limited)
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
         self._second = _pool(dsn, _APART, "seriatim-2")
@@ -101,6 +103,9 @@ class Connections(Closing):
         cls, dsn: str | None, schema: str, most: int, turn_limit: float | str | None = None, *, create: bool = True
     ) -> Self:
         """Open them; arguments and errors are those of `MessageBox.open`."""
+        _check_most(most)
+        if turn_limit is not None:
+            _turn_limit_ms(turn_limit)
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
@@ -241,6 +246,22 @@ def _pool(
         dsn, connection_class=OwnConnection, kwargs=_settings(dsn), min_size=0, max_size=most, open=True, name=name,
         configure=configure,
     )  # fmt: skip
+
+
+def _check_most(most: object) -> None:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise UsageError(f"{most!r} connections can't be had", remedy="a whole number from 1")
+
+
+def _turn_limit_ms(limit: float | str) -> int:
+    """A limit in milliseconds.
+
+    Raises:
+        UsageError: PostgreSQL takes no such limit, or would take it for none.
+    """
+    if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
+        raise UsageError(f"turn_limit can't be {limit!r}", remedy='seconds, or "60s", from a millisecond to 24 days')
+    return limit_ms
 
 
 def _limit_turns(limit_ms: int, connection: psycopg.Connection) -> None:

@@ -23,10 +23,11 @@ from seriatim.kernel.policy import Unordered
 from seriatim.kernel.requeue import Place, place
 from seriatim.kernel.states import Action
 
-__all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "dead_letters_of", "delete", "requeue"]
+__all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "check_numbers", "dead_letters_of", "delete", "requeue"]
 
 #: Somebody may work on the group, and takes as long as he likes.
 _PATIENCE_MS = 10_000
+_LAST_ID = 2**63 - 1
 _WARNING = "something later of its group was delivered, or may have been: it goes to the end, flagged as late"
 
 
@@ -102,7 +103,13 @@ class Requeued:
 def dead_letters_of(
     connection: psycopg.Connection, schema: str, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
 ) -> list[DeadLetter]:
-    """Dead letters by their numbers, at most `limit`, those behind `after`."""
+    """Dead letters by their numbers, at most `limit`, those behind `after`.
+
+    Raises:
+        UsageError: one of the filter's numbers can't be.
+    """
+    if chosen.entry_ids is not None:
+        check_numbers(chosen.entry_ids)
     parameters: dict[str, Any] = {
         "entry_ids": None if chosen.entry_ids is None else list(chosen.entry_ids),
         "queue": chosen.queue,
@@ -204,3 +211,16 @@ def _found(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]
 
 def _none(entry_id: int) -> UsageError:
     return UsageError(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
+
+
+def check_numbers(entry_ids: object) -> None:
+    """See that these can be the numbers of dead letters.
+
+    Raises:
+        UsageError: they can't.
+    """
+    if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
+        raise UsageError(f"{entry_ids!r} is no list of dead letters", remedy="give a list of their numbers")
+    for one in entry_ids:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 < one <= _LAST_ID:
+            raise UsageError(f"{one!r} is not the number of a dead letter", remedy="a whole number from 1")

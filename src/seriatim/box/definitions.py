@@ -92,7 +92,7 @@ class Definitions:
         Raises:
             UsageError: there is none.
         """
-        found = self.queues.get(name)
+        found = self.queues.get(name) if isinstance(name, str) else None
         if found is None:
             remedy = likely(str(name), self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
             raise UsageError(f"there is no queue {name!r}", remedy=remedy)

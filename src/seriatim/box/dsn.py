@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -17,6 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["place_of", "resolve", "without_secret"]
 
@@ -39,6 +41,8 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
     text = _with_variables(text.strip(), environment)
     if "\0" in text:  # where libpq would stop to read, and go somewhere else
         raise UsageError("the DSN has a NUL in it", remedy=_FORMS)
+    if not fits_text(text):
+        raise UsageError("the DSN is not UTF-8", remedy=_FORMS)
     try:
         if not conninfo_to_dict(text):
             raise UsageError("the DSN is empty", remedy=_FORMS)
@@ -82,11 +86,19 @@ def place_of(dsn: str, schema: str, environment: Mapping[str, str] = os.environ)
 def _from_file(path: Path) -> str:
     try:
         mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise EnvironmentProblem(
+                "what the DSN names is no file", where=str(path), remedy="file:PATH is a file of mode 600"
+            )
         if mode & 0o077:
             raise EnvironmentProblem(
                 "the file with the DSN can be read by others", where=str(path), remedy=f"chmod 600 {path}"
             )
         return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:  # which quotes what it can't read
+        raise EnvironmentProblem(
+            "the file with the DSN is not UTF-8", where=str(path), remedy="write it as UTF-8"
+        ) from None
     except OSError as error:
         raise EnvironmentProblem(
             f"the file with the DSN can't be read: {error.strerror}", where=str(path), remedy="mend the path"

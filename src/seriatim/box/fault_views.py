@@ -104,8 +104,10 @@ def fault_of(connection: psycopg.Connection, schema: str, fault_id: int) -> Faul
     """One fault.
 
     Raises:
-        UsageError: there is none of that number.
+        UsageError: there is none of that number, or it can't be one.
     """
+    if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
+        raise UsageError(f"{fault_id!r} is not the number of a fault", remedy="a whole number from 1")
     found = _read(connection, schema, FaultFilter(), fault_id, None, 1)
     if not found:
         raise UsageError(f"there is no fault {fault_id}", remedy="see the faults")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psycopg
@@ -11,6 +11,7 @@ from psycopg.rows import class_row, tuple_row
 from seriatim.box.definitions import read_definitions
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
+from seriatim.pipeline.text import checked_text
 
 __all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
 
@@ -26,9 +27,9 @@ class Rights:
         route: whether it may route what others have published through SQL; it can read that.
     """
 
-    publish: Sequence[str] = ()
-    receive: Sequence[str] = ()
-    subscribe: Sequence[str] = ()
+    publish: Iterable[str] = ()
+    receive: Iterable[str] = ()
+    subscribe: Iterable[str] = ()
     route: bool = False
 
     def __post_init__(self) -> None:
@@ -36,7 +37,8 @@ class Rights:
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise UsageError(f"{given!r} is no list of queues", where=name, remedy="give a list of their names")
-            object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+            names = [checked_text(one, "a queue's name") for one in given]
+            object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 
     def __bool__(self) -> bool:
         return bool(self.publish or self.receive or self.subscribe or self.route)
@@ -62,6 +64,7 @@ def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights
     """
     if not rights:
         raise UsageError("no right is named", remedy="name queues to publish to, receive from or subscribe for")
+    checked_text(role, "a role's name")
     named = _named(connection, schema, rights)
     with connection.cursor(row_factory=tuple_row) as cursor:
         if not cursor.execute(statement("let_in", schema), {"role": role}).fetchall():

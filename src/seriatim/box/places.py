@@ -14,6 +14,7 @@ from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Part, Property, Ticket
+from seriatim.pipeline.text import checked_text
 
 __all__ = ["STATUSES", "Placed", "Stored", "message_of", "places_of"]
 
@@ -102,10 +103,15 @@ def places_of(
     """Where messages are, oldest first: of one queue, group, status, type or id; at most `limit`.
 
     Raises:
-        UsageError: not a status.
+        UsageError: not a status, or a group, a type, an id or a limit that can't be.
     """
     if status is not None and status not in STATUSES:
         raise UsageError(f"{status!r} is not a status", remedy=f"one of {', '.join(STATUSES)}")
+    for given, what in ((group, "a group's key"), (kind, "a message's type"), (message_id, "a message's id")):
+        if given is not None:
+            checked_text(given, what)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
+        raise UsageError(f"{limit!r} messages can't be listed", remedy="a whole number from 0")
     parameters: dict[str, Any] = {
         "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id, "limit": limit,
     }  # fmt: skip
@@ -119,6 +125,7 @@ def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> 
     Raises:
         UsageError: the box has none of that id.
     """
+    checked_text(message_id, "a message's id")
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # as text a body would be twice as long
         row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
         if row is None:

@@ -21,6 +21,7 @@ from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.pipeline.message import Message
+from seriatim.pipeline.text import checked_text
 
 __all__ = ["Resubmitted", "resubmit"]
 
@@ -57,7 +58,14 @@ def resubmit(
         access: the box.
         message_ids: only these; None: all.
         kind: only messages of this type.
+
+    Raises:
+        UsageError: an id or a type that is no text.
     """
+    for one in message_ids or ():
+        checked_text(one, "a message's id")
+    if kind is not None:
+        checked_text(kind, "a message's type")
     total = routed = stamp = position = 0
     position = -1
     while True:

@@ -29,6 +29,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Received
+from seriatim.pipeline.text import checked_text
 
 __all__ = ["Session", "Sessions", "checked_connection"]
 
@@ -198,6 +199,7 @@ class Session(DialogVerbs):
             Unavailable: the transaction has to be repeated.
         """
         _check_limit(limit)
+        checked_text(queue, "a queue's name")
         wait_s = 0.0 if wait is None else patience(wait)
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{group!r} is not the key of a group", remedy="a string")

@@ -21,7 +21,7 @@ def checked_schema(schema: str) -> str:
     Raises:
         UsageError: it isn't one that works everywhere unquoted.
     """
-    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
             f"{schema!r} can't be the schema of a message box",
             remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",

@@ -32,7 +32,7 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
         raise UsageError(f"a subscription can't be {state!r}", remedy=f"one of {', '.join(STATES)}")
 
     def check(name: str, known: Definitions) -> None:
-        if name not in known.subscriptions:
+        if not isinstance(name, str) or name not in known.subscriptions:
             raise UsageError(f"there is no subscription {name!r}", remedy=likely(str(name), known.subscriptions))
 
     changed = _set(connection, schema, names, "set_state", {"state": state}, check)
@@ -89,9 +89,10 @@ def _set(
     """Set a value of each, by the statement `name_of`; those that had another, with the row that it gives."""
     connection.execute(statement("lock_definitions", schema))
     known = read_definitions(connection, schema)
-    changed = []
-    for name in dict.fromkeys(names):
+    given, changed = list(names), []
+    for name in given:
         check(name, known)
+    for name in dict.fromkeys(given):
         with connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(statement(name_of, schema), {"name": name, **value}).fetchone()
         if row is not None:

@@ -66,6 +66,9 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, UnicodeEncodeError):  # of the driver's, too: it sends no half of a surrogate pair
+            what = f"{error.object!r:.80} is no text that PostgreSQL can keep"
+            raise UsageError(what, where=self._place, remedy="give text without halves of surrogate pairs") from error
         if not isinstance(error, psycopg.Error):
             return
         for kinds, ours, remedy in _ROWS:

@@ -26,19 +26,22 @@ def micros(value: float | str) -> int:
         value: seconds as a number, or text such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
 
     Raises:
-        UsageError: not a number, not finite, or an unknown unit.
+        UsageError: not a number, not finite, out of range, or an unknown unit.
     """
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
         if match is None:
             raise UsageError(f"{value!r} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"')
-        return round(float(match[1]) * _UNITS[match[2]])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        length = float(match[1]) * _UNITS[match[2]]
+        if length > FOREVER:
+            raise UsageError(f"{value!r:.80} is out of range", remedy="at most 50,000,000 days")
+        return round(length)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, float) and not math.isfinite(value)):
         raise UsageError(f"{value!r} is not a time", remedy="give seconds as a finite number")
-    result = round(value * 1_000_000)
-    if abs(result) > FOREVER:
-        raise UsageError(f"{value!r} seconds is out of range", remedy="give seconds, not microseconds")
-    return result
+    if abs(value) > FOREVER / 1_000_000:
+        raise UsageError(f"{value!r:.80} seconds is out of range", remedy="give seconds, not microseconds")
+    return round(value * 1_000_000)
 
 
 def seconds(value: int) -> float:

@@ -93,6 +93,7 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
         UsageError: one is no dead letter, or nobody or nothing is named as actor or reason.
     """
     by, done = Operator(actor, reason), 0
+    letters.check_numbers(entry_ids)
     for begin in range(0, len(entry_ids), _BATCH):
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
             done += len(letters.delete(tx.connection, box.schema, entry_ids[begin : begin + _BATCH], by))

@@ -97,7 +97,8 @@ class Message:
         parts: what it has beside the body, in their order; no two of one name.
 
     Raises:
-        UsageError: a type or id that isn't text, a body that isn't bytes, parts that aren't parts.
+        UsageError: a type or id that isn't text, a context that isn't a mapping, a body that isn't bytes, parts that aren't
+            parts.
     """
 
     type: str
@@ -122,6 +123,11 @@ class Message:
             raise UsageError(
                 f"{self.message_id!r:.80} can't be the message_id of a message",
                 remedy=f"at most {_LONGEST_ID_BYTES:,} bytes of UTF-8",
+            )
+        if not isinstance(self.context, Mapping):
+            raise UsageError(
+                f"the context of message {self.message_id} is {type(self.context).__name__}",
+                remedy="give a dictionary: its properties by their names",
             )
         _check_content(self.content_type, self.body, f"message {self.message_id}")
         if self.parts != ():

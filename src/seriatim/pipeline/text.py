@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["fits_text"]
+from seriatim.errors import UsageError
+
+__all__ = ["checked_text", "fits_text"]
 
 #: Half of a character, which can be in a string of Python's, and UTF-8 can't say.
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -13,3 +15,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def fits_text(value: str) -> bool:
     """Whether PostgreSQL, or a file, can keep it as text: it has no NUL and no half of a surrogate pair."""
     return "\0" not in value and (value.isascii() or not _SURROGATE.search(value))
+
+
+def checked_text(value: object, what: str) -> str:
+    """The text, if it can be kept; `what`: what it is, for the error, e.g. ``a message's id``.
+
+    Raises:
+        UsageError: it is no text, or has what PostgreSQL can't hold.
+    """
+    if not isinstance(value, str) or not fits_text(value):
+        raise UsageError(
+            f"{value!r:.80} is not {what}", remedy="text without NUL and without halves of surrogate pairs"
+        )
+    return value
