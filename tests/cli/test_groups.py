@@ -204,3 +204,29 @@ def test_trace(shop, call):
     assert "which way?" in call("trace", code=2).stderr
     assert "which way?" in call("trace", one, "--group", "x", code=2).stderr
     assert "knows nothing of message 'x'" in call("trace", "x", code=2).stderr
+
+
+def test_what_is_done_to_no_dead_letters_is_no_dry_run(shop, call):
+    for what, done in (("delete", {"deleted": 0}), ("requeue", {"requeued": []})):
+        words = ("dead-letters", what, "--all", "--json")
+        assert told(call(*words, "--yes", *WHY)) == {"dry_run": False, **done}
+        assert told(call(*words, "--dry-run")) == {"dry_run": True, "dead_letters": []}
+        assert call(*words[:-1], "--yes", *WHY).stdout == "there are none\n"
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "0", "-1", str(2**63)])
+def test_numbers_that_nothing_has(shop, number):
+    which = ("--dsn", shop.dsn, "--schema", shop.schema, "--", number)
+    result = CliRunner().invoke(main, ["faults", *which])
+    assert (result.exit_code, f"{number} is not the number of a fault" in result.stderr) == (2, True)
+    for what in ("delete", "requeue"):
+        result = CliRunner().invoke(main, ["dead-letters", what, *WHY, "--yes", *which])
+        assert (result.exit_code, f"{number} is not the number of a dead letter" in result.stderr) == (2, True)
+
+
+def test_periods_and_numbers_that_are_too_long(shop, call):
+    for period in ("9" * 400 + "d", "99999999999d"):
+        assert "out of range" in call("groups", "--older-than", period, code=2).stderr
+        assert "out of range" in call("faults", "--older-than", period, code=2).stderr
+    for words in (("skip-hole", "c2", "--through", 10**30), ("reset", "c2", "--next", 10**30)):
+        call("group", *words, *WHY, code=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -83,3 +84,60 @@ def test_the_command_that_helps_may_be_copied_for_any_key(box):
         (_, *words) = shlex.split(line.removeprefix("  helps: "))
         done = CliRunner().invoke(main, [*words[:2], *which, *words[2:]])
         assert done.output == f"shop, group {key}: faulted → ready\n"
+
+
+#: What a shell hands over for a byte that is no UTF-8.
+NO_TEXT = b"\xff".decode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("group", "show", NO_TEXT),
+        ("group", "show", "c1", "--queue", NO_TEXT),
+        ("group", "suspend", "c1", "--reason", NO_TEXT),
+        ("group", "suspend", "c1", "--reason", "r", "--actor", NO_TEXT),
+        ("messages", "show", NO_TEXT),
+        ("messages", "list", "--type", NO_TEXT),
+        ("groups", "--key", f"{NO_TEXT}*"),
+        ("groups", "--error", NO_TEXT),
+        ("faults", "--message", NO_TEXT),
+        ("dead-letters", "list", "--error", NO_TEXT),
+        ("trace", NO_TEXT),
+        ("trace", "--group", NO_TEXT),
+        ("dialogs", "show", NO_TEXT),
+        ("box", "grant", NO_TEXT, "--publish", "orders"),
+        ("box", "grant", "x", "--publish", NO_TEXT),
+    ],
+)
+def test_what_is_no_text_is_refused(call, words):
+    assert r"'\udcff" in call(*words, code=2).stderr
+    assert NO_TEXT not in call(*words, code=2).output
+
+
+def test_a_box_that_is_named_by_no_text(box):
+    for words in (("--dsn", NO_TEXT), ("--dsn", box.dsn, "--schema", NO_TEXT)):
+        result = CliRunner().invoke(main, ["groups", *words])
+        assert (result.exit_code, "is not UTF-8" in result.stderr) == (2, True)
+
+
+def test_every_text_is_looked_at():
+    """So of each command that there is."""
+
+    def texts(command):
+        yield from (one.type for one in command.params if one.type.name == "text")
+        for inner in getattr(command, "commands", {}).values():
+            yield from texts(inner)
+
+    names = main.list_commands(None)
+    found = [one for name in names for one in texts(main.get_command(None, name))]
+    assert len(found) > 100
+    for one in found:
+        with pytest.raises(click.BadParameter, match="is not UTF-8"):
+            one.convert(NO_TEXT, None, None)
+
+
+def test_a_file_may_have_any_name(call, tmp_path):
+    file = tmp_path / f"{NO_TEXT}.yaml"
+    file.write_text("locations: {here: {}}\n")
+    call("box", "apply", file)

@@ -86,12 +86,12 @@ def _requeue(
 
     with opened(dsn, schema) as box:
         found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not found:
+        if dry_run or not (found or json_):
             _would(found, "requeue", json_=json_)
             return
-        if all_:
+        if all_ and found:
             confirmed(f"requeue {len(found):,} dead letters?", yes=yes)
-        done = list(operations.requeue_each(box, found, **said(actor, reason)))
+        done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
     if json_:
         click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
         return
@@ -110,11 +110,12 @@ def _delete(
 
     with opened(dsn, schema) as box:
         found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not found:
+        if dry_run or not (found or json_):
             _would(found, "delete", json_=json_)
             return
-        confirmed(f"delete {len(found):,} dead letters for good?", yes=yes)
-        done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason))
+        if found:
+            confirmed(f"delete {len(found):,} dead letters for good?", yes=yes)
+        done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason)) if found else 0
     click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} dead letters")
 
 

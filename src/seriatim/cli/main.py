@@ -11,6 +11,7 @@ import click
 
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_lines
+from seriatim.cli.text import checked_texts
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
@@ -63,12 +64,11 @@ class _Commands(Commands):
         name = cmd_name.replace("-", "_")
         module = f"seriatim.cli.{name}"
         try:
-            command: click.Command = getattr(importlib.import_module(module), name)
+            return checked_texts(getattr(importlib.import_module(module), name))
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
             return None  # one command that is not there shall not take the others away
-        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         if os.environ.get("NO_COLOR"):
