@@ -503,6 +503,25 @@ def test_one_id_is_resubmitted_as_it_is(queue):
     assert [one.message_id for one in queue.messages(queue="rest")] == ["ab"]
 
 
+def test_a_state_of_an_instance_that_has_half_a_character(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string"}),
+        sq.Queue("orders", policy=sq.Fifo(), group="customer"),
+        sq.Subscription("all", where="TRUE", to="orders", starts="m:f", correlate=["customer"]),
+    )
+    publish(box, sq.Message(type="order", context={"customer": "a"}))
+
+    def kept(text):
+        with box.session() as tx:
+            for _ in tx.receive("orders"):
+                tx.instance.state["z"] = text
+
+    with pytest.raises(sq.UsageError, match="the state can't be kept"):
+        kept(HALF)
+    kept("zwölf \0 \U0001f600")
+    assert instances(box)[0].state == {"z": "zwölf \0 \U0001f600"}
+
+
 _LARGE = """
 import os, resource, sys
 import seriatim as sq

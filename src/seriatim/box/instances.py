@@ -160,12 +160,14 @@ class Instance:
 
     def _written(self) -> str:
         try:
-            return json.dumps(self._state, allow_nan=False)
+            text = json.dumps(self._state, allow_nan=False, ensure_ascii=False)
+            text.encode()  # which no half of a surrogate pair can be, and nobody could show one
         except (TypeError, ValueError, RecursionError) as error:
             what = f"the state can't be kept as JSON: {error}"
             raise UsageError(
                 what, where=self._where, remedy="texts, finite numbers, booleans, None, lists, mappings"
             ) from error
+        return text
 
     def _changed(self) -> Unavailable:
         return Unavailable(
