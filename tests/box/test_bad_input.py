@@ -522,6 +522,15 @@ def test_a_state_of_an_instance_that_has_half_a_character(box):
     assert instances(box)[0].state == {"z": "zwölf \0 \U0001f600"}
 
 
+def test_a_message_that_is_looked_up_has_the_properties_it_was_published_with(queue):
+    moment = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    given = {"double": 1.5, "at": moment, "decimal": Decimal("1.50"), "long": 7, "text": "x", "none": None}
+    publish(queue, sq.Message(type="free", message_id="m", context=given))
+    found = queue.message("m")[0].context
+    assert found == given
+    assert {name: type(value) for name, value in found.items()} == {name: type(value) for name, value in given.items()}
+
+
 _LARGE = """
 import os, resource, sys
 import seriatim as sq

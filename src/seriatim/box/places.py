@@ -130,11 +130,10 @@ def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> 
         row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
         if row is None:
             raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
-        name, kind, location, epoch, number, content_type, context, body, received_at, count, arrival_id, position = row
+        name, kind, location, epoch, number, content_type, written, types, body, received_at, count, *place = row
         parts: tuple[Part, ...] = ()
         if count:
-            place = {"arrival_id": arrival_id, "position": position}
-            parts = tuple(Part(*one) for one in cursor.execute(statement("message_parts", schema), place))
-    return Stored(
-        name, kind, Ticket(location, epoch, number), content_type, context_of(context, None), body, received_at, parts
-    )
+            where = dict(zip(("arrival_id", "position"), place, strict=True))
+            parts = tuple(Part(*one) for one in cursor.execute(statement("message_parts", schema), where))
+    context = context_of(written, types)
+    return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts)

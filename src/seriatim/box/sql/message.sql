@@ -10,6 +10,7 @@ SELECT
     (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
     stored.content_type,
     stored.context::text,
+    stored.property_types,
     stored.body,
     stored.received_at,
     stored.parts,
