@@ -531,6 +531,23 @@ def test_a_message_that_is_looked_up_has_the_properties_it_was_published_with(qu
     assert {name: type(value) for name, value in found.items()} == {name: type(value) for name, value in given.items()}
 
 
+def test_parts_of_one_name_are_found_in_one_pass():
+    class Name(str):
+        compared = 0
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    parts = [sq.Part(Name(f"part {number}")) for number in range(1000)]
+    order(parts=parts)
+    assert Name.compared < 10_000
+    with pytest.raises(sq.UsageError, match="two parts are named 'part 5'"):
+        order(parts=[*parts, sq.Part("part 5"), sq.Part("part 7")])
+
+
 _LARGE = """
 import os, resource, sys
 import seriatim as sq

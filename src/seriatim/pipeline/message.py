@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -137,8 +138,8 @@ class Message:
         where = f"message {self.message_id}"
         if not isinstance(self.parts, Sequence) or not all(isinstance(part, Part) for part in self.parts):
             raise UsageError("parts are given as a list of seriatim.Part", where=where)
-        names = [part.name for part in self.parts]
-        if repeated := {name for name in names if names.count(name) > 1}:
+        names = Counter(part.name for part in self.parts)
+        if repeated := {name for name, count in names.items() if count > 1}:
             raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
         return tuple(self.parts)
 
