@@ -12,6 +12,7 @@ from psycopg import sql
 import seriatim as sq
 from seriatim.box.migrate import migrations
 from seriatim.cli.main import main
+from seriatim.operations import set_aside
 from tests.box.given_up import given_up
 
 RELATIONS = """
@@ -489,3 +490,21 @@ def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):
     with psycopg.connect(box.dsn) as owner:
         may_enter = owner.execute("SELECT has_schema_privilege(%s, %s, 'USAGE')", [name, box.schema]).fetchone()
     assert may_enter == (False,)
+
+
+def test_what_was_set_aside_is_deleted_by_the_owner_alone(team):
+    box, role = team
+    name, dsn = role("full")
+    box.grant(name, publish=["shop"], receive=["shop"], subscribe=["shop"], route=True)
+    box.publish([order("c1"), order("c1"), sq.Message(type="odd")])
+    with box.session() as tx:
+        tx.receive("shop")
+    found = set_aside.set_aside(box)
+    assert [one.status for one in found] == ["unrouted", "duplicate"]
+    with opened(box, dsn) as limited:
+        with pytest.raises(sq.EnvironmentProblem, match="permission denied"):
+            set_aside.set_aside(limited)
+        for one in found:
+            with pytest.raises(sq.EnvironmentProblem, match="permission denied"):
+                set_aside.delete(limited, [one], actor="eve", reason="because")
+    assert set_aside.set_aside(box) == found

@@ -126,7 +126,7 @@ def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
     assert shown == ran
 
 
-@pytest.mark.parametrize("name", ["bulk", "dead_letters", "faults", "groups", "instances", "trace"])
+@pytest.mark.parametrize("name", ["bulk", "dead_letters", "faults", "groups", "instances", "set_aside", "trace"])
 def test_every_operation_is_documented(name):
     module = importlib.import_module(f"seriatim.operations.{name}")
     (section,) = re.findall(rf"^## `{name}`\n(.*?)(?=^## |\Z)", reference("operations.md"), re.MULTILINE | re.DOTALL)

@@ -17,6 +17,7 @@ from seriatim.box.deliver import Turns
 from seriatim.box.failures import tell_judged
 from seriatim.box.groups import containing, fitting, group_of
 from seriatim.box.operator_log import log
+from seriatim.box.set_aside import delete_entries
 from seriatim.box.statements import statement
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import Unordered
@@ -148,20 +149,16 @@ def requeue(access: Access, connection: psycopg.Connection, entry_id: int, by: O
     return Requeued(number, letter, where, _WARNING if where is Place.END else None)
 
 
-def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], by: Operator) -> list[DeadLetter]:
-    """Delete some, in the transaction of the connection; their messages go with the next clean-up.
+def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], by: Operator) -> int:
+    """Delete some, in the transaction of the connection; their messages go with the next clean-up. Gives how many.
 
     Raises:
-        UsageError: one of them is no dead letter.
+        UsageError: one of them is no dead letter; the transaction has to be rolled back.
     """
-    letters = _found(connection, schema, entry_ids)
-    connection.execute(statement("delete_dead", schema), {"entry_ids": list(entry_ids)})
-    for letter in letters:
-        log(
-            connection, schema, actor=by.actor, action="delete", queue=letter.queue, group=letter.group,
-            reason=by.reason, details={"entry_id": letter.entry_id, "message_id": letter.message_id},
-        )  # fmt: skip
-    return letters
+    deleted = delete_entries(connection, schema, entry_ids, "dead", by)
+    if missing := set(entry_ids) - deleted:
+        raise _none(min(missing))
+    return len(deleted)
 
 
 def _requeued(access: Access, connection: psycopg.Connection, queue: BoxQueue, letter: DeadLetter) -> Place:

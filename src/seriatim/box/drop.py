@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 
 import psycopg
@@ -55,7 +56,8 @@ def check_queue(connection: psycopg.Connection, schema: str, queue: BoxQueue) ->
     found = [f"{_counted(count)} {what}" for count, what in zip(row, words, strict=True) if count]
     if found:
         what = f"it has messages: {', '.join(found)}"
-        raise _refused(Kind.QUEUE, name, what, "let workers empty it, abort its groups, and purge the rest")
+        helps = [one for count, one in zip(row, _emptying(name), strict=True) if count]
+        raise _refused(Kind.QUEUE, name, what, "; ".join(helps))
 
 
 def check_collected(connection: psycopg.Connection, schema: str, before: Definitions, name: str, doing: str) -> None:
@@ -111,6 +113,16 @@ def _leading_to(connection: psycopg.Connection, schema: str, queue_id: int) -> l
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(statement("leading_to", schema), {"queue_id": queue_id}).fetchall()
     return [name for (name,) in rows]
+
+
+def _emptying(name: str) -> tuple[str, str, str]:
+    """What takes out of a queue what is to be handed out, what was set aside, and its history."""
+    it = f"--queue {shlex.quote(name)}"
+    return (
+        "let workers empty it, or abort its groups",
+        f"delete what was set aside: seriatim messages delete --all {it}, seriatim dead-letters delete --all {it}",
+        f"purge its history: seriatim box purge {it} --older-than 0s",
+    )
 
 
 def _refused(kind: Kind, name: str, what: str, remedy: str) -> ActionRefused:

@@ -1,15 +1,23 @@
-"""``seriatim messages``: where messages are, and what they say."""
+"""``seriatim messages``: where messages are, what they say, and what was set aside deleted."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.why import confirmed, said, says_why
+from seriatim.errors import UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.operations.set_aside import SetAside
 
 __all__ = ["messages"]
 
@@ -18,13 +26,17 @@ _STATUSES = (
     *("late", "duplicate", "invalid", "rejected", "dead"),
     *("done", "unrouted"),
 )
+#: What `delete` takes; dead letters have a command of their own.
+_DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
+#: So many are deleted by one call.
+_ALL = 100_000
 #: Of a body, so much is shown to people.
 _SHOWN = 2_000
 
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """Look at the messages of a message box; nothing is locked, and nothing taken."""
+    """Look at the messages of a message box, without locks; delete what was set aside."""
 
 
 @messages.command("list")
@@ -95,6 +107,72 @@ def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None
     click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
         click.echo(in_line(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes"))
+
+
+@messages.command("delete")
+@click.argument("message_ids", metavar="[ID…]", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="All that the options name.")
+@click.option("--queue", help="Only what this queue has set aside.")
+@click.option("--group", help="Only of groups with this key.")
+@click.option("--status", multiple=True, type=click.Choice(_DELETABLE), help="Only in this status; several times.")
+@click.option("--type", "type_", help="Only of this type.")
+@click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and list them.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@says_why
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def _delete(
+    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, group: str | None, status: tuple[str, ...],
+    type_: str | None, older_than: str | None, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted: those with an ID, or all.
+
+    A message goes with the next clean-up, if no other queue has it. Dead letters have a command of their own.
+    """
+    from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    chosen = {"group": group, "status": status, "message_type": type_, "older_than": older_than}
+    with opened(dsn, schema) as box:
+        found = _picked(box, message_ids, queue, chosen, all_=all_)
+        if dry_run or not found:
+            _would(found, json_=json_)
+            return
+        counts = ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
+        confirmed(f"delete {len(found):,} messages for good ({counts})?", yes=yes)
+        done = operations.delete(box, found, **said(actor, reason))
+    click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
+    if len(found) == _ALL:
+        click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)
+
+
+def _picked(
+    box: MessageBox, message_ids: tuple[str, ...], queue: str | None, chosen: dict[str, Any], *, all_: bool
+) -> list[SetAside]:
+    from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    if all_ is bool(message_ids):
+        raise UsageError("which messages?", remedy="give their ids, or --all with what names them")
+    found = operations.set_aside(box, queue, message_ids=message_ids or None, limit=_ALL, **chosen)
+    if missing := set(message_ids) - {one.message_id for one in found}:
+        what = f"message {min(missing)!r} is not set aside like that, nor unrouted"
+        raise UsageError(what, remedy="see seriatim messages show; what is dead is a dead letter")
+    return found
+
+
+def _would(found: list[SetAside], *, json_: bool) -> None:
+    if json_:
+        click.echo(as_json({"dry_run": True, "messages": [asdict(one) for one in found]}))
+        return
+    titles = ("message", "type", "queue", "group", "status", "since", "sequence", "reason")
+    rows = [
+        (one.message_id, one.type, one.queue, one.group, one.status, one.since, one.sequence, one.reason)
+        for one in found
+    ]
+    listed(titles, rows, _ALL)
+    if found:
+        click.echo(f"would delete {len(found):,} messages")
 
 
 def _ticket(location: str, epoch: int, number: int) -> str:

@@ -96,7 +96,7 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
     letters.check_numbers(entry_ids)
     for begin in range(0, len(entry_ids), _BATCH):
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-            done += len(letters.delete(tx.connection, box.schema, entry_ids[begin : begin + _BATCH], by))
+            done += letters.delete(tx.connection, box.schema, entry_ids[begin : begin + _BATCH], by)
     return done
 
 

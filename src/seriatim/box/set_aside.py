@@ -1,0 +1,127 @@
+"""What was set aside, and what is unrouted: listed and deleted. Dead letters are listed in `dead_letters.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.actions import Operator
+from seriatim.box.statements import statement
+
+__all__ = ["SET_ASIDE", "SetAside", "SetAsideFilter", "delete", "delete_entries", "set_aside_of"]
+
+#: What can be deleted here.
+SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "unrouted")
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A message that a queue has set aside, or that is unrouted.
+
+    Args:
+        message_id: its id.
+        type: its type.
+        queue: the queue's name; None where it is unrouted.
+        group: the group's key; None where it has none.
+        status: one of `SET_ASIDE`.
+        sequence: its position in its group, as its producer numbered it.
+        reason: why; None where nobody wanted it.
+        since: when it was set aside, or found to be unrouted.
+        received_at: when it was published.
+        entry_id: the number of its entry in the queue; None where it is unrouted.
+        arrival_id: where the box has the message.
+        position: the same.
+    """
+
+    message_id: str
+    type: str
+    queue: str | None
+    group: str | None
+    status: str
+    sequence: int | None
+    reason: str | None
+    since: datetime
+    received_at: datetime
+    entry_id: int | None
+    arrival_id: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideFilter:
+    """Which of them.
+
+    Args:
+        statuses: only those in one of these, of `SET_ASIDE`.
+        queue_id: only those of this queue.
+        group: only those of groups with this key.
+        message_type: only those of this type.
+        older_than: only those that were set aside, or found to be unrouted, longer ago.
+        message_ids: only these messages.
+    """
+
+    statuses: Sequence[str] = SET_ASIDE
+    queue_id: int | None = None
+    group: str | None = None
+    message_type: str | None = None
+    older_than: timedelta | None = None
+    message_ids: Sequence[str] | None = None
+
+
+def set_aside_of(
+    connection: psycopg.Connection, schema: str, chosen: SetAsideFilter, *, limit: int = 100
+) -> list[SetAside]:
+    """What was set aside and is no dead letter, and what is unrouted, the oldest first, at most `limit`."""
+    parameters: dict[str, Any] = {
+        "statuses": list(chosen.statuses),
+        "queue_id": chosen.queue_id,
+        "group": chosen.group,
+        "type": chosen.message_type,
+        "older_than": chosen.older_than,
+        "message_ids": None if chosen.message_ids is None else list(chosen.message_ids),
+        "limit": limit,
+    }
+    with connection.cursor(row_factory=class_row(SetAside)) as cursor:
+        return cursor.execute(statement("set_aside", schema), parameters).fetchall()
+
+
+def delete(connection: psycopg.Connection, schema: str, found: Sequence[SetAside], by: Operator) -> int:
+    """Delete some, in the transaction of the connection; their messages go with the next clean-up.
+
+    What isn't there any more as it was found is left out. Gives how many were deleted.
+    """
+    entry_ids = [one.entry_id for one in found if one.entry_id is not None]
+    unrouted = [(one.arrival_id, one.position) for one in found if one.entry_id is None]
+    return len(_deleted(connection, schema, by, entry_ids, SET_ASIDE, unrouted))
+
+
+def delete_entries(
+    connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], disposition: str, by: Operator
+) -> set[int]:
+    """Delete those of these entries that were set aside with this disposition; gives their numbers."""
+    return {one for one in _deleted(connection, schema, by, entry_ids, (disposition,), ()) if one is not None}
+
+
+def _deleted(
+    connection: psycopg.Connection,
+    schema: str,
+    by: Operator,
+    entry_ids: Sequence[int],
+    dispositions: Sequence[str],
+    unrouted: Sequence[tuple[int, int]],
+) -> list[int | None]:
+    parameters = {
+        "entry_ids": list(entry_ids),
+        "dispositions": list(dispositions),
+        "arrival_ids": [arrival_id for arrival_id, _ in unrouted],
+        "positions": [position for _, position in unrouted],
+        "actor": by.actor,
+        "reason": by.reason,
+    }
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [one for (one,) in cursor.execute(statement("delete_set_aside", schema), parameters).fetchall()]
