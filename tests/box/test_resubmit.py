@@ -13,6 +13,7 @@ import pytest
 import seriatim as sq
 from seriatim.box import resubmit
 from seriatim.box.places import STATUSES
+from seriatim.operations import set_aside
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -216,3 +217,93 @@ def test_where_messages_are(box):
     assert (stored.body, stored.context["version"], [one.status for one in places]) == (b"body", 3, ["held"])
     with pytest.raises(sq.UsageError, match="there is no message 'nobody'"):
         box.message("nobody")
+
+
+def test_what_a_queue_could_not_order_goes_into_it_when_its_type_was_mended(box):
+    """And into no other queue: those have had it."""
+    loose = sq.MessageType("order", validation="well_formed_json", properties={"version": "long"})
+    box.define(sq.MessageType("other", properties={"customer": "string"}), loose, QUEUE, ALL)
+    box.define(
+        sq.Queue("r", policy=sq.Unordered()), sq.Subscription("r", where="type = 'order' AND version > 2", to="r")
+    )
+    bodies = [b'{"customer": "a"}'] * 3 + [b"{}"]
+    ids = publish(
+        box, *(sq.Message(type="order", context={"version": 1 + at}, body=one) for at, one in enumerate(bodies))
+    )
+    assert [(one.queue, one.status) for one in box.messages(queue="q")] == [("q", "invalid")] * 4
+    assert box.resubmit(queue="q") == resubmit.Resubmitted(0, 4)
+    mended = sq.MessageType(
+        "order",
+        validation="well_formed_json",
+        properties={"version": "long", "customer": {"type": "string", "path": "$.customer"}},
+    )
+    box.define(mended)
+    assert box.resubmit([ids[1]], queue="q") == resubmit.Resubmitted(1, 0)
+    assert box.resubmit(queue="q", message_type="other") == resubmit.Resubmitted(0, 0)
+    assert box.resubmit(queue="q") == resubmit.Resubmitted(2, 1)
+    assert [(one.message_id, one.context.get("customer")) for one in received(box)] == [
+        (ids[0], "a"), (ids[1], "a"), (ids[2], None),
+    ]  # fmt: skip
+    assert [(one.queue, one.status) for one in box.messages()] == [("r", "arrived"), ("q", "invalid"), ("r", "arrived")]
+    assert box.broken() == []
+
+
+def test_what_its_group_refuses_is_judged_again_and_counted_again(box):
+    box.define(ORDER, QUEUE, ALL)
+    publish(box, order(1), order(0))
+    assert [one.sequence for one in received(box)] == [1]
+    (before,) = set_aside.set_aside(box, status="invalid")
+    assert box.resubmit(queue="q") == resubmit.Resubmitted(1, 0)
+    assert received(box) == []
+    (after,) = set_aside.set_aside(box, status="invalid")
+    assert (after.message_id, after.reason) == (before.message_id, before.reason)
+    assert box.broken() == []
+
+
+def test_what_is_invalid_is_resubmitted_in_order_and_by_two_at_once_only_once(box, monkeypatch):
+    monkeypatch.setattr(resubmit, "_BATCH", 7)
+    box.define(ORDER, sq.Queue("q", policy=sq.Fifo(), group="customer"), ALL)
+    ids = publish(box, *(sq.Message(type="order", context={"version": one}) for one in range(50)))
+    box.drop(subscription="all")
+    box.define(sq.Queue("q", policy=sq.Unordered()), ALL)
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda _: box.resubmit(queue="q"), range(4)))
+    assert sum(one.routed for one in done) == 50
+    assert sorted(message.message_id for message in received(box)) == sorted(ids)
+    assert box.purge().messages == 0  # each went with its only reference
+    assert box.broken() == []
+
+
+def test_an_invalid_one_is_not_seen_before_its_time(box):
+    box.define(ORDER, sq.Queue("q", policy=sq.Fifo(), group="customer"), ALL)
+    publish(box, sq.Message(type="order"), visible_at=datetime.now(UTC) + timedelta(days=1))
+    box.define(sq.Queue("q", policy=sq.Unordered()))
+    assert box.resubmit(queue="q").routed == 1
+    assert received(box) == []
+
+
+def test_what_is_not_invalid_in_that_queue_stays(box):
+    box.define(ORDER, QUEUE, ALL)
+    publish(box, order(1), order(1), order(None), sq.Message(type="other"))
+    assert len(received(box)) == 1
+    assert box.resubmit(queue="q") == resubmit.Resubmitted(0, 1)
+    assert sorted(one.status for one in box.messages()) == ["duplicate", "invalid", "unrouted"]
+    with pytest.raises(sq.UsageError, match="there is no queue 'r'"):
+        box.resubmit(queue="r")
+
+
+def test_an_invalid_message_of_a_dialog_stays(box):
+    asked = sq.MessageType("asked", validation="well_formed_json")
+    box.define(
+        asked,
+        sq.Contract("asking", {"asked": "initiator"}),
+        sq.Service("Asking", queue="asking"),
+        sq.Service("Answering", queue="answering", contracts=["asking"]),
+    )
+    with box.session() as tx:
+        tx.send(tx.begin_dialog("Asking", "Answering", contract="asking"), "asked", b"{}")
+        tx.connection.execute(f"UPDATE {box.schema}.spool SET body = '{{'")
+    with box.session() as tx:
+        tx.receive("answering")
+    assert [one.status for one in box.messages(queue="answering") if one.type == "asked"] == ["invalid"]
+    assert box.resubmit(queue="answering") == resubmit.Resubmitted(0, 0)

@@ -111,3 +111,20 @@ def test_a_dead_letter_is_named_as_one(box, call):
     failing(box)
     rows(box, "SELECT {schema}.set_dead(queue_id, group_key, ARRAY[entry_id], 'why')::text FROM {schema}.entries")
     assert "what is dead is a dead letter" in call("delete", one, "--yes", *WHY, code=2).stderr
+
+
+def test_what_is_invalid_is_resubmitted(box, call):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string"}),
+        sq.Queue("shop", sq.Fifo(), group="customer"),
+        sq.Subscription("shop", where="type = 'order'", to="shop"),
+    )
+    first, second, third = (box.publish(sq.Message(type="order"))[0] for _ in range(3))
+    assert call("resubmit", "--queue", "shop").stdout == "0 routed, 3 left\n"
+    box.define(sq.Queue("shop", sq.Unordered()))
+    assert call("resubmit", first, "--queue", "shop").stdout == "1 routed, 0 left\n"
+    assert json.loads(call("resubmit", "--queue", "shop", "--json").stdout) == {"routed": 2, "left": 0}
+    with box.session() as tx:
+        assert {one.message_id for one in tx.receive("shop", limit=9)} == {first, second, third}
+    assert "--queue" in call("resubmit", code=2).stderr
+    assert "there is no queue 'shp'" in call("resubmit", "--queue", "shp", code=2).stderr

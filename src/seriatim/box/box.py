@@ -261,9 +261,13 @@ class MessageBox(Closing):
             return activations_of(connection, self._schema)
 
     def resubmit(
-        self, message_ids: str | Iterable[str] | None = None, *, message_type: str | None = None
+        self,
+        message_ids: str | Iterable[str] | None = None,
+        *,
+        message_type: str | None = None,
+        queue: str | None = None,
     ) -> Resubmitted:
-        """Route messages again that are unrouted, by what is defined now, as if they were published now.
+        """Route messages again that are unrouted, or invalid in a queue, by what is defined now, as if published now.
 
         They keep their tickets, and go by them; those that nobody wants now either stay. It is done in transactions
         of some hundreds.
@@ -271,16 +275,17 @@ class MessageBox(Closing):
         Args:
             message_ids: only these, or only this one.
             message_type: only messages of this type.
+            queue: what this queue has set aside as invalid, into this queue alone; None: what is unrouted.
 
         Raises:
-            UsageError: ids or a type that can't be.
+            UsageError: ids or a type that can't be, or there is no such queue.
         """
         given = [message_ids] if isinstance(message_ids, str) else message_ids
         if given is not None and not isinstance(given, Iterable):
             raise UsageError(f"{given!r} is no list of ids", remedy="give one id, or a list of them")
         ids = None if given is None else list(given)
         with translated(self._place):
-            return resubmit(self._access, ids, message_type)
+            return resubmit(self._access, ids, message_type, queue)
 
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
         """Look at what is in a queue, or in one of its groups, without locks: by group, in the order of leaving.

@@ -1,9 +1,9 @@
-"""Routing again what no subscription wanted when it came, or what wasn't what its type said."""
+"""Routing again what no subscription wanted, what wasn't what its type said, or what its queue couldn't order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from seriatim.box.failures import tell_routed
 from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
+from seriatim.box.route import Entries, Routed
 from seriatim.box.statements import statement
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.text import checked_text
@@ -38,29 +39,32 @@ class Resubmitted:
 
 
 class _Waiting(NamedTuple):
-    """An unrouted message, and where it is."""
+    """A message that is unrouted, or that a queue has set aside as invalid, with its number there; and where it is."""
 
     stamp: int
     arrival_id: int
     position: int
     message: Message
     received_at: datetime
+    entry_id: int | None
 
 
 def resubmit(
     access: Access,
     message_ids: Sequence[str] | None = None,
     kind: str | None = None,
+    queue: str | None = None,
 ) -> Resubmitted:
-    """Route unrouted messages by what is defined now, in order of their tickets, a transaction for some at a time.
+    """Route messages by what is defined now, in order of their tickets, a transaction for some at a time.
 
     Args:
         access: the box.
         message_ids: only these; None: all.
         kind: only messages of this type.
+        queue: what this queue has set aside as invalid, into this queue; None: what is unrouted.
 
     Raises:
-        UsageError: an id or a type that is no text.
+        UsageError: an id or a type that is no text, or there is no such queue.
     """
     for one in message_ids or ():
         checked_text(one, "a message's id")
@@ -71,14 +75,18 @@ def resubmit(
     while True:
         with access.transaction() as connection:
             definitions = access.known.current(connection)
+            queue_id = None if queue is None else definitions.queue(queue).queue_id
             parameters = {
+                "queue_id": queue_id,
                 "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
                 "message_ids": None if message_ids is None else list(message_ids),
             }  # fmt: skip
             with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-                rows = cursor.execute(statement("unrouted", access.schema), parameters).fetchall()
+                rows = cursor.execute(
+                    statement("unrouted" if queue is None else "invalid", access.schema), parameters
+                ).fetchall()
             waiting = [_waiting(row) for row in rows]
-            done = _route(access, connection, definitions, waiting)
+            done = _route(access, connection, definitions, waiting, queue_id)
         if done is None:
             continue  # the definitions have changed meanwhile
         routed, total = routed + done, total + len(waiting)
@@ -88,28 +96,36 @@ def resubmit(
 
 
 def _waiting(row: Sequence[Any]) -> _Waiting:
-    stamp, arrival_id, position, name, kind, content_type, context, types, body, received_at = row
+    stamp, arrival_id, position, name, kind, content_type, context, types, body, received_at, *entry_id = row
     message = Message(
         message_id=name, type=kind, content_type=content_type, context=context_of(context, types), body=body
     )
-    return _Waiting(stamp, arrival_id, position, message, received_at)
+    return _Waiting(stamp, arrival_id, position, message, received_at, next(iter(entry_id), None))
 
 
 def _route(
-    access: Access, connection: psycopg.Connection, definitions: Definitions, waiting: Sequence[_Waiting]
+    access: Access,
+    connection: psycopg.Connection,
+    definitions: Definitions,
+    waiting: Sequence[_Waiting],
+    queue_id: int | None,
 ) -> int | None:
     """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
     schema, routed, queue_ids = access.schema, 0, set[int]()
+    name = "route_again" if queue_id is None else "enter_again"
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
         found = definitions.router.route([one.message for one in some], moment, looking(connection, schema))
+        if queue_id is not None:
+            found = _into(found, queue_id)
         parameters = parameters_of(without(found, {}), 0, len(some)) | {
             "arrival_ids": [one.arrival_id for one in some],
             "positions": [one.position for one in some],
+            "entry_ids": [one.entry_id for one in some],
         }
         with connection.cursor(row_factory=tuple_row) as cursor:
-            (taken,) = cursor.execute(statement("route_again", schema), written(parameters)).fetchall()[0]
+            (taken,) = cursor.execute(statement(name, schema), written(parameters)).fetchall()[0]
         if not taken:
             connection.rollback()
             return None
@@ -119,6 +135,15 @@ def _route(
     if queue_ids:
         connection.execute(statement("call_waiters", schema), {"queue_ids": sorted(queue_ids)})
     return routed
+
+
+def _into(routed: Routed, queue_id: int) -> Routed:
+    """Only what that queue can order: the others have had theirs."""
+    entries = routed.entries
+    pairs = enumerate(zip(entries.queue_ids, entries.problems, strict=True))
+    kept = [at for at, (its_queue, problem) in pairs if its_queue == queue_id and problem is None]
+    columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
+    return replace(routed, entries=Entries(**{name: [column[at] for at in kept] for name, column in columns.items()}))
 
 
 def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:

@@ -1,4 +1,4 @@
-"""``seriatim messages``: where messages are, what they say, and what was set aside deleted."""
+"""``seriatim messages``: where messages are and what they say; what was set aside is deleted or resubmitted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN = 2_000
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """Look at the messages of a message box, without locks; delete what was set aside."""
+    """Look at the messages of a message box, without locks; delete or resubmit what was set aside."""
 
 
 @messages.command("list")
@@ -145,6 +145,24 @@ def _delete(
     click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
     if len(found) == _ALL:
         click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)
+
+
+@messages.command("resubmit")
+@click.argument("message_ids", metavar="[ID…]", nargs=-1)
+@click.option("--queue", required=True, help="What this queue has set aside as invalid.")
+@click.option("--type", "type_", help="Only of this type.")
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+def _resubmit(
+    message_ids: tuple[str, ...], *, queue: str, type_: str | None, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Route messages that a queue has set aside as invalid into it again, by what is defined now: all, or those with an ID.
+
+    For when the queue or the type was mended. What is unrouted goes with `seriatim unrouted --resubmit`.
+    """
+    with opened(dsn, schema) as box:
+        done = box.resubmit(message_ids or None, message_type=type_, queue=queue)
+    click.echo(as_json(asdict(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
 
 
 def _picked(

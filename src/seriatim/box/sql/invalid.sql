@@ -1,0 +1,30 @@
+-- Purpose: the next messages that a queue has set aside as invalid, in order of commit, so that they can be routed again;
+-- locked. What came in a dialog is no message of a subscription.
+-- Caller: resubmit.py.
+-- Locks: their rows, until the transaction ends; who resubmits or deletes them, too, waits.
+-- Index: aside_of_group, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
+-- themselves; each of these is looked up, however few PostgreSQL takes them for.
+SELECT
+    next.stamp, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
+    stored.context::text, stored.property_types, stored.body, stored.received_at, next.entry_id
+FROM (
+    SELECT run.stamp, refused.arrival_id, refused.position, refused.entry_id
+    FROM {schema}.aside AS refused
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    CROSS JOIN LATERAL (
+        SELECT one.type, one.message_id, one.context -> 'dialog' AS dialog FROM {schema}.spool AS one
+        WHERE one.arrival_id = refused.arrival_id AND one.position = refused.position OFFSET 0
+    ) AS named
+    WHERE refused.queue_id = %(queue_id)s AND refused.disposition = 'invalid' AND named.dialog IS NULL
+        AND (run.stamp, refused.position) > (%(stamp)s, %(position)s)
+        AND (%(type)s::text IS NULL OR named.type = %(type)s)
+        AND (%(message_ids)s::text[] IS NULL OR named.message_id = ANY (%(message_ids)s))
+    ORDER BY run.stamp, refused.position
+    LIMIT %(limit)s
+    FOR UPDATE OF refused
+) AS next
+CROSS JOIN LATERAL (
+    SELECT one.* FROM {schema}.spool AS one
+    WHERE one.arrival_id = next.arrival_id AND one.position = next.position OFFSET 0
+) AS stored
+ORDER BY next.stamp, next.position
