@@ -153,11 +153,11 @@ class Delivery:
             self._put_back()
             self._state = _State.PUT_BACK
 
-    def lose(self) -> None:
+    def _lose(self) -> None:
         """Its transaction, or the part of it in which it was received, was rolled back."""
         self._state = _State.LOST
 
-    def reopen(self) -> None:
+    def _reopen(self) -> None:
         """What has ended it was rolled back."""
         self._state = _State.OPEN
 

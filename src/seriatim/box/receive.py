@@ -104,9 +104,9 @@ class Receiver:
                 transmit_to(self._access, self._connection, queue)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
-            if locked.keys and begun is None:
-                continue  # it isn't the queue any more that was asked
-            if begun is not None:
+            if isinstance(queue.declared.policy, Unordered):
+                continue  # it wasn't when it was asked
+            if locked.keys:
                 judged, delivery = self._turns.deliver(
                     queue, locked, self._limit, self._definitions, wary=wary, begun=begun
                 )

@@ -65,10 +65,10 @@ class InHand(Protocol):
     def is_open(self) -> bool:
         """Whether it hasn't ended."""
 
-    def lose(self) -> None:
+    def _lose(self) -> None:
         """It was rolled back."""
 
-    def reopen(self) -> None:
+    def _reopen(self) -> None:
         """Its end was rolled back."""
 
 
@@ -168,9 +168,9 @@ class OwnConnection(psycopg.Connection[Any]):
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
         """What was received since is lost, and what was in hand then is so again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
-            self.in_hand.lose()
+            self.in_hand._lose()  # noqa: SLF001 -- only a connection knows
         if before is not None and was_open and not before.is_open:
-            before.reopen()
+            before._reopen()  # noqa: SLF001 -- as said
         self.in_hand = before
 
 
