@@ -76,7 +76,7 @@ def test_nothing_to_delete(box, call, made):
     assert call("delete", "--all", "--older-than", "1h", "--yes", *WHY).stdout == "there are none\n"
     assert call("delete", "--all", "--type", "odd", "--dry-run").stdout == "there are none\n"
     nothing = call("delete", "--all", "--group", "odd", "--yes", *WHY, "--json").stdout
-    assert json.loads(nothing) == {"dry_run": True, "messages": []}
+    assert json.loads(nothing) == {"dry_run": False, "deleted": 0}
     assert left(box) == set(made)
 
 

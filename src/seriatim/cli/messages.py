@@ -136,11 +136,11 @@ def _delete(
     chosen = {"group": group, "status": status, "message_type": type_, "older_than": older_than}
     with opened(dsn, schema) as box:
         found = _picked(box, message_ids, queue, chosen, all_=all_)
-        if dry_run or not found:
+        if dry_run or not (found or json_):
             _would(found, json_=json_)
             return
         counts = ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
-        confirmed(f"delete {len(found):,} messages for good ({counts})?", yes=yes)
+        confirmed(f"delete {len(found):,} messages for good ({counts})?", yes=yes or not found)
         done = operations.delete(box, found, **said(actor, reason))
     click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
     if len(found) == _ALL:
