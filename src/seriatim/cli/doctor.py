@@ -40,6 +40,6 @@ def doctor(context: click.Context, *, as_json: bool) -> None:
 
 def _show(finding: Finding) -> None:
     state = click.style(f"{finding.state.value:<8}", fg=_COLOURS[finding.state])
-    click.echo(f"{state}{finding.name:<9}{finding.found}")
+    click.echo(f"{state}{finding.name:<8} {finding.found}")
     if finding.remedy:
         click.echo(f"{'':17}→ {finding.remedy}")
