@@ -350,16 +350,20 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
+            -- By itself, for it is rare, and what has a query in it is prepared as one, whatever is to the left of that.
+            IF cardinality(unsettled) > 0 THEN
+                IF EXISTS (SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)) THEN
+                    RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';
+                END IF;
+            END IF;
             -- A statement of its own: its snapshot is younger than the lock. By other definitions the queue may have
             -- another policy.
             SELECT
-                -- As `is_left`, without a call.
+                -- As in `is_left`.
                 (
                     SELECT transaction FROM {schema}.to_route WHERE transaction >= settled
                     ORDER BY transaction LIMIT 1
-                ) IS NOT NULL OR cardinality(unsettled) > 0 AND EXISTS (
-                    SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)
-                ) OR EXISTS (
+                ) IS NOT NULL OR EXISTS (
                     SELECT FROM {schema}.known_groups AS one WHERE one.queue_id = of_queue AND one.due_at <= moment_us
                 ) OR EXISTS (
                     SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue
