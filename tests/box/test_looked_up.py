@@ -20,6 +20,8 @@ QUEUES = {
     "unordered": sq.Queue("q", policy=sq.Unordered()),
 }
 GROUPS, ROUNDS, YOUNG, MANY, DEADLINE_S = 20, 40, 8, 5_000, 30.0
+#: More than none are counted: who has read them may not have told of all yet.
+SOME = GROUPS // 2
 NUMBERS = itertools.count()
 
 
@@ -132,7 +134,7 @@ def until(query, owner):
 @pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
 def test_what_is_received_and_completed(box, read_by_number, publish, kind, keep, limit):
     define(box, kind, keep=keep)
-    assert GROUPS < read_by_number(box, publish, lambda box: receive(box, limit=limit)) < 15 * GROUPS
+    assert SOME < read_by_number(box, publish, lambda box: receive(box, limit=limit)) < 15 * GROUPS
 
 
 @pytest.mark.parametrize("read_by_number", TRAPS)
@@ -144,7 +146,7 @@ def test_what_waits_for_a_turn(box, read_by_number):
         for more in range(3):
             publish_together(box, 3 * version + more + 1)
 
-    assert GROUPS < read_by_number(box, publish, lambda box: receive(box, limit=2)) < 3 * 10 * GROUPS
+    assert SOME < read_by_number(box, publish, lambda box: receive(box, limit=2)) < 3 * 10 * GROUPS
 
 
 @pytest.mark.parametrize("read_by_number", TRAPS)
@@ -170,7 +172,7 @@ def test_what_dialogs_send_and_end(box, read_by_number):
                 tx.end(handle)
         receive(box, "inventory")
 
-    assert GROUPS < read_by_number(box, begin, answer) < 20 * GROUPS
+    assert SOME < read_by_number(box, begin, answer) < 20 * GROUPS
 
 
 def first(box, queue):
