@@ -6,7 +6,7 @@ It waits in ``to_route`` from its commit on. Until it is routed, nothing that wa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_routed
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Entries, Routed, Router
+from seriatim.box.route import Routed, Router
 from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
@@ -166,7 +166,5 @@ def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
         one if problem is None else replace(one, context={})
         for one, problem in zip(typed.messages, problems, strict=True)
     ]
-    kept = [at for at, row in enumerate(entries.places) if row not in wrong]
-    columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
-    left = Entries(**{name: [column[at] for at in kept] for name, column in columns.items()})
+    left = entries.take([at for at, row in enumerate(entries.places) if row not in wrong])
     return Routed(routed.version, replace(typed, messages=messages, problems=problems), left)

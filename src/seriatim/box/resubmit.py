@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from seriatim.box.failures import tell_routed
 from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Entries, Routed
+from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.text import checked_text
@@ -142,8 +142,7 @@ def _into(routed: Routed, queue_id: int) -> Routed:
     entries = routed.entries
     pairs = enumerate(zip(entries.queue_ids, entries.problems, strict=True))
     kept = [at for at, (its_queue, problem) in pairs if its_queue == queue_id and problem is None]
-    columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
-    return replace(routed, entries=Entries(**{name: [column[at] for at in kept] for name, column in columns.items()}))
+    return replace(routed, entries=entries.take(kept))
 
 
 def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import cast
 from uuid import UUID
@@ -25,7 +26,7 @@ from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
 from seriatim.box.waiting import patience
-from seriatim.errors import UsageError
+from seriatim.errors import SeriatimError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Received
@@ -327,7 +328,8 @@ class Session(DialogVerbs):
         """The caller has got an error. Should he commit his transaction nevertheless, what isn't done is put back."""
         joined = None if self._own else self._connection
         if joined is not None and joined.info.transaction_status == TransactionStatus.INTRANS:
-            self._end()
+            with suppress(SeriatimError):  # what went wrong first is what is told, and after this he can't commit
+                self._end()
 
     def _forget(self) -> None:
         self._connection = None

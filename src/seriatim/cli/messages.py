@@ -141,7 +141,7 @@ def _delete(
             return
         counts = ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
         confirmed(f"delete {len(found):,} messages for good ({counts})?", yes=yes or not found)
-        done = operations.delete(box, found, **said(actor, reason))
+        done = operations.delete(box, found, **said(actor, reason)) if found else 0
     click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
     if len(found) == _ALL:
         click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)

@@ -1,5 +1,19 @@
 -- Publishing from SQL, which is routed afterwards, and what no subscription wanted.
 
+-- What comes into queues once more isn't handed out before the moment that it was published with.
+CREATE FUNCTION {schema}.hide_again(arrival_ids bigint[], positions bigint[], of_queues integer[]) RETURNS void
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
+    FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
+    WHERE entry.arrival_id = ANY (ARRAY[message.arrival_id]) AND entry.position = ANY (ARRAY[message.position])
+        AND entry.queue_id = ANY (of_queues) AND stored.visible_at > clock_timestamp();
+END
+$function$;
+
 -- Put messages that were unrouted into queues. Answers FALSE, and does nothing, if the definitions have changed since
 -- `known_version`. The arrays are those of `enter`; the caller has locked the rows of `unrouted`.
 CREATE FUNCTION {schema}.route_again(
@@ -28,12 +42,7 @@ BEGIN
         arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
         entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL
     );
-    UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
-    FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
-    WHERE entry.arrival_id = ANY (ARRAY[message.arrival_id]) AND entry.position = ANY (ARRAY[message.position])
-        AND stored.visible_at > clock_timestamp();
+    PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;
 END
 $function$;
@@ -67,12 +76,7 @@ BEGIN
         arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, entry_places, entry_queues,
         entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL
     );
-    UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at
-    FROM unnest(arrival_ids, positions) AS message (arrival_id, position)
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
-    WHERE entry.arrival_id = ANY (ARRAY[message.arrival_id]) AND entry.position = ANY (ARRAY[message.position])
-        AND entry.queue_id = ANY (entry_queues) AND stored.visible_at > clock_timestamp();
+    PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;
 END
 $function$;
