@@ -1,21 +1,25 @@
 """Runs the code in README.md and docs/ as tests.
 
-Python blocks of one document run one after another in one namespace. YAML blocks that begin with ``name:`` are whole
-pipeline files and must be free of faults; the input folders that they name are made for them.
+Python blocks of one document run one after another in one namespace and in an empty folder of their own; the message
+boxes that they open are closed at its end. YAML blocks that begin with ``name:`` are whole pipeline files and must be
+free of faults; the input folders that they name are made for them.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
+from seriatim import MessageBox
 from seriatim.pipeline import file
 
 
@@ -46,7 +50,31 @@ def _folder() -> Iterator[Path]:
             os.chdir(before)
 
 
+@contextmanager
+def _place(namespace: dict[str, Any]) -> Iterator[None]:
+    """Where a document's code runs: nothing is there, and the embedded PostgreSQL that it starts goes with it."""
+    with _folder() as folder, pytest.MonkeyPatch.context() as environment:
+        environment.delenv("SERIATIM_DSN", raising=False)
+        yield
+        for box in [value for value in namespace.values() if isinstance(value, MessageBox)]:
+            box.close()
+        supervised = folder / ".seriatim/postgres/supervisor.lock"
+        if supervised.exists():  # the server writes there until it has ended
+            subprocess.run(["flock", "--shared", "--wait", "30", supervised, "true"], check=True)
+
+
+def _enter(namespace: dict[str, Any]) -> None:
+    namespace["_place"] = ExitStack()
+    namespace["_place"].enter_context(_place(namespace))
+
+
+def _leave(namespace: dict[str, Any]) -> None:
+    namespace["_place"].close()
+
+
 _documents = Sybil(
+    setup=_enter,
+    teardown=_leave,
     parsers=[_PipelineFiles(), PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
 ).pytest()
