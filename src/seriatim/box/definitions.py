@@ -63,7 +63,15 @@ class BoxQueue:
 
     def at_most(self, limit: int) -> int:
         """How many messages may be handed out together where so many are asked for: a set comes whole."""
-        return ALL if limit and isinstance(self.declared.policy, UnitOfWork) else limit
+        return ALL if limit and self._has_sets else limit
+
+    def looked_at(self, at_most: int) -> int:
+        """How many of those in line a turn has to know to hand out so many: one more, or the whole set."""
+        return ALL if self._has_sets else at_most + 1
+
+    @property
+    def _has_sets(self) -> bool:
+        return isinstance(self.declared.policy, UnitOfWork)
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,7 +282,7 @@ class Turns:
     def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
         """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
-        turn, _ = self._turn(queue, locked, at_most, at_most + 1)
+        turn, _ = self._turn(queue, locked, at_most)
         judged = turn.judge()
         self._decide(queue, judged, [])
         return judged
@@ -304,7 +304,7 @@ class Turns:
         """
         at_most = queue.at_most(limit)
         parameters = {
-            "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": at_most + 1,
+            "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
             "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
@@ -338,7 +338,7 @@ class Turns:
             begun: what `begin` has read for it, of the same queue and limit; None: it is read here.
         """
         at_most = queue.at_most(limit)
-        turn, unrouted = begun or self._turn(queue, locked, at_most, at_most + 1)
+        turn, unrouted = begun or self._turn(queue, locked, at_most)
         if unrouted and wary:
             return None, None
         judged = turn.judge()
@@ -368,16 +368,17 @@ class Turns:
         Raises:
             ActionRefused: what the action raises; then nothing is written.
         """
-        turn, _ = self._turn(queue, locked, 0, ALL if empties else 1)
+        turn, _ = self._turn(queue, locked, 0, everything=empties)
         acted = turn.act(action, empties=empties)
         self._decide(queue, acted.judged, [])
         return acted
 
-    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, queued: int) -> Begun:
-        """A turn of locked groups, with the first `queued` messages that are queued in each.
+    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, *, everything: bool = False) -> Begun:
+        """A turn of locked groups, with as much of what is queued in each as it has to know, or everything.
 
         What was committed after something that waits to be routed is left out; True where something waits.
         """
+        queued = ALL if everything else queue.looked_at(at_most)
         parameters = {
             "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH,
             **self._where_unrouted(),

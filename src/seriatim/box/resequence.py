@@ -28,7 +28,7 @@ from seriatim.kernel.columns import (
     running_max,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER
@@ -106,7 +106,7 @@ class Entries(Columns):
 class _Line(Columns):
     """Released messages of the turn's groups, in the order in which they leave.
 
-    `row`: the row of `Entries`; `fresh`: released in this turn.
+    `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
     """
 
     place: Ints
@@ -114,6 +114,7 @@ class _Line(Columns):
     ordinal: Ints
     late: Bools
     fresh: Bools
+    visible: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class Turn:
         policy: how the queue orders; not `Unordered`.
         keys: the groups.
         known: what is remembered of those that are known already, in any order.
-        entries: what they have; of what is queued at least the first ``at_most + 1`` of each.
+        entries: what they have; of what is queued at least the first ``at_most + 1`` of each, and sets whole.
         now: microseconds.
         at_most: so many messages of each group are handed out; 0: none, they are only judged.
         requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
@@ -297,7 +298,7 @@ class Turn:
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
         stopped = _kept_back(after.groups)
-        seen = self._entries.visible[line.row] <= self._now
+        seen = line.visible <= self._now
         # A message that may not be seen yet keeps those behind it.
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
         ready = ~blocked & ~stopped[line.place]
@@ -326,14 +327,22 @@ class Turn:
         entries = self._entries
         queued = np.flatnonzero(entries.status == _QUEUED)
         new = decided.take(decided.disposition == Disposition.RELEASED)
+        rows = np.concatenate([queued, self._rows[new.ref]])
         line = _Line(
-            np.concatenate([entries.place[queued], new.group]),
-            np.concatenate([queued, self._rows[new.ref]]),
+            entries.place[rows],
+            rows,
             np.concatenate([entries.ordinal[queued], new.ordinal]),
             np.concatenate([entries.late[queued], new.late]),
             np.concatenate([np.zeros(len(queued), np.bool_), np.ones(len(new), np.bool_)]),
+            entries.visible[rows],
         )
-        return line.take(order_by(line.place, line.ordinal))
+        line = line.take(order_by(line.place, line.ordinal))
+        if not isinstance(self._policy, UnitOfWork):
+            return line
+        # A set comes whole: none of it before all of it may be seen. What a group has in line is one set.
+        latest = np.zeros(len(self._keys), np.int64)
+        np.maximum.at(latest, line.place, line.visible)
+        return line.with_columns(visible=latest[line.place])
 
     def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
         """The columns of the groups."""
@@ -360,13 +369,14 @@ class Turn:
         due = kernel.due(self._policy, after)
         ranks: list[int | None] = [None] * len(self._keys)
         heads = np.flatnonzero(first_per_group(stays.place))
-        for place, row, is_ready in zip(
-            stays.place[heads].tolist(), stays.row[heads].tolist(), ready[heads].tolist(), strict=True
+        head = stays.take(heads)
+        for place, row, visible, is_ready in zip(
+            head.place.tolist(), head.row.tolist(), head.visible.tolist(), ready[heads].tolist(), strict=True
         ):
             if is_ready:
                 ranks[place] = int(self._entries.rank[row])
-            elif not stopped[place] and self._entries.visible[row] < _NEVER:
-                due[place] = min(due[place], self._entries.visible[row])
+            elif not stopped[place] and visible < _NEVER:
+                due[place] = min(due[place], visible)
         return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
 
     def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:

@@ -1,5 +1,6 @@
 -- Purpose: the law of who is next: a group with queued messages that isn't stopped, and that nobody has in hand, says when it
--- is next, or its first message says never. Else nobody would ever look at it. Gives what breaks it.
+-- is next, or its first message (or one of its set) may not be seen until somebody says so. Else nobody would ever look at
+-- it. Gives what breaks it.
 -- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the groups, all of which are read; entries_of_group, requests_of_group.
@@ -7,13 +8,23 @@ SELECT place.queue, known.group_key, queued.messages
 FROM {schema}.known_groups AS known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS messages, (array_agg(entry.visible_at ORDER BY entry.ordinal))[1] AS visible_at
+    SELECT
+        count(*) AS messages, (array_agg(kept.back ORDER BY entry.ordinal))[1] AS first_is_kept,
+        bool_or(kept.back) AS one_is_kept
     FROM {schema}.entries AS entry
+    CROSS JOIN LATERAL (
+        SELECT coalesce(entry.visible_at = 'infinity', FALSE) OR entry.subscription_ids <> '{{}}'
+            AND entry.subscription_ids <@ ARRAY(
+                SELECT one.subscription_id FROM {schema}.known_subscriptions AS one
+                WHERE one.queue_id = entry.queue_id AND one.state <> 'started'
+            ) AS back
+    ) AS kept
     WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key AND entry.status = 'queued'
 ) AS queued
 WHERE known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
     AND place.owner IS NULL
-    AND queued.messages > 0 AND coalesce(queued.visible_at < 'infinity', TRUE)
+    AND queued.messages > 0 AND NOT queued.first_is_kept
+    AND NOT (queued.one_is_kept AND place.definition #>> '{{policy,name}}' = 'unit_of_work')
     AND NOT EXISTS (
         SELECT FROM {schema}.leases AS lease
         WHERE lease.queue_id = known.queue_id AND lease.group_key = known.group_key
