@@ -60,7 +60,7 @@ def _place(namespace: dict[str, Any]) -> Iterator[None]:
             box.close()
         supervised = folder / ".seriatim/postgres/supervisor.lock"
         if supervised.exists():  # the server writes there until it has ended
-            subprocess.run(["flock", "--shared", "--wait", "30", supervised, "true"], check=True)
+            subprocess.run(["flock", "--shared", "--wait", "30", supervised, "true"], check=True)  # noqa: S607 -- wherever it is
 
 
 def _enter(namespace: dict[str, Any]) -> None:
