@@ -10,6 +10,9 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box import waiting
+
+PATIENCE_S = 60
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})
 
@@ -358,6 +361,29 @@ def test_a_full_wait_wakes_at_once(queue):
     waiting.join(20)
     assert received == [1]
     assert count(queue, "waiters") == 0
+
+
+def test_who_is_called_for_another_group_passes_the_call_on(queue, monkeypatch):
+    monkeypatch.setattr(waiting, "_LOOK_S", PATIENCE_S)  # nobody looks by himself
+
+    def wait(group):
+        with queue.session() as tx:
+            return [message.sequence for message in tx.receive("orders", limit=5, group=group, wait=PATIENCE_S) or ()]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = []
+        for number, group in enumerate(("b", "c", "a", None), 1):
+            found.append(threads.submit(wait, group))
+            while count(queue, "waiters") < number:
+                pass
+        publish(queue, order("a", 1))
+        assert found[2].result(PATIENCE_S / 2) == [1]
+        publish(queue, order("d", 1), order("d", 2))
+        assert found[3].result(PATIENCE_S / 2) == [1, 2]
+        publish(queue, order("c", 1))
+        assert found[1].result(PATIENCE_S / 2) == [1]
+        publish(queue, order("b", 1))
+        assert found[0].result(PATIENCE_S / 2) == [1]
 
 
 def test_a_wait_in_a_transaction_is_refused(queue):

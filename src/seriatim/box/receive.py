@@ -84,8 +84,11 @@ class Receiver:
                     return found
                 self._connection.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
-                if waiter.wait(left) and (found := self._next()) is not None:
-                    return found
+                if waiter.wait(left):
+                    if (found := self._next()) is not None:
+                        return found
+                    if self._group is not None:  # what came may be for who waits for another one
+                        waiter.pass_on()
                 self._connection.commit()
 
     def _next(self) -> Delivery | None:

@@ -34,6 +34,8 @@ class Waiter:
         self._queue_id = queue_id
         self._channel = f"seriatim_{connection.info.backend_pid}"
         self._waiter: int | None = None
+        #: By what it was called last: its own number, and that of the newest waiter then.
+        self._call: tuple[int | None, int] = None, 0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -64,9 +66,16 @@ class Waiter:
             (due_s,) = cursor.execute(statement("next_due", self._schema), {"queue_id": self._queue_id}).fetchall()[0]
         self._connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
-        for _ in self._connection.notifies(timeout=soon, stop_after=1):
+        for call in self._connection.notifies(timeout=soon, stop_after=1):
+            self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
             self._waiter = None
         return self._waiter is None
+
+    def pass_on(self) -> None:
+        """Have the next one called in place of this one, who was called and has no use for what came."""
+        waiter, newest = self._call
+        parameters = {"queue_id": self._queue_id, "waiter_id": waiter, "newest": newest}
+        self._connection.execute(statement("pass_on", self._schema), parameters)
 
     def _leave(self) -> None:
         self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))

@@ -543,32 +543,35 @@ BEGIN
 END
 $function$;
 
--- Call whoever waits for a message of one of these queues: at most so many, each once. 0 among the queues stands for
--- what isn't routed yet: that calls one who routes, wherever he waits.
+-- Call whoever waits for a message of one of these queues: at most so many, each once. Who waits for a group of its own
+-- may be called for another's, and passes the call on to one who waited then, too: so each is told who was the newest. 0
+-- among the queues stands for what isn't routed yet: that calls one who routes, wherever he waits.
 CREATE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $function$
 DECLARE
     called text;
+    newest text;
 BEGIN
     IF NOT EXISTS (SELECT FROM {schema}.waiters) THEN
         RETURN;
     END IF;
+    newest := (SELECT last_value FROM {schema}.waiters_waiter_id_seq);
     FOR called IN
         DELETE FROM {schema}.waiters WHERE waiter_id IN (
             SELECT waiter_id FROM {schema}.waiters
             WHERE queue_id = ANY (of_queues) ORDER BY waiter_id LIMIT how_many FOR UPDATE SKIP LOCKED
         ) RETURNING channel
     LOOP
-        PERFORM pg_notify(called, '');
+        PERFORM pg_notify(called, newest);
     END LOOP;
     IF 0 = ANY (of_queues) THEN
         DELETE FROM {schema}.waiters WHERE waiter_id = (
             SELECT waiter_id FROM {schema}.waiters WHERE routes ORDER BY waiter_id LIMIT 1 FOR UPDATE SKIP LOCKED
         ) RETURNING channel INTO called;
         IF FOUND THEN
-            PERFORM pg_notify(called, '');
+            PERFORM pg_notify(called, newest);
         END IF;
     END IF;
 END
@@ -597,6 +600,28 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_anything();
     DELETE FROM {schema}.waiters WHERE waiter_id = waiter AND channel = 'seriatim_' || pg_backend_pid();
+END
+$function$;
+
+-- Call the next one who waits for a message of a queue, behind the waiter who was called and has no use for it, as far as
+-- the newest there was then: so a call goes round once.
+CREATE FUNCTION {schema}.pass_on(of_queue integer, waiter bigint, newest bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    called text;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    DELETE FROM {schema}.waiters WHERE waiter_id = (
+        SELECT waiter_id FROM {schema}.waiters
+        WHERE queue_id = of_queue AND waiter_id > waiter AND waiter_id <= newest
+        ORDER BY waiter_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) RETURNING channel INTO called;
+    IF FOUND THEN
+        PERFORM pg_notify(called, newest::text);
+    END IF;
 END
 $function$;
 
