@@ -47,17 +47,28 @@ def test_the_workers_python_is_asked(spark):
     assert finding.state is State.OK, finding
 
 
-def test_looks_at_the_box_that_is_named(box, monkeypatch):
-    from seriatim.operations.doctor import _box, _tried
-
-    monkeypatch.setenv("SERIATIM_DSN", box.dsn)
+def test_looks_at_the_box_that_is_named(box, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with box.session() as tx:
         tx.connection.execute("DROP SCHEMA IF EXISTS seriatim CASCADE")
-    missing = _tried("box", _box)
-    assert (missing.state, missing.remedy) == (State.WRONG, "seriatim box migrate")
+
+    def found(*options):
+        told = json.loads(CliRunner().invoke(main, ["doctor", "--json", *options]).stdout)
+        return {finding["name"]: finding for finding in told["findings"]}
+
+    monkeypatch.setenv("SERIATIM_DSN", box.dsn)
+    missing = found()["box"]
+    assert (missing["state"], missing["remedy"]) == ("wrong", "seriatim box migrate")
     with box.session() as tx:  # looking made none
         assert tx.connection.execute("SELECT to_regnamespace('seriatim')").fetchone() == (None,)
-    type(box).migrate(box.dsn)
-    found = _tried("box", _box)
-    assert found.state is State.OK
-    assert "PostgreSQL" in found.found
+    there = found("--schema", box.schema)
+    assert "PostgreSQL" in there["box"]["found"]
+    assert {name: there[name]["state"] for name in ("box", "laws", "faults", "leases")} == {
+        "box": "ok", "laws": "ok", "faults": "ok", "leases": "ok",
+    }  # fmt: skip
+    monkeypatch.delenv("SERIATIM_DSN")
+    assert found()["box"]["found"].startswith("none yet")
+    assert found("--dsn", box.dsn, "--schema", box.schema)["box"] == there["box"]
+    assert found("--dsn", "postgresql://nobody@127.0.0.1:1/none")["box"]["state"] == "wrong"
+    assert list(tmp_path.iterdir()) == []

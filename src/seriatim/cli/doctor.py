@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from seriatim.cli.which import which_box
 from seriatim.operations.doctor import Finding, State, examine
 
 __all__ = ["doctor"]
@@ -15,15 +16,16 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 
 
 @click.command()
+@which_box
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 @click.pass_context
-def doctor(context: click.Context, *, as_json: bool) -> None:
+def doctor(context: click.Context, *, dsn: str | None, schema: str, as_json: bool) -> None:
     """Check Java, Python, Spark, memory, disk and the message box.
 
     Says for each thing what was found and what to do about it. Exits with 1 if something is wrong.
     """
     findings: list[Finding] = []
-    for finding in examine():
+    for finding in examine(dsn=dsn, schema=schema):
         findings.append(finding)
         if not as_json:
             _show(finding)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from seriatim.errors import SeriatimError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from seriatim.box.box import MessageBox
 
 __all__ = ["Finding", "State", "examine"]
 
@@ -70,18 +73,20 @@ class Finding:
     remedy: str = ""
 
 
-def examine(folder: Path = _FOLDER) -> Iterator[Finding]:
+def examine(folder: Path = _FOLDER, dsn: str | None = None, schema: str = "seriatim") -> Iterator[Finding]:
     """Look at everything, the cheap things first; starts Spark unless something that it needs is wrong.
 
     Args:
         folder: where checkpoints will lie.
+        dsn: which message box, as for `MessageBox.open`.
+        schema: of the box.
     """
     needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES), _tried("java", _java)]
     yield from needed
     yield _memory()
     yield _writable(folder)
     yield _disk(folder)
-    yield from _boxes()
+    yield from _boxes(dsn, schema)
     if any(finding.state is State.WRONG for finding in needed):
         yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
     else:
@@ -164,35 +169,43 @@ def _standing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
-def _boxes() -> Iterator[Finding]:
+def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
-    found = _tried("box", _box)
+    if not _is_named(dsn):
+        yield _tried("box", _none)
+        return
+    found = _tried("box", partial(_box, dsn, schema))
     yield found
-    if found.state is State.OK and not found.found.startswith("none"):
-        yield _tried("laws", _laws)
-        yield _tried("turns", _turns)
-        yield _tried("faults", _faults)
-        yield _tried("leases", _leases)
+    if found.state is State.OK:
+        from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+
+        with MessageBox.open(dsn, schema=schema, create=False) as box:
+            for name, look in (("laws", _laws), ("turns", _turns), ("faults", _faults), ("leases", _leases)):
+                yield _tried(name, partial(look, box))
 
 
-def _box() -> Finding:
+def _is_named(dsn: str | None) -> bool:
+    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
+
+    return dsn is not None or VARIABLE in os.environ or (FOLDER / "data").exists()
+
+
+def _none() -> Finding:
     from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- as above
-    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- as above
 
-    if VARIABLE not in os.environ and not (FOLDER / "data").exists():
-        return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
-    status = MessageBox.check()
-    found = f"{status.place}: version {status.version}, PostgreSQL {status.postgresql}"
-    return Finding("box", State.OK, found)
+    return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
 
 
-def _laws() -> Finding:
+def _box(dsn: str | None, schema: str) -> Finding:
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- what is told may be that it is missing
+
+    status = MessageBox.check(dsn, schema=schema)
+    return Finding("box", State.OK, f"{status.place}: version {status.version}, PostgreSQL {status.postgresql}")
+
+
+def _laws(box: MessageBox) -> Finding:
     """Whether what has to hold of a box does."""
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-
-    with MessageBox.open() as box:
-        problems = box.broken()
+    problems = box.broken()
     if not problems:
         return Finding(
             "laws", State.OK, "every message of every group, released or not, and every body is accounted for"
@@ -200,34 +213,26 @@ def _laws() -> Finding:
     return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
 
 
-def _turns() -> Finding:
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-
-    with MessageBox.open() as box:
-        long = box.long_transactions(_LONG_TURN_S)
+def _turns(box: MessageBox) -> Finding:
+    long = box.long_transactions(_LONG_TURN_S)
     if not long:
         return Finding("turns", State.OK, f"no transaction is older than {_LONG_TURN_S:g} s")
     remedy = "it holds back vacuum, and the groups that it has: do what takes long outside of the transaction"
     return Finding("turns", State.WARNING, "; ".join(long), remedy)
 
 
-def _faults() -> Finding:
+def _faults(box: MessageBox) -> Finding:
     """What handlers failed at; it is purged, and says nothing about whether all is well now."""
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-    from seriatim.operations.faults import kept_faults  # noqa: PLC0415 -- as above
+    from seriatim.operations.faults import kept_faults  # noqa: PLC0415 -- the driver, when it is needed
 
-    with MessageBox.open() as box:
-        kept = kept_faults(box)
+    kept = kept_faults(box)
     since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
     found = f"{kept.faults:,} written down{since}; the clean-up keeps those of {kept.kept_for.days:,} days"
     return Finding("faults", State.OK, found)
 
 
-def _leases() -> Finding:
-    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-
-    with MessageBox.open() as box:
-        over = box.leases_run_out(_LONG_OVER_S)
+def _leases(box: MessageBox) -> Finding:
+    over = box.leases_run_out(_LONG_OVER_S)
     if not over:
         return Finding("leases", State.OK, "none has run out that nobody has taken away")
     remedy = "start workers of these queues, or seriatim box tick: it counts the attempts"
