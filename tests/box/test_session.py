@@ -59,12 +59,6 @@ def test_a_connection_that_it_cannot_join(box):
         pytest.fail("entered")
 
 
-def test_the_database_of_the_connection_has_no_such_box(box):
-    elsewhere = psycopg.connect(box.dsn, dbname="template1")
-    with elsewhere, pytest.raises(sq.SchemaMismatch, match="migrate"), box.session(elsewhere) as tx:
-        tx.dispense("crm")
-
-
 def test_after_a_failed_statement_nothing_is_committed(box):
     with given_up(box.session()) as tx:
         tx.publish([sq.Message(type="order")])

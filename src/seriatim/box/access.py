@@ -10,6 +10,7 @@ import psycopg
 
 from seriatim.box.definitions import Known
 from seriatim.box.heads import Heads
+from seriatim.box.identity import Identity
 from seriatim.box.room import Room
 
 __all__ = ["Access"]
@@ -23,6 +24,7 @@ class Access:
         schema: its schema.
         place: host, database and schema, for errors.
         known: its definitions.
+        identity: which box it is.
         transaction: another transaction of its own, for what has to be committed apart.
         room: what is known of the room in its queues.
         heads: where these begin, as far as that is known.
@@ -31,6 +33,7 @@ class Access:
     schema: str
     place: str
     known: Known
+    identity: Identity
     transaction: Callable[[], AbstractContextManager[psycopg.Connection]]
     room: Room = field(default_factory=Room)
     heads: Heads = field(default_factory=Heads)

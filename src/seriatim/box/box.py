@@ -22,7 +22,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke
-from seriatim.box.migrate import Migration, check, migrate
+from seriatim.box.migrate import Migration, check, migrate, version_of
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
 from seriatim.box.publisher import PATIENCE_S, Publisher
@@ -104,7 +104,7 @@ class MessageBox(Closing):
             SchemaMismatch: also where there is none.
         """
         with connected_once(dsn, schema) as (connection, place):
-            check(connection, schema)
+            check(connection, schema, version_of(connection, schema))
             return read_status(connection, schema, place)
 
     @property
@@ -126,7 +126,8 @@ class MessageBox(Closing):
                 the caller's transaction, and neither commits it nor rolls it back.
 
         Raises:
-            UsageError: the box is closed, or the connection is none that a session can join.
+            UsageError: the box is closed, or the connection is none that a session can join. Where it leads to another
+                box, or to none, the session raises it as soon as it is used.
             Unavailable: no connection, or the transaction has to be repeated. If the connection broke during the
                 commit nobody knows whether it was done; publishing the same messages again is safe.
         """

@@ -20,6 +20,7 @@ from seriatim.box.access import Access
 from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.identity import Identity, identity_of
 from seriatim.box.migrate import check, migrate, version_of
 from seriatim.box.round_trip import OwnConnection
 from seriatim.box.statements import checked_schema
@@ -72,6 +73,7 @@ class Connections(Closing):
         dsn: the PostgreSQL, with all secrets.
         schema: the schema of the box.
         place: host, database and schema, for errors.
+        identity: which box it is, as of `identity_of`.
         server: the embedded PostgreSQL, if that is the one.
         most: at most so many at once.
         turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
@@ -83,6 +85,7 @@ class Connections(Closing):
         dsn: str,
         schema: str,
         place: str,
+        identity: str | None,
         server: EmbeddedServer | None,
         most: int,
         turn_limit: float | str | None = None,
@@ -90,12 +93,12 @@ class Connections(Closing):
         self.dsn = dsn
         self.place = place
         #: The box, for what works in it.
-        self.access = Access(schema, place, Known(schema), self.apart)
+        self.access = Access(schema, place, Known(schema), Identity(schema, place, identity), self.apart)
         self._process = os.getpid()
-        limited = None if turn_limit is None else partial(_limit_turns, _turn_limit_ms(turn_limit))
-        self._pool = _pool(dsn, most, "seriatim", limited)
+        limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
+        self._pool = _pool(dsn, most, "seriatim", partial(_set_up, self.access.identity, limit_ms))
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = _pool(dsn, _APART, "seriatim-2")
+        self._second = _pool(dsn, _APART, "seriatim-2", partial(_set_up, self.access.identity, None))
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
@@ -109,12 +112,13 @@ class Connections(Closing):
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
-                is_there = version_of(connection, schema) is not None
-                if server is not None if is_there else create:
+                found = version_of(connection, schema)
+                if server is not None if found is not None else create:
                     migrate(connection, schema)
                 else:
-                    check(connection, schema)
-            return cls(dsn, schema, place, server, most, turn_limit)
+                    check(connection, schema, found)
+                identity = identity_of(connection, schema)
+            return cls(dsn, schema, place, identity, server, most, turn_limit)
         except BaseException:
             if server is not None:
                 server.close()
@@ -238,9 +242,7 @@ def _settings(dsn: str) -> dict[str, Any]:
     return {name: value for name, value in _SETTINGS.items() if name not in given}
 
 
-def _pool(
-    dsn: str, most: int, name: str, configure: Callable[[OwnConnection], None] | None = None
-) -> ConnectionPool[OwnConnection]:
+def _pool(dsn: str, most: int, name: str, configure: Callable[[OwnConnection], None]) -> ConnectionPool[OwnConnection]:
     # Connections are made when they are needed, so that opening a box costs one and idle ones go.
     return ConnectionPool(
         dsn, connection_class=OwnConnection, kwargs=_settings(dsn), min_size=0, max_size=most, open=True, name=name,
@@ -264,10 +266,12 @@ def _turn_limit_ms(limit: float | str) -> int:
     return limit_ms
 
 
-def _limit_turns(limit_ms: int, connection: psycopg.Connection) -> None:
-    """Have PostgreSQL end a connection that does nothing for so long in the midst of a transaction."""
-    connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
-    connection.commit()
+def _set_up(identity: Identity, limit_ms: int | None, connection: psycopg.Connection) -> None:
+    """What a new connection knows; PostgreSQL ends one that does nothing for so long in the midst of a transaction."""
+    identity.remember(connection)
+    if limit_ms is not None:
+        connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
+        connection.commit()
 
 
 def _close(pools: Iterable[ConnectionPool[OwnConnection]], server: EmbeddedServer | None, process: int) -> None:

@@ -63,8 +63,8 @@ def version_of(connection: psycopg.Connection, schema: str) -> int | None:
         return version or 0
 
 
-def check(connection: psycopg.Connection, schema: str) -> None:
-    """Refuse a box that this seriatim can't work with.
+def check(connection: psycopg.Connection, schema: str, found: int | None) -> None:
+    """Refuse a box that this seriatim can't work with; `found` is the version that it has, as of `version_of`.
 
     Raises:
         SchemaMismatch: there is none, or an older or a newer one; names the command that helps.
@@ -72,7 +72,6 @@ def check(connection: psycopg.Connection, schema: str) -> None:
     """
     _check_server(connection)
     known = migrations()[-1].number
-    found = version_of(connection, schema)
     if found is None:
         raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
     if found < known:

@@ -73,8 +73,12 @@ class Session(DialogVerbs):
 
     @property
     def _ours(self) -> psycopg.Connection:
-        """The connection, for statements of the box."""
-        return as_ours(self.connection)
+        """The connection, for statements of the box; one that is joined leads to it."""
+        connection = as_ours(self.connection)
+        if not self._own:
+            with translated(self._place):
+                self._access.identity.check(connection, self._access.transaction)
+        return connection
 
     @property
     def token(self) -> int | None:

@@ -1,0 +1,9 @@
+-- Purpose: which server, database and schema is it?
+-- Caller: identity.py, when a box is opened, and once for each connection that is joined.
+-- Locks: none.
+-- Index: the catalog's own.
+SELECT (
+    SELECT concat_ws('/', server.system_identifier, base.oid, space.oid)
+    FROM pg_catalog.pg_control_system() AS server, pg_catalog.pg_database AS base, pg_catalog.pg_namespace AS space
+    WHERE base.datname = current_database() AND space.nspname = %(schema)s
+) AS identity

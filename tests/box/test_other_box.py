@@ -1,0 +1,128 @@
+"""A connection that is joined leads to the box itself, and not to another one of the same name."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import seriatim as sq
+
+
+@pytest.fixture
+def elsewhere(box):
+    """The DSN of another database, whose box has the same name and as many changes behind it."""
+    name = f"other_{box.schema}"
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    dsn = box.dsn.replace("/postgres?", f"/{name}?")
+    with sq.MessageBox.open(dsn, schema=box.schema) as other:
+        define(other, "theirs")
+        define(box, "ours")
+    yield dsn
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def define(box, queue):
+    box.define(
+        sq.MessageType("order"),
+        sq.Queue(queue, policy=sq.Unordered()),
+        sq.Subscription("all", where="type = 'order'", to=queue),
+    )
+
+
+USES = {
+    "publish": lambda tx: tx.publish(sq.Message(type="order")),
+    "receive": lambda tx: tx.receive("theirs"),
+    "dispense": lambda tx: tx.dispense("till"),
+    "dialog": lambda tx: tx.begin_dialog("a", "b", contract="c"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_another_database(box, elsewhere, use):
+    with psycopg.connect(elsewhere) as connection:
+        connection.execute("CREATE TABLE ours ()")
+        with pytest.raises(sq.UsageError, match="another message box") as caught, box.session(connection) as tx:
+            USES[use](tx)
+        connection.execute("SELECT FROM ours")  # it can go on without the box
+        with pytest.raises(sq.UsageError, match="another message box"), box.session(connection) as tx:
+            USES[use](tx)
+    assert box.schema in caught.value.where
+    assert f"other_{box.schema}" in caught.value.what
+    assert caught.value.remedy
+    box.publish(sq.Message(type="order"))
+    assert len(box.peek("ours")) == 1
+    with sq.MessageBox.open(elsewhere, schema=box.schema) as other:
+        assert other.peek("theirs") == []
+        with (
+            pytest.raises(sq.UsageError, match="another message box"),
+            other.session() as theirs,  # nor is it one that another box has opened
+            box.session(theirs.connection) as tx,
+        ):
+            USES[use](tx)
+
+
+def test_a_copy_of_the_database(box, elsewhere):
+    """It has all that the box has, also what it is told by."""
+    name = f"copy_{box.schema}"
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE other_{box.schema}")
+        try:
+            with (
+                sq.MessageBox.open(elsewhere, schema=box.schema) as other,
+                psycopg.connect(elsewhere.replace("/other_", "/copy_")) as copy,
+                pytest.raises(sq.UsageError, match="another message box"),
+                other.session(copy) as tx,
+            ):
+                tx.publish(sq.Message(type="order"))
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_database_without_a_box(box, elsewhere):
+    with sq.MessageBox.open(box.dsn, schema=f"{box.schema}_alone") as alone, psycopg.connect(elsewhere) as connection:
+        with pytest.raises(sq.UsageError, match="or to none"), alone.session(connection) as tx:
+            tx.publish(sq.Message(type="order"))
+        connection.execute("SELECT")
+
+
+def test_a_role_that_may_only_publish(box, elsewhere):
+    role = f"{box.schema}_publisher"
+    with box.session() as tx:
+        tx.connection.execute(f"CREATE ROLE {role} LOGIN")
+    box.grant(role, publish=["ours"])
+    try:
+        ours, theirs = (make_conninfo(dsn, user=role) for dsn in (box.dsn, elsewhere))
+        with psycopg.connect(ours) as connection, box.session(connection) as tx:
+            tx.publish(sq.Message(type="order"))
+        with (
+            pytest.raises(sq.UsageError, match="another message box"),
+            psycopg.connect(theirs) as connection,
+            box.session(connection) as tx,
+        ):
+            tx.publish(sq.Message(type="order"))
+        assert len(box.peek("ours")) == 1
+    finally:
+        box.revoke(role)
+        with box.session() as tx:
+            tx.connection.execute(f"DROP ROLE {role}")
+
+
+def test_a_connection_is_asked_once(box, monkeypatch):
+    define(box, "ours")
+    box.publish(sq.Message(type="order"))
+    trips = []
+    wait = psycopg.Connection.wait
+    with psycopg.connect(box.dsn) as connection:
+        monkeypatch.setattr(psycopg.Connection, "wait", lambda self, *a, **k: trips.append(1) or wait(self, *a, **k))
+        counts = []
+        for _ in range(3):
+            trips.clear()
+            with box.session(connection) as tx:
+                tx.publish(sq.Message(type="order"))
+            counts.append(len(trips))
+            connection.commit()
+        monkeypatch.undo()
+    assert counts == [2, 1, 1]
