@@ -72,10 +72,11 @@ def test_what_changed_is_told(box):
     ],
 )
 def test_what_does_not_go_together_is_refused_whole(box, wrong, said):
+    before = box.definitions().version
     with pytest.raises(sq.UsageError, match=said):
         box.define(*wrong)
     found = box.definitions()
-    assert (found.version, dict(found.types), dict(found.queues)) == (0, {}, {})
+    assert (found.version, dict(found.types), dict(found.queues)) == (before, {}, {})
 
 
 @pytest.mark.parametrize("name", ["ticket", "epoch"])
@@ -95,6 +96,7 @@ def test_nor_is_it_in_the_filter_of_a_set(box):
 def test_two_who_define_at_once_come_one_after_another(box, postgresql):
     """Nothing is lost, and no version is given twice."""
     boxes = [sq.MessageBox.open(postgresql, schema=box.schema) for _ in range(4)]
+    before = box.definitions().version
     box.define(ORDER)
 
     def run(number):
@@ -109,7 +111,7 @@ def test_two_who_define_at_once_come_one_after_another(box, postgresql):
     for one in boxes:
         assert len(one.definitions().queues) == 41
         assert len(one.definitions().subscriptions) == 40
-        assert one.definitions().version == 42
+        assert one.definitions().version == before + 42
         one.close()
 
 

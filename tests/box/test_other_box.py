@@ -126,3 +126,24 @@ def test_a_connection_is_asked_once(box, monkeypatch):
             connection.commit()
         monkeypatch.undo()
     assert counts == [2, 1, 1]
+
+
+def test_a_box_that_was_made_anew(box):
+    """What its process knows is of the box before, though as much was changed in that."""
+    define(box, "before")
+    box.publish(sq.Message(type="order"))
+    with psycopg.connect(box.dsn) as connection:
+        with box.session(connection) as tx:
+            tx.publish(sq.Message(type="order"))
+        connection.commit()
+        connection.execute(f"DROP SCHEMA {box.schema} CASCADE")
+        connection.commit()
+        with sq.MessageBox.open(box.dsn, schema=box.schema) as anew:
+            define(anew, "after")
+        box.publish(sq.Message(type="order", message_id="1"))
+        with psycopg.connect(box.dsn) as other, box.session(other) as tx:
+            tx.publish(sq.Message(type="order", message_id="2"))
+        with box.session(connection) as tx:
+            tx.publish(sq.Message(type="order", message_id="3"))
+        connection.commit()
+    assert [one.message.message_id for one in box.peek("after")] == ["1", "2", "3"]

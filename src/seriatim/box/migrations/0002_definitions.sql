@@ -32,14 +32,16 @@ CREATE TABLE {schema}.known_subscriptions (
 );
 CREATE INDEX subscriptions_not_started ON {schema}.known_subscriptions (queue_id) WHERE state <> 'started';
 
--- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so.
+-- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so. They are
+-- numbered from the moment on when the box was made, microseconds: one that is made anew has none that the old one had.
 CREATE TABLE {schema}.changes (
     version bigint PRIMARY KEY,
     changed_at timestamptz NOT NULL DEFAULT now(),
     changed_by text NOT NULL DEFAULT session_user,
     what text NOT NULL
 );
-INSERT INTO {schema}.changes (version, what) VALUES (0, 'the box was made');
+INSERT INTO {schema}.changes (version, what)
+VALUES (1000000 * extract(epoch FROM clock_timestamp()), 'the box was made');
 
 -- What is defined now, and what the caller routes by, stays in use until its transaction ends: who takes it away waits
 -- for that. A transaction that keeps its snapshot fails where something was taken away, or stopped, that it still sees.
