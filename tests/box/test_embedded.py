@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -89,6 +90,63 @@ def test_a_killed_supervisor_takes_the_server_along_and_the_next_user_starts_it(
     assert has_no_supervisor(folder)
     assert taken(folder) == [(1, 10)]
     assert one.end() == 0
+
+
+@linux
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("first", ["the open box", "another process"])
+def test_an_open_box_finds_the_server_again_whose_supervisor_was_killed(folder, user, how, first):
+    with sq.MessageBox.open() as box:
+        box.define(
+            sq.MessageType("order"),
+            sq.Queue("orders", policy=sq.Unordered()),
+            sq.Subscription("all", where="type = 'order'", to="orders"),
+        )
+        box.publish(sq.Message(type="order", message_id="before"))
+        os.kill(supervisor_of(data_of(folder)), how)
+        assert has_no_supervisor(folder)
+        if first == "another process":
+            assert user(folder).ready().first == 1
+        once_it_is_back(lambda: box.publish(sq.Message(type="order", message_id="after")))
+        found = []
+        while len(found) < 2:
+            found += once_it_is_back(lambda: received(box))
+        assert found == ["before", "after"]
+
+
+def once_it_is_back(do):
+    while True:
+        with suppress(sq.Unavailable):
+            return do()
+
+
+def received(box):
+    with box.session() as tx:
+        return [one.message_id for one in tx.receive("orders", limit=2)]
+
+
+def test_a_copy_of_the_folder_has_a_socket_of_its_own(tmp_path):
+    one = EmbeddedServer(tmp_path / "one")
+    (tmp_path / "two").mkdir()
+    shutil.copy(tmp_path / "one" / "sockets.json", tmp_path / "two")
+    two = EmbeddedServer(tmp_path / "two")
+    assert one.dsn != two.dsn
+    psycopg.connect(one.dsn).close()
+    two.close()
+    one.close()
+
+
+def test_a_folder_of_somebody_else_is_not_taken_for_the_socket(tmp_path):
+    server = tmp_path / "server"
+    server.mkdir()
+    others = tmp_path / "others"
+    others.mkdir(mode=0o777)
+    others.chmod(0o777)
+    (server / "sockets.json").write_text(json.dumps({"sockets": str(others), "of": server.stat().st_ino}))
+    one = EmbeddedServer(server)
+    assert "others" not in one.dsn
+    one.close()
+    assert list(others.iterdir()) == []
 
 
 @linux

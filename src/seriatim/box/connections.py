@@ -96,9 +96,12 @@ class Connections(Closing):
         self.access = Access(schema, place, Known(schema), Identity(schema, place, identity), self.apart)
         self._process = os.getpid()
         limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
-        self._pool = _pool(dsn, most, "seriatim", partial(_set_up, self.access.identity, limit_ms))
+        # Asked for each new connection, since the embedded server may have to be found again.
+        where = dsn if server is None else server.found_again
+        settings, set_up = _settings(dsn), partial(_set_up, self.access.identity)
+        self._pool = _pool(where, settings, most, "seriatim", partial(set_up, limit_ms))
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = _pool(dsn, _APART, "seriatim-2", partial(_set_up, self.access.identity, None))
+        self._second = _pool(where, settings, _APART, "seriatim-2", partial(set_up, None))
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
@@ -242,10 +245,16 @@ def _settings(dsn: str) -> dict[str, Any]:
     return {name: value for name, value in _SETTINGS.items() if name not in given}
 
 
-def _pool(dsn: str, most: int, name: str, configure: Callable[[OwnConnection], None]) -> ConnectionPool[OwnConnection]:
+def _pool(
+    where: str | Callable[[], str],
+    settings: dict[str, Any],
+    most: int,
+    name: str,
+    configure: Callable[[OwnConnection], None],
+) -> ConnectionPool[OwnConnection]:
     # Connections are made when they are needed, so that opening a box costs one and idle ones go.
     return ConnectionPool(
-        dsn, connection_class=OwnConnection, kwargs=_settings(dsn), min_size=0, max_size=most, open=True, name=name,
+        where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
         configure=configure,
     )  # fmt: skip
 

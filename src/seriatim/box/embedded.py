@@ -12,6 +12,7 @@ import json
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,17 @@ class EmbeddedServer:
             self.close()
             raise
 
+    def found_again(self) -> str:
+        """The DSN, for a new connection: the server is started once more where its supervisor was killed.
+
+        Raises:
+            EnvironmentProblem: it can't be started; says why and where its log is.
+        """
+        if not self._is_supervised():
+            with _locked(self._folder / "start.lock"):
+                self.dsn = self._running()
+        return self.dsn
+
     def close(self) -> None:
         """Stop using it. The last one's leaving stops it."""
         self._users.close()
@@ -112,8 +124,8 @@ class EmbeddedServer:
         binaries = find_binaries(major).reachable_by(owner)
         if not data.exists():
             self._make(data, binaries, owner)
-        self._forget()
-        sockets = _socket_folder(owner)
+        (self._folder / "server.json").unlink(missing_ok=True)  # of a supervisor that was killed
+        sockets = self._sockets(owner)
         task = supervisor.Task(
             folder=str(self._folder),
             data=str(data),
@@ -130,12 +142,22 @@ class EmbeddedServer:
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, check=True
             )
 
-    def _forget(self) -> None:
-        """What a supervisor that was killed could not remove: its record, and the folder of its socket."""
-        record = self._folder / "server.json"
-        if record.exists():
-            shutil.rmtree(json.loads(record.read_text(encoding="utf-8"))["sockets"], ignore_errors=True)
-            record.unlink()
+    def _sockets(self, owner: Owner | None) -> Path:
+        """The folder of the socket: that of the last start, since a box that was open then looks for the server there.
+
+        A copy of this folder, whose number is another one, gets its own.
+        """
+        note = self._folder / "sockets.json"
+        number = self._folder.stat().st_ino
+        if note.exists():
+            before = json.loads(note.read_text(encoding="utf-8"))
+            if before["of"] == number and _is_ours(Path(before["sockets"]), owner):
+                return Path(before["sockets"])
+        folder = _socket_folder(owner)
+        draft = note.with_suffix(".new")
+        draft.write_text(json.dumps({"sockets": str(folder), "of": number}), encoding="utf-8")
+        draft.replace(note)
+        return folder
 
     def _make(self, data: Path, binaries: Binaries, owner: Owner | None) -> None:
         """Make the data folder, whole or not at all."""
@@ -236,6 +258,21 @@ def _socket_folder(owner: Owner | None) -> Path:
             return folder
         folder.rmdir()
     raise EnvironmentProblem("no folder for the socket of PostgreSQL can be made in /tmp", remedy="make /tmp writable")
+
+
+def _is_ours(folder: Path, owner: Owner | None) -> bool:
+    """Whether a folder is the server's user's alone; made again where it has gone."""
+    uid = os.geteuid() if owner is None else owner.uid
+    try:
+        folder.mkdir(mode=0o700)
+        if owner is not None:
+            os.chown(folder, owner.uid, owner.gid)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o077
 
 
 def _answers(dsn: str) -> bool:
