@@ -15,7 +15,7 @@ import seriatim as sq
 from seriatim.box.faults import fail
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 from seriatim.kernel.transitions import leads
-from seriatim.operations import dead_letters, groups
+from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 
 POLICIES = {
@@ -28,7 +28,7 @@ POLICIES = {
 _KEYS = itertools.count()
 
 #: What may be done, and how often it comes. `mend`: an action that fits.
-_WORDS = {"publish": 5, "receive": 2, "fail": 5, "stumble": 1, "requeue": 4, "mend": 8, "any_action": 2}
+_WORDS = {"publish": 5, "receive": 2, "fail": 5, "stumble": 1, "requeue": 4, "put_back": 3, "mend": 8, "any_action": 2}
 _STEPS = st.tuples(
     st.sampled_from([word for word, times in _WORDS.items() for _ in range(times)]),
     st.integers(0, 9),
@@ -84,6 +84,9 @@ class _Script:
         )
         assert decided[0] == queued + done + dead, "released = queued + done + dead"
         assert ordinal >= decided[0]
+        for nth, disposition in ((2, "late"), (3, "duplicate"), (5, "rejected")):
+            (aside,) = self.row("SELECT count(*) FROM {schema}.aside", f"disposition = '{disposition}'")
+            assert decided[nth] == aside, disposition
 
     def publish(self, nth, many):
         context = {"customer": self.group, "to": self.queue}
@@ -140,6 +143,13 @@ class _Script:
             state = GroupState(str(error).split(" that is ")[1].split(" (")[0])
             assert state not in ALLOWED[action]
             assert error.remedy.startswith("allowed now: ")
+
+    def put_back(self, *_):
+        """What is late, a duplicate or rejected: nothing of it is in the group twice, or gone."""
+        mine = set_aside.set_aside(self.box, self.queue, group=self.group, status=set_aside.REQUEUED)
+        for one in set_aside.requeue_each(self.box, mine, **BY):
+            if isinstance(one, set_aside.Refused):
+                assert self.state() is GroupState.CLOSED
 
     def requeue(self, nth, _):
         mine = [one for one in dead_letters.dead_letters(self.box, self.queue) if one.group == self.group]

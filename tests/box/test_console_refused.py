@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 import seriatim as sq
-from seriatim.box import actions
-from seriatim.box import dead_letters as letters
+from seriatim.box import actions, requeue
 from seriatim.box.faults import fail
 from seriatim.box.feed import Feed
 from seriatim.box.lease import claim
@@ -39,7 +38,7 @@ def queues(postgresql):
 @pytest.fixture(autouse=True)
 def _nobody_waits_long(monkeypatch):
     monkeypatch.setattr(actions, "_BRIEFLY_MS", 20)
-    monkeypatch.setattr(letters, "_PATIENCE_MS", 20)
+    monkeypatch.setattr(requeue, "_PATIENCE_MS", 20)
 
 
 def key_of(state, action):

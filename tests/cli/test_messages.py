@@ -1,4 +1,4 @@
-"""`seriatim messages delete`: what it names, asks, prints and refuses."""
+"""`seriatim messages delete` and `requeue`: what they name, ask, print and refuse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli import messages
 from seriatim.cli.main import main
-from tests.box.console import define, failing, publish, received, rows
+from seriatim.operations import groups
+from tests.box.console import BY, define, failing, publish, received, rows
 from tests.box.console import logged as actions
 
 WHY = ("--reason", "ticket 4711", "--actor", "ann")
@@ -128,3 +129,57 @@ def test_what_is_invalid_is_resubmitted(box, call):
         assert {one.message_id for one in tx.receive("shop", limit=9)} == {first, second, third}
     assert "--queue" in call("resubmit", code=2).stderr
     assert "there is no queue 'shp'" in call("resubmit", "--queue", "shp", code=2).stderr
+
+
+@pytest.fixture
+def late(box):
+    """The ids of two late messages and of a duplicate, of one group."""
+    define(box)
+    publish(box, 1, 4)
+    assert received(box) == [1]
+    groups.skip_hole(box, "shop", "c1", **BY)
+    second, third, again = publish(box, 2, 3, 4)
+    assert received(box) == [4]
+    return second, third, again
+
+
+def test_late_ones_are_put_back(box, call, late):
+    second, third, again = late
+    dry = call("requeue", "--all", "--queue", "shop", "--dry-run").stdout
+    assert {line.split()[0] for line in dry.splitlines()[1:3]} == {second, third}
+    assert dry.endswith("would requeue 2 messages\n")
+    assert "this asks first: requeue 2 messages (2 late)?" in call("requeue", "--all", *WHY, code=2).stderr
+    assert "there is no reason" in call("requeue", third, code=2).stderr
+    back = f"shop, group c1: {third} is back at the end, flagged as late\n"
+    assert call("requeue", third, *WHY).stdout == back
+    done = json.loads(call("requeue", "--all", "--older-than", "0s", "--yes", *WHY, "--json").stdout)
+    assert [(one["message"]["message_id"], one["place"], one["status"]) for one in done["requeued"]] == [
+        (second, "end", "queued")
+    ]
+    assert actions(box) == ["skip_hole", "requeue", "requeue"]
+    assert received(box) == [3, 2]
+    assert left(box) == {again}
+    assert box.broken() == []
+
+
+def test_a_duplicate_is_put_back_only_if_that_is_said(box, call, late):
+    *_, again = late
+    assert "is not set aside like that" in call("requeue", again, *WHY, code=2).stderr
+    assert "at the end, flagged as late" in call("requeue", again, "--status", "duplicate", *WHY).stdout
+    assert received(box) == [4]
+
+
+def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
+    define(box, sq.Standard(capacity=1))
+    _, rejected = publish(box, 2, 3)
+    assert received(box) == []
+    assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
+    groups.close(box, "shop", "c1", **BY)
+    refused = call("requeue", "--all", "--yes", *WHY).stdout
+    assert refused.startswith("shop, group c1: refused, 1 messages: requeue doesn't fit a group that is closed (")
+    assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"
+    assert json.loads(call("requeue", "--all", "--status", "late", "--json").stdout) == {
+        "dry_run": False,
+        "requeued": [],
+    }
+    assert "'invalid'" in call("requeue", "--all", "--status", "invalid", code=2).stderr

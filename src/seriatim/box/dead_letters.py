@@ -8,26 +8,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row
 
 from seriatim.box.access import Access
-from seriatim.box.actions import Operator, require_of
-from seriatim.box.definitions import BoxQueue, Known
-from seriatim.box.deliver import Turns
-from seriatim.box.failures import tell_judged
-from seriatim.box.groups import containing, fitting, group_of
-from seriatim.box.operator_log import log
+from seriatim.box.actions import Operator
+from seriatim.box.groups import containing, fitting
+from seriatim.box.requeue import requeue as put_back
 from seriatim.box.set_aside import delete_entries
 from seriatim.box.statements import statement
-from seriatim.errors import Unavailable, UsageError
-from seriatim.kernel.policy import Unordered
-from seriatim.kernel.requeue import Place, place
-from seriatim.kernel.states import Action
+from seriatim.errors import UsageError
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.requeue import Place
 
 __all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "check_numbers", "dead_letters_of", "delete", "requeue"]
 
-#: Somebody may work on the group, and takes as long as he likes.
-_PATIENCE_MS = 10_000
+_DEAD = Disposition.DEAD.word
 _LAST_ID = 2**63 - 1
 _WARNING = "something later of its group was delivered, or may have been: it goes to the end, flagged as late"
 
@@ -132,20 +127,11 @@ def requeue(access: Access, connection: psycopg.Connection, entry_id: int, by: O
         ActionRefused: its group is closed.
         Unavailable: somebody works on its group, and goes on doing so.
     """
-    schema = access.schema
-    (letter,) = _found(connection, schema, [entry_id])
-    queue = Known(schema).read(connection).queue(letter.queue)
-    if isinstance(queue.declared.policy, Unordered):
-        _put_back(connection, schema, entry_id, Place.ARRIVAL, 0)
-        where = Place.ARRIVAL
-    else:
-        where = _requeued(access, connection, queue, letter)
-    connection.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
-    details = {"entry_id": entry_id, "message_id": letter.message_id, "place": where}
-    number = log(
-        connection, schema, actor=by.actor, action=Action.REQUEUE, queue=letter.queue, group=letter.group,
-        reason=by.reason, details=details,
-    )  # fmt: skip
+    (letter,) = _found(connection, access.schema, [entry_id])
+    moved = put_back(access, connection, letter.queue, letter.group, [entry_id], [_DEAD], by)
+    if not moved:
+        raise _none(entry_id)
+    ((number, _, where, _),) = moved
     return Requeued(number, letter, where, _WARNING if where is Place.END else None)
 
 
@@ -155,48 +141,10 @@ def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]
     Raises:
         UsageError: one of them is no dead letter; the transaction has to be rolled back.
     """
-    deleted = delete_entries(connection, schema, entry_ids, "dead", by)
+    deleted = delete_entries(connection, schema, entry_ids, _DEAD, by)
     if missing := set(entry_ids) - deleted:
         raise _none(min(missing))
     return len(deleted)
-
-
-def _requeued(access: Access, connection: psycopg.Connection, queue: BoxQueue, letter: DeadLetter) -> Place:
-    schema = access.schema
-    turns = Turns(connection, schema)
-    locked = turns.lock(queue, 1, letter.group, _PATIENCE_MS)
-    where = f"queue {letter.queue!r}, group {letter.group!r}"
-    if not locked.keys:
-        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("requeue_facts", schema), {"entry_id": letter.entry_id}).fetchall()
-    if not rows:
-        raise _none(letter.entry_id)
-    sequence, ordinal, following, last_ordinal, undelivered, forgotten, is_known = rows[0]
-    if is_known:
-        require_of(group_of(connection, schema, letter.queue, letter.group), Action.REQUEUE)
-    intact = not forgotten and ordinal is not None and last_ordinal - ordinal == undelivered
-    goes = (
-        place(queue.declared.policy_of(letter.group), following, sequence, ordinal, intact=intact)
-        if is_known
-        else Place.ARRIVAL
-    )
-    _put_back(connection, schema, letter.entry_id, goes, ordinal if goes is Place.ORDINAL else last_ordinal + 1)
-    tell_judged(access, connection, queue, locked.keys, turns.judge(queue, locked, 0))
-    return goes
-
-
-def _put_back(connection: psycopg.Connection, schema: str, entry_id: int, where: Place, ordinal: int) -> None:
-    parameters = {
-        "entry_id": entry_id,
-        "status": "arrived" if where is Place.ARRIVAL else "queued",
-        "ordinal": None if where is Place.ARRIVAL else ordinal,
-        "to_the_end": where is Place.END,
-    }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (done,) = cursor.execute(statement("requeue", schema), parameters).fetchall()[0]
-    if not done:
-        raise _none(entry_id)
 
 
 def _found(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]) -> list[DeadLetter]:

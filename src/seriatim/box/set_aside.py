@@ -1,4 +1,4 @@
-"""What was set aside, and what is unrouted: listed and deleted. Dead letters are listed in `dead_letters.py`."""
+"""What was set aside, and what is unrouted: listed, put back, deleted. Dead letters are listed in `dead_letters.py`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
+from seriatim.box.access import Access
 from seriatim.box.actions import Operator
+from seriatim.box.requeue import requeue as put_back
 from seriatim.box.statements import statement
+from seriatim.kernel.requeue import Place
 
-__all__ = ["SET_ASIDE", "SetAside", "SetAsideFilter", "delete", "delete_entries", "set_aside_of"]
+__all__ = [
+    "REQUEUED",
+    "SET_ASIDE",
+    "PutBack",
+    "SetAside",
+    "SetAsideFilter",
+    "delete",
+    "delete_entries",
+    "requeue",
+    "set_aside_of",
+]
 
 #: What can be deleted here.
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "unrouted")
+#: What can be put back: the others never were in a group.
+REQUEUED = ("late", "duplicate", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,23 @@ class SetAsideFilter:
     message_ids: Sequence[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A message that was put back.
+
+    Args:
+        operation_id: its number in the operator log.
+        message: what it was.
+        place: where it went.
+        status: what it is now: ``"queued"`` or ``"held"``; or set aside once more, by the rules of its queue.
+    """
+
+    operation_id: int
+    message: SetAside
+    place: Place
+    status: str
+
+
 def set_aside_of(
     connection: psycopg.Connection, schema: str, chosen: SetAsideFilter, *, limit: int = 100
 ) -> list[SetAside]:
@@ -88,6 +120,23 @@ def set_aside_of(
     }
     with connection.cursor(row_factory=class_row(SetAside)) as cursor:
         return cursor.execute(statement("set_aside", schema), parameters).fetchall()
+
+
+def requeue(access: Access, connection: psycopg.Connection, found: Sequence[SetAside], by: Operator) -> list[PutBack]:
+    """Put some of one group back, in the transaction of the connection.
+
+    What isn't there any more as it was found is left out.
+
+    Raises:
+        UsageError: there is no such queue any more.
+        ActionRefused: their group is closed.
+        Unavailable: somebody works on their group, and goes on doing so.
+    """
+    known = {one.entry_id: one for one in found}
+    queue, group = str(found[0].queue), str(found[0].group)
+    numbers = [one for one in known if one is not None]
+    moved = put_back(access, connection, queue, group, numbers, REQUEUED, by)
+    return [PutBack(number, known[entry_id], where, status) for number, entry_id, where, status in moved]
 
 
 def delete(connection: psycopg.Connection, schema: str, found: Sequence[SetAside], by: Operator) -> int:

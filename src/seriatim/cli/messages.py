@@ -1,4 +1,4 @@
-"""``seriatim messages``: where messages are and what they say; what was set aside is deleted or resubmitted."""
+"""``seriatim messages``: where messages are and what they say; what was set aside is put back, resubmitted or deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
-    from seriatim.operations.set_aside import SetAside
+    from seriatim.operations.set_aside import PutBack, Refused, SetAside
 
 __all__ = ["messages"]
 
@@ -28,7 +28,10 @@ _STATUSES = (
 )
 #: What `delete` takes; dead letters have a command of their own.
 _DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
-#: So many are deleted by one call.
+#: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
+_REQUEUED = ("late", "duplicate", "rejected")
+_USUAL = ("late", "rejected")
+#: So many are deleted or put back by one call.
 _ALL = 100_000
 #: Of a body, so much is shown to people.
 _SHOWN = 2_000
@@ -36,7 +39,7 @@ _SHOWN = 2_000
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """Look at the messages of a message box, without locks; delete or resubmit what was set aside."""
+    """Look at the messages of a message box, without locks; put back, resubmit or delete what was set aside."""
 
 
 @messages.command("list")
@@ -137,14 +140,59 @@ def _delete(
     with opened(dsn, schema) as box:
         found = _picked(box, message_ids, queue, chosen, all_=all_)
         if dry_run or not (found or json_):
-            _would(found, json_=json_)
+            _would("delete", found, json_=json_)
             return
-        counts = ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
-        confirmed(f"delete {len(found):,} messages for good ({counts})?", yes=yes or not found)
+        confirmed(f"delete {len(found):,} messages for good ({_counts(found)})?", yes=yes or not found)
         done = operations.delete(box, found, **said(actor, reason)) if found else 0
     click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
-    if len(found) == _ALL:
-        click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)
+    _perhaps_more(found)
+
+
+@messages.command("requeue")
+@click.argument("message_ids", metavar="[ID…]", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="All that the options name.")
+@click.option("--queue", help="Only what this queue has set aside.")
+@click.option("--group", help="Only of groups with this key.")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice(_REQUEUED),
+    default=_USUAL,
+    help="Only in this status; several times. Without it: late and rejected.",
+)
+@click.option("--type", "type_", help="Only of this type.")
+@click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and list them.")
+@click.option("--yes", is_flag=True, help="With --all: don't ask.")
+@says_why
+@which_box
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def _requeue(
+    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, group: str | None, status: tuple[str, ...],
+    type_: str | None, older_than: str | None, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Put messages back that were set aside as late, rejected or duplicate: those with an ID, or all.
+
+    What its group has passed goes to the end, flagged as late; the rest is judged as if it came now. A duplicate is put
+    back only where --status says so.
+    """
+    from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    chosen = {"group": group, "status": status, "message_type": type_, "older_than": older_than}
+    with opened(dsn, schema) as box:
+        found = _picked(box, message_ids, queue, chosen, all_=all_)
+        if dry_run or not (found or json_):
+            _would("requeue", found, json_=json_)
+            return
+        if all_ and found:
+            confirmed(f"requeue {len(found):,} messages ({_counts(found)})?", yes=yes)
+        done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
+    if json_:
+        click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
+    for one in () if json_ else done:
+        click.echo(in_line(_put_back(one)))
+    _perhaps_more(found)
 
 
 @messages.command("resubmit")
@@ -179,7 +227,27 @@ def _picked(
     return found
 
 
-def _would(found: list[SetAside], *, json_: bool) -> None:
+def _counts(found: list[SetAside]) -> str:
+    return ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
+
+
+def _perhaps_more(found: list[SetAside]) -> None:
+    if len(found) == _ALL:
+        click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)
+
+
+def _put_back(one: PutBack | Refused) -> str:
+    from seriatim.operations.set_aside import Place, Refused  # noqa: PLC0415 -- the driver, when it is needed
+
+    if isinstance(one, Refused):
+        return f"{one.queue}, group {one.group}: refused, {one.why}"
+    where = f"{one.message.queue}, group {one.message.group}: {one.message.message_id}"
+    if one.place is Place.END:
+        return f"{where} is back at the end, flagged as late"
+    return f"{where} is judged again: {one.status}"
+
+
+def _would(what: str, found: list[SetAside], *, json_: bool) -> None:
     if json_:
         click.echo(as_json({"dry_run": True, "messages": [asdict(one) for one in found]}))
         return
@@ -190,7 +258,7 @@ def _would(found: list[SetAside], *, json_: bool) -> None:
     ]
     listed(titles, rows, _ALL)
     if found:
-        click.echo(f"would delete {len(found):,} messages")
+        click.echo(f"would {what} {len(found):,} messages")
 
 
 def _ticket(location: str, epoch: int, number: int) -> str:

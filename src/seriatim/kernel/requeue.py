@@ -1,4 +1,4 @@
-"""Where a dead letter goes that is put back: to its place in the order, as long as nothing later was delivered."""
+"""Where a message goes that was set aside and is put back: to its place in the order, if it still has one there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ class Place(StrEnum):
     END = "end"
 
 
-def place(policy: Policy, following: int, sequence: int | None, ordinal: int | None, *, intact: bool) -> Place:
-    """Where a dead letter goes.
+def place(
+    policy: Policy, following: int, sequence: int | None, ordinal: int | None, *, intact: bool, rejected: bool = False
+) -> Place:
+    """Where a message goes that is dead, late, a duplicate or rejected.
 
     Args:
         policy: how its queue orders; not `Unordered`, which has no order to go back to.
@@ -29,7 +31,11 @@ def place(policy: Policy, following: int, sequence: int | None, ordinal: int | N
         sequence: its own; None where the queue doesn't go by that.
         ordinal: the one that it was given when it was released; None where it never was.
         intact: whether it is certain that nothing of its group was delivered that was released after it.
+        rejected: its group had no room for it. Its number isn't remembered, so that it may have come again since: only
+            the rules can tell.
     """
+    if rejected:
+        return Place.ARRIVAL
     if ordinal is not None:
         return Place.ORDINAL if intact else Place.END
     match policy:

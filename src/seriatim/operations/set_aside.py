@@ -1,24 +1,31 @@
-"""What was set aside and is no dead letter, and what is unrouted: operators see it and delete it; that is written down."""
+"""What was set aside and is no dead letter, and what is unrouted: operators see it, put it back and delete it.
+
+What they do is written to the operator log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from itertools import groupby
 
 from seriatim.box import set_aside as aside
 from seriatim.box.actions import Operator
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
-from seriatim.box.set_aside import SET_ASIDE, SetAside, SetAsideFilter
+from seriatim.box.set_aside import REQUEUED, SET_ASIDE, PutBack, SetAside, SetAsideFilter
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
+from seriatim.operations.bulk import Refused
 
-__all__ = ["SET_ASIDE", "SetAside", "delete", "set_aside"]
+__all__ = ["REQUEUED", "SET_ASIDE", "Place", "PutBack", "Refused", "SetAside", "delete", "requeue_each", "set_aside"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction.
+#: So many are deleted in one transaction, or put back into one group.
 _BATCH = 1000
+_INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
 
 
 def set_aside(
@@ -61,6 +68,36 @@ def set_aside(
         return aside.set_aside_of(tx.connection, box.schema, chosen, limit=limit)
 
 
+def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> Iterator[PutBack | Refused]:
+    """Put back what was found to be late, duplicate or rejected: a group after another, each in its order.
+
+    What its group has passed goes to the end, flagged as late; the rest is judged as if it came now, and says what it is
+    then. What has been deleted or put back meanwhile is left out. Up to 1,000 messages of a group are one transaction; a
+    group that can't take its messages is one `Refused`, and the others go on.
+
+    Raises:
+        UsageError: nobody or nothing is named as actor or reason, or one of them is invalid or unrouted; before
+            anything is done.
+    """
+    by = Operator(actor, reason)
+    for one in found:
+        if one.status not in REQUEUED:
+            remedy = f"{_INSTEAD[one.status]} routes it again"
+            raise UsageError(f"message {one.message_id!r} is {one.status}, and has no place to go to", remedy=remedy)
+    for (queue, group), of_group in groupby(sorted(found, key=_in_order), key=lambda one: (one.queue, one.group)):
+        messages = list(of_group)
+        for begin in range(0, len(messages), _BATCH):
+            some = messages[begin : begin + _BATCH]
+            try:
+                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+                    done = aside.requeue(tx.access, tx.connection, some, by)
+            except (UsageError, Unavailable) as error:
+                why = f"{error.what}{f' ({error.remedy})' if isinstance(error, ActionRefused) else ''}"
+                yield Refused(str(queue), str(group), f"{len(some):,} messages: {why}")
+            else:
+                yield from done
+
+
 def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> int:
     """Delete for good what was found; a message goes with the next clean-up, if no other queue has it.
 
@@ -74,3 +111,7 @@ def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: st
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
             done += aside.delete(tx.connection, box.schema, found[begin : begin + _BATCH], by)
     return done
+
+
+def _in_order(one: SetAside) -> tuple[str, str, int, int]:
+    return (str(one.queue), str(one.group), one.sequence or 0, one.entry_id or 0)

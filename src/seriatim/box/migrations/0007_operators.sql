@@ -314,37 +314,56 @@ BEGIN
 END
 $function$;
 
--- Put a dead letter back into its queue, under the lock of its group. `its_status`: queued with an ordinal, or arrived.
--- What never was released is dead no more, and counted anew; behind all others it is released now.
-CREATE FUNCTION {schema}.requeue(of_entry bigint, its_status text, its_ordinal bigint, to_the_end boolean) RETURNS boolean
+-- Put messages of one group that were set aside back into their queue, under the lock of the group; answers how many.
+-- `its_statuses`: queued with an ordinal, or arrived. What never was released is set aside no more, and counted anew; behind
+-- all others it is released now.
+CREATE FUNCTION {schema}.requeue(
+    of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[], to_the_end boolean[]
+) RETURNS bigint
 LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $function$
 DECLARE
-    gone record;
+    moved record;
 BEGIN
-    DELETE FROM {schema}.aside AS letter WHERE letter.entry_id = of_entry AND letter.disposition = 'dead'
-    RETURNING letter.* INTO gone;
-    IF gone.entry_id IS NULL THEN
-        RETURN FALSE;
-    END IF;
-    INSERT INTO {schema}.entries (
-        entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority, subscription_ids,
-        ordinal, late, attempt
+    WITH gone AS (
+        DELETE FROM {schema}.aside AS one
+        USING unnest(of_entries, its_statuses, its_ordinals, to_the_end) AS goes (entry_id, status, ordinal, late)
+        WHERE one.entry_id = goes.entry_id AND one.queue_id = of_queue AND one.group_key = of_group
+        RETURNING one.*, goes.status AS its_status, goes.ordinal AS its_ordinal, goes.late AS to_the_end
+    ), entered AS (
+        INSERT INTO {schema}.entries (
+            entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority,
+            subscription_ids, ordinal, late, attempt
+        )
+        SELECT
+            gone.entry_id, gone.queue_id, gone.group_key, gone.its_status,
+            (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
+            gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
+            gone.its_ordinal, gone.to_the_end OR gone.late, gone.attempt
+        FROM gone JOIN {schema}.spool AS stored USING (arrival_id, position)
     )
     SELECT
-        gone.entry_id, gone.queue_id, gone.group_key, its_status,
-        (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
-        gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
-        its_ordinal, to_the_end OR gone.late, gone.attempt
-    FROM {schema}.spool AS stored WHERE stored.arrival_id = gone.arrival_id AND stored.position = gone.position;
+        count(*) AS messages,
+        count(*) FILTER (WHERE gone.to_the_end) AS ended,
+        -- What was released before stays counted as released.
+        count(*) FILTER (WHERE gone.to_the_end AND gone.ordinal IS NULL) AS released,
+        count(*) FILTER (WHERE NOT gone.to_the_end AND gone.ordinal IS NULL) AS arrived,
+        count(*) FILTER (WHERE gone.disposition = 'late') AS late,
+        count(*) FILTER (WHERE gone.disposition = 'duplicate') AS duplicate,
+        count(*) FILTER (WHERE gone.disposition = 'rejected') AS rejected,
+        count(*) FILTER (WHERE gone.disposition = 'dead' AND gone.ordinal IS NULL) AS dead
+    INTO moved FROM gone;
     UPDATE {schema}.known_groups AS known SET
-        ordinal = known.ordinal + to_the_end::integer,
-        arrivals = known.arrivals - (gone.ordinal IS NULL AND NOT to_the_end)::integer,
-        decided = CASE WHEN gone.ordinal IS NOT NULL THEN known.decided ELSE
-            (known.decided[1] + to_the_end::integer) || known.decided[2:6] || (known.decided[7] - 1) END
-    WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_key;
-    RETURN TRUE;
+        ordinal = known.ordinal + moved.ended,
+        arrivals = known.arrivals - moved.arrived,
+        decided = ARRAY[
+            known.decided[1] + moved.released, known.decided[2], known.decided[3] - moved.late,
+            known.decided[4] - moved.duplicate, known.decided[5], known.decided[6] - moved.rejected,
+            known.decided[7] - moved.dead
+        ]
+    WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    RETURN moved.messages;
 END
 $function$;
 

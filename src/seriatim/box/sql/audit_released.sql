@@ -46,7 +46,7 @@ WHERE place.definition #>> '{{policy,name}}' <> 'unordered' AND (
     ) AND NOT EXISTS (
         SELECT FROM {schema}.operator_log AS done
         WHERE done.queue = place.queue AND done.group_key = known.group_key
-            AND (done.action = 'requeue' OR done.action = 'delete' AND done.details ->> 'status' = 'dead')
+            AND done.action IN ('requeue', 'delete') AND done.details ->> 'status' = 'dead'
     ) AND NOT EXISTS (
         SELECT FROM {schema}.services AS serving WHERE serving.queue_id = known.queue_id
     )

@@ -1,30 +1,36 @@
--- Purpose: what decides where a dead letter goes: its own numbers, and how many of those that were released after it are
--- still there and were not delivered. A group that was forgotten since, alone or with others of its queue, has given its
--- ordinals anew; one that is not there is as if it were new.
--- Caller: dead_letters.py, under the lock of its group.
--- Locks: none.
+-- Purpose: what decides where messages of one group go that were set aside: their own numbers, and how many of those that
+-- were released after each are still there and were not delivered; in the order in which they go. A group that was
+-- forgotten since, alone or with others of its queue, has given its ordinals anew; one that is not there is as if it were
+-- new. What isn't set aside like that any more is left out.
+-- Caller: requeue.py, under the lock of their group.
+-- Locks: their rows, until the transaction ends; who deletes them, too, waits.
 -- Index: aside_pkey, known_groups_pkey, entries_of_group, aside_of_group, operator_log_of_group.
 SELECT
-    letter.sequence,
-    letter.ordinal,
+    one.entry_id,
+    one.disposition,
+    one.sequence,
+    one.ordinal,
     coalesce(known.next, 0) AS following,
     coalesce(known.ordinal, 0) AS last_ordinal,
-    (
-        SELECT count(*) FROM {schema}.entries AS one
-        WHERE one.queue_id = letter.queue_id AND one.group_key = letter.group_key AND one.status = 'queued'
-            AND one.ordinal > letter.ordinal
+    CASE WHEN one.ordinal IS NULL THEN 0 ELSE (
+        SELECT count(*) FROM {schema}.entries AS other
+        WHERE other.queue_id = one.queue_id AND other.group_key = one.group_key AND other.status = 'queued'
+            AND other.ordinal > one.ordinal
     ) + (
-        SELECT count(*) FROM {schema}.aside AS one
-        WHERE one.queue_id = letter.queue_id AND one.group_key = letter.group_key AND one.disposition = 'dead'
-            AND one.ordinal > letter.ordinal
-    ) AS undelivered,
+        SELECT count(*) FROM {schema}.aside AS other
+        WHERE other.queue_id = one.queue_id AND other.group_key = one.group_key AND other.disposition = 'dead'
+            AND other.ordinal > one.ordinal
+    ) END AS undelivered,
     EXISTS (
         SELECT FROM {schema}.operator_log AS log
-        WHERE log.queue = place.queue AND (log.group_key = letter.group_key OR log.group_key IS NULL)
-            AND log.action = 'forget' AND log.at >= letter.aside_at
+        WHERE log.queue = place.queue AND (log.group_key = one.group_key OR log.group_key IS NULL)
+            AND log.action = 'forget' AND log.at >= one.aside_at
     ) AS forgotten,
     known.group_key IS NOT NULL AS is_known
-FROM {schema}.aside AS letter
+FROM {schema}.aside AS one
 JOIN {schema}.queues AS place USING (queue_id)
-LEFT JOIN {schema}.known_groups AS known ON known.queue_id = letter.queue_id AND known.group_key = letter.group_key
-WHERE letter.entry_id = %(entry_id)s AND letter.disposition = 'dead'
+LEFT JOIN {schema}.known_groups AS known ON known.queue_id = one.queue_id AND known.group_key = one.group_key
+WHERE one.entry_id = ANY (%(entry_ids)s::bigint[]) AND one.queue_id = %(queue_id)s AND one.group_key = %(group_key)s
+    AND one.disposition = ANY (%(dispositions)s::text[])
+ORDER BY one.ordinal NULLS LAST, one.sequence, one.entry_id
+FOR UPDATE OF one

@@ -1,0 +1,146 @@
+"""Messages of one group that were set aside are put back: each goes where the kernel says, and the group is judged.
+
+However many there are, it takes the same few statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from seriatim.box.access import Access
+from seriatim.box.actions import Operator, require_of
+from seriatim.box.arrays import written
+from seriatim.box.definitions import BoxQueue, Known
+from seriatim.box.deliver import Locked, Turns
+from seriatim.box.failures import tell_judged
+from seriatim.box.groups import group_of
+from seriatim.box.statements import statement
+from seriatim.errors import Unavailable
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.policy import Unordered
+from seriatim.kernel.requeue import Place, place
+from seriatim.kernel.states import Action
+
+__all__ = ["Moved", "requeue"]
+
+#: Somebody may work on the group, and takes as long as he likes.
+_PATIENCE_MS = 10_000
+
+
+class Moved(NamedTuple):
+    """A message that was put back: its number in the operator log and in its queue, where it went, and what it is now."""
+
+    operation_id: int
+    entry_id: int
+    place: Place
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A row of ``requeue_facts.sql``."""
+
+    entry_id: int
+    disposition: str
+    sequence: int | None
+    ordinal: int | None
+    following: int
+    last_ordinal: int
+    undelivered: int
+    forgotten: bool
+    is_known: bool
+
+
+def requeue(
+    access: Access,
+    connection: psycopg.Connection,
+    queue: str,
+    group: str,
+    entry_ids: Sequence[int],
+    dispositions: Sequence[str],
+    by: Operator,
+) -> list[Moved]:
+    """Put back what was set aside, in the transaction of the connection; that is written down.
+
+    Args:
+        access: the box.
+        connection: in whose transaction.
+        queue: the queue's name.
+        group: the group's key; empty in a queue that is `Unordered`.
+        entry_ids: which; what isn't set aside there any more is left out.
+        dispositions: only those that were set aside with one of these.
+        by: who does it, and why.
+
+    Raises:
+        UsageError: there is no such queue.
+        ActionRefused: the group is closed.
+        Unavailable: somebody works on the group, and goes on doing so.
+    """
+    schema = access.schema
+    found = Known(schema).read(connection).queue(queue)
+    turns = Turns(connection, schema)
+    locked = _locked(turns, found, group)
+    named = {"queue_id": found.queue_id, "group_key": group}
+    chosen = {"entry_ids": list(entry_ids), "dispositions": list(dispositions)}
+    with connection.cursor(row_factory=class_row(_Facts)) as cursor:
+        facts = cursor.execute(statement("requeue_facts", schema), written(named | chosen)).fetchall()
+    if not facts:
+        return []
+    if locked is not None and facts[0].is_known:
+        require_of(group_of(connection, schema, queue, group), Action.REQUEUE)
+    places = [_place(found, group, one, ordered=locked is not None) for one in facts]
+    connection.execute(statement("requeue", schema), written(named | _rows(facts, places)))
+    if locked is not None:
+        tell_judged(access, connection, found, locked.keys, turns.judge(found, locked, 0))
+    connection.execute(statement("call_waiters", schema), {"queue_ids": [found.queue_id]})
+    said = {
+        "entry_ids": [one.entry_id for one in facts],
+        "dispositions": [one.disposition for one in facts],
+        "places": [str(one) for one in places],
+    }
+    who = {"actor": by.actor, "reason": by.reason, "queue": queue, "group_key": group}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("log_requeue", schema), written(said) | who).fetchall()
+    return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
+
+
+def _locked(turns: Turns, queue: BoxQueue, group: str) -> Locked | None:
+    """The group, locked; None in a queue that has no groups."""
+    if isinstance(queue.declared.policy, Unordered):
+        return None
+    locked = turns.lock(queue, 1, group, _PATIENCE_MS)
+    if not locked.keys:
+        where = f"queue {queue.declared.name!r}, group {group!r}"
+        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+    return locked
+
+
+def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool) -> Place:
+    if not ordered or not one.is_known:
+        return Place.ARRIVAL
+    intact = not one.forgotten and one.ordinal is not None and one.last_ordinal - one.ordinal == one.undelivered
+    rejected = one.disposition == Disposition.REJECTED.word
+    policy = queue.declared.policy_of(group)
+    return place(policy, one.following, one.sequence, one.ordinal, intact=intact, rejected=rejected)
+
+
+def _rows(
+    facts: Sequence[_Facts], places: Sequence[Place]
+) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
+    """The parameters of ``requeue.sql``: those that go to the end get the next ordinals, one after another."""
+    ordinals: list[int | None] = []
+    following = facts[0].last_ordinal + 1
+    for one, where in zip(facts, places, strict=True):
+        ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: following}[where])
+        following += where is Place.END
+    return {
+        "entry_ids": [one.entry_id for one in facts],
+        "statuses": ["arrived" if where is Place.ARRIVAL else "queued" for where in places],
+        "ordinals": ordinals,
+        "to_the_end": [where is Place.END for where in places],
+    }
