@@ -8,6 +8,7 @@ import seriatim as sq
 from seriatim.box.deliver import Turns
 from seriatim.box.groups import GroupFilter, containing, fitting
 from seriatim.box.statements import statement
+from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action
 from tests.box.console import BY, define, failing, logged, publish, received, rows
@@ -132,6 +133,85 @@ def test_how_a_group_stands_that_a_late_message_has_stopped(box):
     assert found.helps == (Action.RESUME, Action.SKIP_MESSAGE)
     groups.close(box, "shop", "c1", **BY)
     assert groups.standing(box, "shop", "c1").helps == (Action.ABORT,)
+
+
+RULES = [
+    (sq.Standard(start="first", late="suspend"), Reason.BEFORE_FIRST),
+    (sq.Standard(late="suspend"), Reason.SKIPPED),
+    (sq.BestEffort(late="suspend"), Reason.ROUND_OVER),
+]
+
+
+def because(sequence, reason):
+    return f'a late message, sequence {sequence} (late="suspend"): {REASONS[reason]}'
+
+
+def suspended(box, policy):
+    """A group that 3 and then 2 have suspended, because they came after 5."""
+    define(box, policy)
+    publish(box, 5)
+    if policy == sq.Standard(late="suspend"):
+        groups.reset(box, "shop", "c1", next=5, **BY)
+    assert received(box) == [5]
+    publish(box, 3, 2)
+    assert received(box) == []
+    publish(box, 1, group="other")
+
+
+def why(box):
+    """Who suspended it and why, as the functions and the view say it."""
+    view = groups.group_view(box, "shop", "c1")
+    found = (view.suspended_by, view.suspended_because)
+    query = "SELECT suspended_by, suspended_because FROM {schema}.groups WHERE group_key = 'c1'"
+    assert rows(box, query) == [found]
+    assert view.reason == (found[1] if found[0] is None else ": ".join(found))
+    return found
+
+
+@pytest.mark.parametrize(("policy", "reason"), RULES)
+def test_a_group_that_a_rule_of_order_has_suspended_says_which(box, policy, reason):
+    suspended(box, policy)
+    assert why(box) == (None, because(3, reason))
+    assert groups.standing(box, "shop", "c1").why == f"suspended by {because(3, reason)}"
+    where = groups.group_filter("shop", error=REASONS[reason].upper())
+    assert [one.group for one in bulk.chosen(box, Action.RESUME, where)] == ["c1"]
+    assert listed(box, error='LATE="suspend"') == [("c1", "suspended")]
+    assert listed(box, error="sequence 3 ") == [("c1", "suspended")]
+    assert listed(box, error="sequence 2 ") == []
+    groups.skip_message(box, "shop", "c1", **BY)
+    assert why(box) == (None, because(2, reason))
+    groups.resume(box, "shop", "c1", **BY)
+    assert why(box) == (None, None)
+
+
+def test_an_operator_who_suspends_it_too_is_named(box):
+    suspended(box, sq.Standard(late="suspend"))
+    groups.suspend(box, "shop", "c1", **BY)
+    assert why(box) == ("ann", "ticket 4711")
+    groups.resume(box, "shop", "c1", **BY)
+    assert received(box) == [3, 2]
+    publish(box, 4)
+    assert received(box) == []
+    assert why(box) == (None, because(4, Reason.SKIPPED))
+
+
+def test_a_group_that_was_aborted_says_that_the_message_is_gone(box):
+    suspended(box, sq.Standard(late="suspend"))
+    groups.abort(box, "shop", "c1", **BY)
+    assert why(box) == (None, 'a late message (late="suspend"), which is there no more')
+
+
+def test_who_suspended_a_life_before_is_not_named(box):
+    define(box, sq.Standard(start="first", late="suspend"))
+    publish(box, 1)
+    assert received(box) == [1]
+    groups.suspend(box, "shop", "c1", **BY)
+    box.forget("shop", "c1", **BY)
+    publish(box, 5)
+    assert received(box) == [5]
+    publish(box, 3)
+    assert received(box) == []
+    assert why(box) == (None, because(3, Reason.BEFORE_FIRST))
 
 
 def test_what_waits_to_be_seen_says_so(box):

@@ -58,6 +58,15 @@ def test_groups(shop, call):
         assert tx.receive("shop", group="it's c1") is None
 
 
+def test_groups_say_why_they_are_stopped(shop, call):
+    call("group", "suspend", "c2", *WHY)
+    stopped = {line.split()[1]: line for line in call("groups", "--key", "c?").stdout.splitlines()}
+    assert stopped["group"].endswith("  reason")
+    assert stopped["c2"].endswith("  ann: ticket 4711")
+    assert not stopped["c3"].endswith("4711")
+    assert call("groups", "--state", "faulted").stdout.splitlines()[1].endswith("  ValueError: no such customer")
+
+
 def test_group_show_names_what_blocks_and_the_command_that_helps(shop, call):
     shown = call("group", "show", "it's c1").stdout
     assert "shop, group it's c1: faulted since " in shown

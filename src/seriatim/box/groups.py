@@ -39,8 +39,8 @@ class GroupView:
         incarnation: which life of the group it is, from 0.
         due_at: when its next timer, or what may not be seen before, is due.
         touched_at: when it was worked on or judged last; None where nobody has.
-        suspended_by: who suspended it; None where nobody did, or a late message.
-        suspended_because: the reason that was given.
+        suspended_by: who suspended it; None where nobody did, or a rule of order.
+        suspended_because: the reason that was given; or the rule, with the sequence of the late message that came.
         error: what the handler failed at that has stopped it; None where it isn't faulted.
         leased_by: the worker that has it in a lease; None where none has.
         leased_until: when that lease runs out, unless its worker puts it off.
@@ -74,6 +74,13 @@ class GroupView:
     def waiting(self) -> int:
         """How many messages it has."""
         return self.arrived + self.held + self.queued + self.in_hand
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is suspended or faulted, and by whom; None where it is neither."""
+        if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
+            return f"{self.suspended_by}: {self.suspended_because}"
+        return {GroupState.SUSPENDED: self.suspended_because, GroupState.FAULTED: self.error}.get(self.state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
     following = next((head for head in heads if head is not blocks and not head.late), None)
     return Standing(
         view,
-        _why(view, blocks, following) + off,
+        _why(view, following) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
@@ -119,13 +119,13 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     return None
 
 
-def _why(view: GroupView, blocks: Head | None, following: Head | None) -> str:
+def _why(view: GroupView, following: Head | None) -> str:
     match view.state:
         case GroupState.CLOSED:
             return "it is closed: what it has stays, and what comes is late"
         case GroupState.SUSPENDED:
-            late = "a late message came, and waits for an operator" if blocks else "it is suspended"
-            return f"{view.suspended_by} suspended it: {view.suspended_because}" if view.suspended_by else late
+            said = f"{view.suspended_by} suspended it: {view.suspended_because}"
+            return f"suspended by {view.suspended_because}" if view.suspended_by is None else said
         case GroupState.FAULTED:
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:

@@ -19,7 +19,7 @@ __all__ = ["groups"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List groups, by queue and key: what they show since when, what is next, what waits."""
+    """List groups, by queue and key: what they show since when, what is next, what waits, why they are stopped."""
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -29,11 +29,15 @@ def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_
     if json_:
         click.echo(as_json([asdict(one) | {"waiting": one.waiting} for one in found]))
         return
-    titles = ("queue", "group", "state", "since", "next", "missing", "due", "arrived", "held", "queued", "touched")
+    titles = (
+        *("queue", "group", "state", "since", "next", "missing", "due", "arrived", "held", "queued", "touched"),
+        "reason",
+    )
     rows = [
         (
             *(one.queue, one.group, _state(one.state, one.locked_by), one.since, one.next),
             *(_missing(one.next, one.hole_through), one.due_at, one.arrived, one.held, one.queued, one.touched_at),
+            one.reason,
         )
         for one in found
     ]

@@ -30,9 +30,23 @@ RETURN CASE
     ELSE 'ready'
 END;
 
+-- The rule of order that has suspended a group, and the number that came: of the first late message that is held; NULL:
+-- there is none any more. `first`: the number that began the group. The words are those of kernel/outcome.py.
+CREATE FUNCTION {schema}.late_because(policy text, first bigint, sequence bigint) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN sequence IS NULL THEN 'a late message (late="suspend"), which is there no more'
+    ELSE 'a late message, sequence ' || sequence || ' (late="suspend"): ' || CASE
+        WHEN policy = 'best_effort' THEN 'a higher sequence left in an earlier round'
+        WHEN sequence < first THEN 'its number is below the one that began the group'
+        ELSE 'its number was skipped before'
+    END
+END;
+
 -- The groups as they stand, read without locks. `state`: what a group shows; the rules are those of kernel/states.py.
 -- `arrived`: not judged yet, so not in the state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due.
 -- `next`, `last_released` and `hole_through` are sequences as numbers: microseconds where a queue goes by time.
+-- `suspended_by`: NULL where a rule of order has suspended it; `suspended_because` says which.
 CREATE VIEW {schema}.groups AS
 WITH locked AS MATERIALIZED (
     SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
@@ -42,11 +56,11 @@ WITH locked AS MATERIALIZED (
     SELECT {schema}.group_lock(queue_id, group_key) FROM {schema}.leases WHERE group_key IS NOT NULL
 ), known AS (
     SELECT
-        queue_id, group_key, incarnation, flags, next, last, ordinal, since, reports, due_at
+        queue_id, group_key, incarnation, flags, first, next, last, ordinal, since, reports, due_at
     FROM {schema}.known_groups
     UNION ALL
     SELECT DISTINCT
-        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
         (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
@@ -72,8 +86,11 @@ SELECT
     known.ordinal,
     coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
-    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.actor END AS suspended_by,
-    CASE WHEN fact.suspended AND said.action = 'suspend' THEN said.reason END AS suspended_because,
+    CASE WHEN said.action = 'suspend' THEN said.actor END AS suspended_by,
+    CASE
+        WHEN said.action = 'suspend' THEN said.reason
+        WHEN fact.suspended THEN {schema}.late_because(policy.name, known.first, came.sequence)
+    END AS suspended_because,
     entry.in_hand
 FROM known
 JOIN {schema}.queues AS place USING (queue_id)
@@ -106,10 +123,16 @@ CROSS JOIN LATERAL (
 ) AS entry
 LEFT JOIN LATERAL (
     SELECT action, actor, reason FROM {schema}.operator_log AS log
-    WHERE log.queue = place.queue AND log.group_key = known.group_key
-        AND action IN ('suspend', 'resume', 'skip_message')
+    WHERE fact.suspended AND log.queue = place.queue AND log.group_key = known.group_key
+        AND action IN ('suspend', 'resume', 'skip_message', 'forget')
     ORDER BY operation_id DESC LIMIT 1
 ) AS said ON TRUE
+LEFT JOIN LATERAL (
+    SELECT late.sequence FROM {schema}.entries AS late
+    WHERE fact.suspended AND said.action IS DISTINCT FROM 'suspend' AND late.queue_id = known.queue_id
+        AND late.group_key = known.group_key AND late.status = 'held' AND late.late
+    ORDER BY late.arrival LIMIT 1
+) AS came ON TRUE
 WHERE policy.name <> 'unordered';
 
 -- What each queue has, and what it has set aside. `in_hand`: of a pipeline; what a worker has is counted as it was

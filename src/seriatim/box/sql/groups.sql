@@ -2,7 +2,8 @@
 -- Caller: groups.py.
 -- Locks: none.
 -- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
--- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page.
+-- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page; what a group that
+-- a late message has suspended holds is read for that, too.
 WITH place AS MATERIALIZED (
     SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
     FROM {schema}.queues AS known
@@ -28,7 +29,7 @@ WITH place AS MATERIALIZED (
     ORDER BY queue_id, group_key, request_id DESC
 ), known AS (
     SELECT
-        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.next, nullif(judged.last, -9223372036854775808) AS last,
+        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next, nullif(judged.last, -9223372036854775808) AS last,
         coalesce(judged.ordinal, 0) AS ordinal, judged.incarnation,
         nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
         coalesce(fresh.arrived, 0) AS arrived
@@ -54,7 +55,11 @@ WITH place AS MATERIALIZED (
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, locked.pid AS locked_by, said.actor AS suspended_by, said.reason AS suspended_because,
+        fault.error, locked.pid AS locked_by, said.actor AS suspended_by,
+        CASE
+            WHEN said.actor IS NOT NULL THEN said.reason
+            WHEN found.suspended THEN {schema}.late_because(place.name, known.first, came.sequence)
+        END AS suspended_because,
         CASE fact.state
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
             WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
@@ -87,11 +92,17 @@ WITH place AS MATERIALIZED (
         SELECT log.at, log.actor, log.reason FROM (
             SELECT * FROM {schema}.operator_log AS one
             WHERE found.suspended AND one.queue = place.queue AND one.group_key = known.group_key
-                AND one.action IN ('suspend', 'resume', 'skip_message')
+                AND one.action IN ('suspend', 'resume', 'skip_message', 'forget')
             ORDER BY one.operation_id DESC LIMIT 1
         ) AS log
         WHERE log.action = 'suspend'
     ) AS said ON TRUE
+    LEFT JOIN LATERAL (
+        SELECT late.sequence FROM {schema}.entries AS late
+        WHERE found.suspended AND said.actor IS NULL AND late.queue_id = known.queue_id
+            AND late.group_key = known.group_key AND late.status = 'held' AND late.late
+        ORDER BY late.arrival LIMIT 1
+    ) AS came ON TRUE
     LEFT JOIN LATERAL (
         SELECT one.at, one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
         WHERE known.flags & 16 <> 0 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
