@@ -645,3 +645,11 @@ def test_the_server_is_killed_under_load(tmp_path):
             assert load.handled() == [(customer, version) for customer in "abcd" for version in range(1, 101)]
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("said", [{"actor": ""}, {"actor": "x" * 257}, {"reason": "nul\0"}, {"reason": "x" * 4097}])
+def test_what_is_written_down_of_an_operator_is_looked_at_first(queue, said):
+    with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
+        queue.forget("orders", "c1", **said)
+    with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
+        queue.release("orders", **said)

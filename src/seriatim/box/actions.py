@@ -18,7 +18,7 @@ from seriatim.box.deliver import Locked, Turns
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
-from seriatim.box.operator_log import log
+from seriatim.box.operator_log import Operator, log
 from seriatim.box.resequence import Acted
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
@@ -29,9 +29,8 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
-from seriatim.pipeline.text import fits_text
 
-__all__ = ["Asked", "Operation", "Operator", "act", "require_of"]
+__all__ = ["Asked", "Operation", "act", "require_of"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -41,7 +40,6 @@ _STOPPED_MS = 10_000
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
 #: After these something may be handed out that nobody was called for.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
-_LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SUSPEND: actions.suspend,
     Action.RESUME: actions.resume,
@@ -50,22 +48,6 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.ABORT: actions.abort,
     Action.CLOSE: actions.close,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """Who does something, and why: `actor`, at most 256 characters, and `reason`, at most 4,096.
-
-    Raises:
-        UsageError: no actor or reason, or a text that can't be kept.
-    """
-
-    actor: str
-    reason: str
-
-    def __post_init__(self) -> None:
-        _checked(self.actor, "actor", _LONGEST_ACTOR)
-        _checked(self.reason, "reason", _LONGEST_REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,14 +280,5 @@ def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome
 def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dict[str, object]) -> int:
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
-    return log(
-        connection, schema, actor=asked.actor, action=asked.action, queue=asked.queue, group=asked.group,
-        reason=asked.reason, details=said,
-    )  # fmt: skip
-
-
-def _checked(text: object, what: str, longest: int) -> None:
-    if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
-        raise UsageError(
-            f"{text!r} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
-        )
+    by = Operator(asked.actor, asked.reason)
+    return log(connection, schema, by, asked.action, queue=asked.queue, group=asked.group, details=said)

@@ -23,6 +23,7 @@ from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.migrate import Migration, check, migrate, version_of
+from seriatim.box.operator_log import Operator
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
 from seriatim.box.publisher import PATIENCE_S, Publisher
@@ -461,13 +462,14 @@ class MessageBox(Closing):
             the number of the new incarnation.
 
         Raises:
-            UsageError: there is no such queue or group.
+            UsageError: there is no such queue or group; no actor or reason, or one that is too long.
             ActionRefused: the group has messages.
             Unavailable: somebody works on it, and goes on doing so.
         """
+        by = Operator(actor, reason)
         with self._transaction() as connection, translated(self._place):
             found = self._access.known.current(connection).queue(queue)
-            return forget(connection, self._schema, found, group, actor, reason)
+            return forget(connection, self._schema, found, group, by)
 
     def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
         """Give a queue back to workers that a pipeline has which is gone; what that had in hand is queued again.
@@ -478,12 +480,13 @@ class MessageBox(Closing):
             reason: why, for the operator log.
 
         Raises:
-            UsageError: there is no such queue.
+            UsageError: there is no such queue; no actor or reason, or one that is too long.
             ActionRefused: no pipeline has it, or it is reading it now.
         """
+        by = Operator(actor, reason)
         with self._transaction() as connection, translated(self._place):
             found = self._access.known.current(connection).queue(queue)
-            return release(connection, self._schema, found, actor, reason)
+            return release(connection, self._schema, found, by)
 
     def broken(self) -> list[str]:
         """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""

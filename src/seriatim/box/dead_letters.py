@@ -11,8 +11,8 @@ import psycopg
 from psycopg.rows import class_row
 
 from seriatim.box.access import Access
-from seriatim.box.actions import Operator
 from seriatim.box.groups import containing, fitting
+from seriatim.box.operator_log import Operator
 from seriatim.box.requeue import requeue as put_back
 from seriatim.box.set_aside import delete_entries
 from seriatim.box.statements import statement

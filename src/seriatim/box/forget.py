@@ -6,14 +6,13 @@ has to do nothing for that, and no index that receivers read has an entry of it.
 
 from __future__ import annotations
 
-import json
-
 import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.deliver import Turns
 from seriatim.box.fresh_row import fresh_row
+from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 
@@ -23,7 +22,7 @@ __all__ = ["forget"]
 _PATIENCE_MS = 10_000
 
 
-def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str, actor: str, reason: str) -> int:
+def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str, by: Operator) -> int:
     """Forget one group, in the transaction of the connection; it is written down.
 
     Returns:
@@ -49,9 +48,6 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
         (incarnation,) = cursor.execute(statement("forget", schema), {**named, "fresh": fresh}).fetchall()[0]
         if incarnation is None:
             raise UsageError("there is no such group", where=where)
-        said = {
-            "actor": actor, "action": "forget", "queue": queue.declared.name, "group_key": group, "reason": reason,
-            "details": json.dumps({"incarnation": incarnation}),
-        }  # fmt: skip
-        cursor.execute(statement("log_operation", schema), said)
+    details = {"incarnation": incarnation}
+    log(connection, schema, by, "forget", queue=queue.declared.name, group=group, details=details)
     return int(incarnation)

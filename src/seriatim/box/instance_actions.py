@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import psycopg
 
 from seriatim.box.access import Access
@@ -12,6 +10,7 @@ from seriatim.box.definitions import Known
 from seriatim.box.deliver import Turns
 from seriatim.box.failures import tell_acted
 from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of
+from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
 from seriatim.errors import Unavailable
 from seriatim.kernel.states import Action
@@ -60,8 +59,8 @@ def terminate(
         "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
         "version": found.version,
     }  # fmt: skip
-    named = {"actor": actor, "action": "terminate", "queue": found.queue, "group_key": found.group, "reason": reason}
-    connection.execute(statement("log_operation", schema), named | {"details": json.dumps(details)})
+    by = Operator(actor, reason)
+    log(connection, schema, by, "terminate", queue=found.queue, group=found.group, details=details)
     if found.status is InstanceStatus.SUSPENDED:
         tell_acted(access, connection, act(connection, schema, asked))
     return found

@@ -12,8 +12,28 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.statements import statement
+from seriatim.errors import UsageError
+from seriatim.pipeline.text import fits_text
 
-__all__ = ["Logged", "log", "logged"]
+__all__ = ["Logged", "Operator", "log", "logged"]
+
+_LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who does something, and why: `actor`, at most 256 characters, and `reason`, at most 4,096.
+
+    Raises:
+        UsageError: no actor or reason, or a text that can't be kept.
+    """
+
+    actor: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _checked(self.actor, "actor", _LONGEST_ACTOR)
+        _checked(self.reason, "reason", _LONGEST_REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +73,25 @@ def logged(
 def log(
     connection: psycopg.Connection,
     schema: str,
-    *,
-    actor: str,
+    by: Operator,
     action: str,
+    *,
     queue: str | None,
     group: str | None,
-    reason: str,
     details: Mapping[str, object],
 ) -> int:
     """Write down what an operator did; gives the number of the entry."""
     parameters = {
-        "actor": actor, "action": action, "queue": queue, "group_key": group, "reason": reason,
+        "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
         "details": json.dumps(details),
     }  # fmt: skip
     with connection.cursor(row_factory=tuple_row) as cursor:
         (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
     return int(number)
+
+
+def _checked(text: object, what: str, longest: int) -> None:
+    if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
+        raise UsageError(
+            f"{text!r} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
+from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused
 
@@ -27,7 +27,7 @@ class Released:
     messages: int
 
 
-def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, actor: str, reason: str) -> Released:
+def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, by: Operator) -> Released:
     """Give a queue back, in the transaction of the connection; it is written down.
 
     What the pipeline had in hand and hasn't finished is queued again, in its place. Its checkpoint is known no more.
@@ -53,9 +53,6 @@ def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, actor:
         pipeline, messages = found
         cursor.execute(statement("release_queue", schema), named)
         cursor.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
-        said = {
-            "actor": actor, "action": "release", "queue": name, "group_key": None, "reason": reason,
-            "details": json.dumps({"pipeline": pipeline, "messages": messages}),
-        }  # fmt: skip
-        cursor.execute(statement("log_operation", schema), said)
+    details = {"pipeline": pipeline, "messages": messages}
+    log(connection, schema, by, "release", queue=name, group=None, details=details)
     return Released(name, pipeline, messages)

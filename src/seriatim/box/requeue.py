@@ -13,12 +13,13 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.actions import Operator, require_of
+from seriatim.box.actions import require_of
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue, Known
 from seriatim.box.deliver import Locked, Turns
 from seriatim.box.failures import tell_judged
 from seriatim.box.groups import group_of
+from seriatim.box.operator_log import Operator
 from seriatim.box.statements import statement
 from seriatim.errors import Unavailable
 from seriatim.kernel.outcome import Disposition

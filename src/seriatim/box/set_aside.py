@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.actions import Operator
+from seriatim.box.operator_log import Operator
 from seriatim.box.requeue import requeue as put_back
 from seriatim.box.statements import statement
 from seriatim.kernel.requeue import Place

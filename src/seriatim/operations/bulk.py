@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from seriatim.box.actions import Operation, Operator
+from seriatim.box.actions import Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.operator_log import Operator
 from seriatim.box.translate import translated
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.states import ALLOWED, Action

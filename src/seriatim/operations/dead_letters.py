@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from seriatim.box import dead_letters as letters
-from seriatim.box.actions import Operator
 from seriatim.box.box import MessageBox
 from seriatim.box.dead_letters import DeadLetter, DeadLetterFilter, Requeued
 from seriatim.box.dsn import place_of
+from seriatim.box.operator_log import Operator
 from seriatim.box.translate import translated
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.requeue import Place

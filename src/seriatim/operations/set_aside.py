@@ -10,9 +10,9 @@ from datetime import timedelta
 from itertools import groupby
 
 from seriatim.box import set_aside as aside
-from seriatim.box.actions import Operator
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
+from seriatim.box.operator_log import Operator
 from seriatim.box.set_aside import REQUEUED, SET_ASIDE, PutBack, SetAside, SetAsideFilter
 from seriatim.box.translate import translated
 from seriatim.errors import ActionRefused, Unavailable, UsageError
