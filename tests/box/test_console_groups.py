@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.deliver import Turns
 from seriatim.box.groups import GroupFilter, containing, fitting
 from seriatim.box.statements import statement
+from seriatim.box.turns import Turns
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action

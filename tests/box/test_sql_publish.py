@@ -11,8 +11,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.box import pending
-from seriatim.box.deliver import Turns
 from seriatim.box.tick import Tick
+from seriatim.box.turns import Turns
 from tests.box.given_up import given_up
 
 DEADLINE_S = 30.0

@@ -20,8 +20,8 @@ from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequen
 from seriatim.box import actions
 from seriatim.box.actions import Asked
 from seriatim.box.definitions import BoxQueue, Definitions, Known
-from seriatim.box.deliver import Turns
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.turns import Turns
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.columns import Ints

@@ -14,13 +14,13 @@ import numpy as np
 import psycopg
 
 from seriatim.box.definitions import BoxQueue, Known
-from seriatim.box.deliver import Locked, Turns
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.resequence import Acted
 from seriatim.box.statements import statement
+from seriatim.box.turns import Locked, Turns
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events

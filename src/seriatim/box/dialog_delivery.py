@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 from seriatim.box import rollbacks
 from seriatim.box.access import Access
 from seriatim.box.definitions import Definitions
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
 from seriatim.pipeline.message import Received

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.dialogs import Dialogs, Kept, handle_of
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError

@@ -19,10 +19,10 @@ from psycopg.rows import tuple_row
 from seriatim.box.access import Access
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Locked, Turns
 from seriatim.box.dialog import dialog_of
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
+from seriatim.box.turns import Locked, Turns
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind, Events
 from seriatim.kernel.states import Action

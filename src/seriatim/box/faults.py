@@ -15,11 +15,12 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery, Locked, Turns
+from seriatim.box.delivery import Delivery
 from seriatim.box.failures import tell, tell_fault, tell_judged
 from seriatim.box.lease import drop
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
+from seriatim.box.turns import Locked, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Unordered

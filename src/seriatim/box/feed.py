@@ -20,7 +20,6 @@ from psycopg.rows import tuple_row
 from seriatim.box.batch_check import fail_invalid
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Locked, Turns
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
@@ -28,6 +27,7 @@ from seriatim.box.rows import batches_of, own_names
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 from seriatim.box.transmission import transmit_to
+from seriatim.box.turns import Locked, Turns
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.box_types import DIALOG, declared

@@ -10,10 +10,10 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Turns
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
+from seriatim.box.turns import Turns
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 
 __all__ = ["forget"]

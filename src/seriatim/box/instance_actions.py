@@ -7,11 +7,11 @@ import psycopg
 from seriatim.box.access import Access
 from seriatim.box.actions import Asked, act
 from seriatim.box.definitions import Known
-from seriatim.box.deliver import Turns
 from seriatim.box.failures import tell_acted
 from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
+from seriatim.box.turns import Turns
 from seriatim.errors import Unavailable
 from seriatim.kernel.states import Action
 

@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.access import Access
 from seriatim.box.correlation import key_of
 from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.failures import dead, tell_of
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError

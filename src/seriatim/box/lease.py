@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.statements import statement
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.message import Received

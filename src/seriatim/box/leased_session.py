@@ -13,7 +13,7 @@ from typing import Self
 
 import psycopg
 
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.lease import Lease
 from seriatim.box.session import Session
 from seriatim.box.steps import Steps

@@ -8,12 +8,13 @@ import psycopg
 
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue, Definitions
-from seriatim.box.deliver import Completion, Delivery, Locked, Turns
+from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import judge_and_tell, tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.reap import reap
 from seriatim.box.transmission import transmit_to
+from seriatim.box.turns import Locked, Turns
 from seriatim.box.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered

@@ -16,11 +16,11 @@ from seriatim.box.access import Access
 from seriatim.box.actions import require_of
 from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue, Known
-from seriatim.box.deliver import Locked, Turns
 from seriatim.box.failures import tell_judged
 from seriatim.box.groups import group_of
 from seriatim.box.operator_log import Operator
 from seriatim.box.statements import statement
+from seriatim.box.turns import Locked, Turns
 from seriatim.errors import Unavailable
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.policy import Unordered

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery, Mark
+from seriatim.box.delivery import Delivery, Mark
 from seriatim.box.failures import tell_of
 from seriatim.box.statements import statement
 from seriatim.pipeline.failure import Failed

@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.deliver import Completion, Delivery
+from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of

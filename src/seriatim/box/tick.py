@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.access import Access
-from seriatim.box.deliver import Turns
 from seriatim.box.dialog_clock import fire, forget_closed
 from seriatim.box.failures import judge_and_tell
 from seriatim.box.pending import route_pending
 from seriatim.box.reap import reap
 from seriatim.box.recover import recover
 from seriatim.box.transmission import transmit
+from seriatim.box.turns import Turns
 from seriatim.kernel.policy import Unordered
 
 __all__ = ["Tick", "tick"]

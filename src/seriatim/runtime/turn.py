@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.deliver import Delivery
+from seriatim.box.delivery import Delivery
 from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.session import Session
 from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient

@@ -1,5 +1,5 @@
 -- Purpose: write down what a turn decided, and give the messages that it hands out. Without any there is one row of nulls.
--- Caller: deliver.py, under the locks of the turn's groups.
+-- Caller: turns.py, under the locks of the turn's groups.
 -- Locks: the rows of its groups and entries, which only a turn locks.
 -- Index: known_groups_pkey, entries_pkey, spool_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT handed.*

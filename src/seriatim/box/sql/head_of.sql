@@ -1,5 +1,5 @@
 -- Purpose: where a queue begins, and how long it took to find that.
--- Caller: deliver.py, every now and then.
+-- Caller: turns.py, every now and then.
 -- Locks: none.
 -- Index: groups_ready, entries_arrived.
 SELECT rank, took_us FROM {schema}.head_of(%(queue_id)s)

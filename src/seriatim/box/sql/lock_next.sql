@@ -1,5 +1,5 @@
 -- Purpose: lock the next groups of a queue that have something to do, those of lowest rank first.
--- Caller: deliver.py.
+-- Caller: turns.py.
 -- Locks: an advisory lock for each group, until the transaction ends.
 -- Index: groups_ready, groups_due and entries_arrived, merged by rank; entries_of_group once a candidate.
 SELECT group_keys, now_us, isolation, version, unrouted, many

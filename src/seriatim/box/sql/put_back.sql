@@ -1,5 +1,5 @@
 -- Purpose: what was handed out and not worked on is queued again.
--- Caller: deliver.py, under the lock of its group.
+-- Caller: turns.py, under the lock of its group.
 -- Locks: the entries and the group, which only a turn locks.
 -- Index: entries_pkey, known_groups_pkey.
 SELECT {schema}.put_back(

@@ -1,5 +1,5 @@
 -- Purpose: the next messages of a queue without order, of lowest rank first, each locked.
--- Caller: deliver.py.
+-- Caller: turns.py.
 -- Locks: the rows of these entries, until the transaction ends; those that others have are passed over.
 -- Index: entries_arrived, spool_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT

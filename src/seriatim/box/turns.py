@@ -1,9 +1,8 @@
-"""Handing out: the next group of a queue that is ready, locked until the transaction ends, and what of it may leave."""
+"""Turns: the next group of a queue that is ready, locked until the transaction ends, and what of it may leave."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import psycopg
@@ -11,6 +10,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
+from seriatim.box.delivery import Completion, Delivery, Mark
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.heads import EVERYTHING, Heads
@@ -24,153 +24,12 @@ from seriatim.kernel.policy import Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.level import type_of
-from seriatim.pipeline.message import Received
 
-__all__ = ["Begun", "Completion", "Delivery", "Locked", "Mark", "Turns"]
+__all__ = ["Begun", "Locked", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
-
-
-class Completion(NamedTuple):
-    """The statement with which something handed out is done: its name, and its parameters."""
-
-    name: str
-    parameters: dict[str, Any]
-
-
-class Mark(NamedTuple):
-    """Of what is handed out: the transaction that had it in hand and was rolled back, if any; and our own."""
-
-    rolled_back: int | None
-    own: int
-
-
-class _State(Enum):
-    """Where a delivery stands; the values are for errors."""
-
-    OPEN = "it has not ended"
-    DONE = "it is done"
-    PUT_BACK = "it was put back"
-    LOST = "it was rolled back"
-    ELSEWHERE = "somebody else ends it"
-
-
-class Delivery:
-    """Messages of one group of a queue, in order; the group is locked until the transaction ends.
-
-    Iterating to the end completes it, and so does `done`. Otherwise the messages are put back when the session ends,
-    or before the next ones are received.
-
-    Attributes:
-        queue: the queue's name.
-        group: the group's key; None in a queue that is `Unordered`.
-        messages: what is handed out, in order.
-        entry_ids: the numbers of their entries.
-        incarnation: of the group.
-        completion: how all of it is done, for who does so together with something else; None for a part.
-        mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
-    """
-
-    def __init__(
-        self,
-        queue: str,
-        group: str | None,
-        messages: Sequence[Received],
-        complete: Callable[[], None],
-        put_back: Callable[[], None],
-        end_after: Callable[[int], None],
-        entry_ids: Sequence[int],
-        incarnation: int = 0,
-        completion: Completion | None = None,
-    ) -> None:
-        self.queue = queue
-        self.group = group
-        self.messages = tuple(messages)
-        self._complete = complete
-        self._put_back = put_back
-        self._end_after = end_after
-        self.entry_ids = entry_ids
-        self.incarnation = incarnation
-        self.completion = completion
-        self.mark: Mark | None = None
-        self._state = _State.OPEN
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    def __iter__(self) -> Iterator[Received]:
-        yield from self.messages
-        self.done()
-
-    def done(self) -> None:
-        """All of it has been worked on. Again it does nothing.
-
-        Raises:
-            UsageError: it was put back, or its transaction has ended without it.
-            Unavailable: the transaction has to be repeated.
-        """
-        if self._state in (_State.PUT_BACK, _State.LOST):
-            raise UsageError(
-                f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
-                remedy="receive it again, and end it before the next receive and before the transaction ends",
-            )
-        if self._state is _State.OPEN:
-            self._complete()
-            self._state = _State.DONE
-
-    def done_through(self, count: int) -> None:
-        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended."""
-        if self._state is not _State.OPEN:
-            return
-        if count == len(self):
-            self.done()
-        else:
-            self._end_after(count)
-            self._state = _State.PUT_BACK
-
-    def part(self, begin: int, end: int) -> Delivery:
-        """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
-        return Delivery(
-            self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
-            self.entry_ids[begin:end], self.incarnation,
-        )  # fmt: skip
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all of it has been worked on."""
-        return self._state is _State.DONE
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has to be ended in its transaction still."""
-        return self._state is _State.OPEN
-
-    def put_back(self) -> None:
-        """None of it has been worked on: it is handed out again. Does nothing where it has ended."""
-        if self._state is _State.OPEN:
-            self._put_back()
-            self._state = _State.PUT_BACK
-
-    def _lose(self) -> None:
-        """Its transaction, or the part of it in which it was received, was rolled back."""
-        self._state = _State.LOST
-
-    def _reopen(self) -> None:
-        """What has ended it was rolled back."""
-        self._state = _State.OPEN
-
-    def _was_done(self) -> None:
-        """Somebody else has done what `done` does."""
-        self._state = _State.DONE
-
-    def _let_go(self) -> None:
-        """Somebody else ends it: from here on nothing is done for it."""
-        self._state = _State.ELSEWHERE
-
-    def __repr__(self) -> str:
-        return f"<Delivery of {len(self)} from {self.queue!r}, group {self.group!r}>"
 
 
 class Locked(NamedTuple):
@@ -535,10 +394,6 @@ def _completion(named: dict[str, Any], count: int) -> Completion:
             return Completion("complete_one", {"queue_id": named["queue_id"], "entry_id": named["entry_ids"][0]})
         return Completion("complete_unkept", {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]})
     return Completion("complete", named | {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")})
-
-
-def _nothing() -> None:
-    """Of a part of a delivery: the whole is completed by who has it."""
 
 
 def _check_isolation(isolation: str) -> None:
