@@ -91,7 +91,7 @@ def test_its_checkpoint_can_not_go_on_with_it(queue):
     with feed(queue) as reading:
         reader, batch, _ = reading.next("", 0, 1)
     queue.release("orders")
-    with feed(queue) as reading, pytest.raises(sq.ActionRefused, match="belongs to nobody any more"):
+    with feed(queue) as reading, pytest.raises(sq.ActionRefused, match="the checkpoint is none of this queue"):
         reading.next(reader, batch, 1)
     with feed(queue) as reading:  # another one can
         assert reading.next("", 0, 1)[2] == 1

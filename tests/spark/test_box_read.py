@@ -110,10 +110,24 @@ def test_rows_stay_until_the_batch_after_is_worked_on(spark, queue, tmp_path):
         with queue.session() as tx:
             query = f"SELECT sequence FROM {queue.schema}.entries WHERE batch IS NOT NULL ORDER BY 1"
             left.append([number for (number,) in tx.connection.execute(query).fetchall()])
-    assert left == [[1], [1, 2], [2, 3]]
+    assert left == [[1], [2], [3]]
     with queue.session() as tx:
         bodies = tx.connection.execute(f"SELECT count(*) FROM {queue.schema}.spool").fetchone()[0]
     assert bodies == 3  # the other queue has them, too
+
+
+def test_what_a_query_had_in_hand_that_died_in_its_first_batch_is_the_next_ones(spark, queue, tmp_path):
+    publish(queue, order("a", 1), order("a", 2))
+
+    def die(rows, batch):
+        raise RuntimeError("died")
+
+    query = stream(spark, queue).writeStream.foreachBatch(die).option("checkpointLocation", str(tmp_path / "first"))
+    with pytest.raises(Exception, match="died"):
+        query.trigger(availableNow=True).start().awaitTermination(120)
+    assert of(drained(stream(spark, queue), tmp_path / "second")) == {"a": [(1, 1), (2, 2)]}
+    with pytest.raises(Exception, match="the queue belongs to the pipeline 'spark'"):
+        drained(stream(spark, queue), tmp_path / "third")
 
 
 def test_a_queue_that_a_pipeline_reads_is_its_own(spark, queue, tmp_path):
@@ -127,7 +141,7 @@ def test_a_queue_that_a_pipeline_reads_is_its_own(spark, queue, tmp_path):
         drained(stream(spark, queue), tmp_path / "second")
     publish(queue, order("a", 3))
     taken = drained(stream(spark, queue, takeOver="true"), tmp_path / "third")
-    assert of(taken) == {"a": [(2, 2), (3, 3)]}  # the last batch of the other one might not have been worked on
+    assert of(taken) == {"a": [(3, 3)]}
     with pytest.raises(Exception, match="the queue belongs to"):
         drained(stream(spark, queue), tmp_path / "first")
 

@@ -123,7 +123,7 @@ class Feed(Closing):
 
         Args:
             reader: who asks; empty: a checkpoint that doesn't know itself yet.
-            batch: the last one that it has.
+            batch: the last one that it has; who asks for the next one has worked on it.
             at_most: so many messages, but sets come whole; None: all that there are; 0: only a batch that is complete
                 already.
 
@@ -138,7 +138,9 @@ class Feed(Closing):
         reader, batch = self._claimed(reader, batch)
         queue = self._queue()
         with self._transaction() as connection:
-            newest, _ = self._batches(connection, reader)
+            newest, done = self._batches(connection, reader)
+            if batch > done:
+                self._done(connection, reader, batch)
         # One that was complete before the run that asked for it ended.
         if newest <= batch:
             newest = batch + 1
@@ -156,7 +158,11 @@ class Feed(Closing):
             return reader, newest, self._count(connection, batch, newest)
 
     def waiting(self) -> int:
-        """How many messages the queue has that aren't done, held ones among them."""
+        """How many messages the queue has that aren't done, held ones among them; all have been routed."""
+        queue = self._queue()
+        if queue.serves:
+            self._look(queue)
+        self._route()
         with self._transaction() as connection:
             return int(self._run(connection, "waiting_in_queue")[0][0])
 
@@ -183,11 +189,8 @@ class Feed(Closing):
         Raises:
             ActionRefused: the queue belongs to another pipeline.
         """
-        keep = self._queue().declared.keep
         with self._transaction() as connection:
-            (known,) = self._run(connection, "complete_batches", reader=reader, through=through, keep=keep)[0]
-        if not known:
-            raise self._refused("another checkpoint")
+            self._done(connection, reader, through)
 
     # ---- what is there now
 
@@ -269,7 +272,7 @@ class Feed(Closing):
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """The reader, after the queue was made its own, and the last batch that it has or will never get."""
-        mine = reader or str(uuid.uuid4())
+        mine = reader or self._reader or str(uuid.uuid4())
         if (queue := self._queue().declared).level == TYPE:
             raise UsageError(
                 f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
@@ -285,8 +288,14 @@ class Feed(Closing):
                     is_new=not reader,
                     takes_over=self._takes_over,
                 )[0]
+                if owner:
+                    raise self._refused(f"the pipeline {owner!r}")
                 if owner is not None:
-                    raise self._refused(f"the pipeline {owner!r}" if owner else "nobody any more")
+                    raise ActionRefused(
+                        "the checkpoint is none of this queue",
+                        where=f"queue {self._name!r}",
+                        remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
+                    )
             _, done = self._batches(connection, mine)
         self._reader = mine
         return mine, max(batch, done)
@@ -295,8 +304,14 @@ class Feed(Closing):
         return ActionRefused(
             f"the queue belongs to {whose}",
             where=f"queue {self._name!r}",
-            remedy="go on with its checkpoint; if that is no more: takeOver=true",
+            remedy="go on with its checkpoint; if that is no more: a new one, and takeOver=true",
         )
+
+    def _done(self, connection: psycopg.Connection, reader: str, through: int) -> None:
+        keep = self._queue().declared.keep
+        (known,) = self._run(connection, "complete_batches", reader=reader, through=through, keep=keep)[0]
+        if not known:
+            raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
         """Be the one run that reads the queue, as long as this feed is open.

@@ -10,22 +10,16 @@ CREATE TABLE {schema}.readers (
     done bigint NOT NULL DEFAULT 0 CHECK (done <= batch)
 );
 
--- What a pipeline has worked on is done, through a batch. Those before it go, or are kept as history, as `complete` does
--- it; this one stays until the next is worked on.
-CREATE FUNCTION {schema}.complete_batches(of_queue integer, by_reader text, through bigint, keep text) RETURNS boolean
+-- The batches of a queue before this one go, or are kept as history, as `complete` does it.
+CREATE FUNCTION {schema}.drop_batches(of_queue integer, before bigint, keep text) RETURNS void
 LANGUAGE plpgsql
 -- A plan that is made while the tables are small must not be one that reads all of them when they are large.
 SET enable_seqscan = off
 SET enable_mergejoin = off
 AS $function$
 BEGIN
-    UPDATE {schema}.readers SET done = least(greatest(done, through), batch)
-    WHERE queue_id = of_queue AND reader = by_reader;
-    IF NOT FOUND THEN
-        RETURN FALSE;
-    END IF;
     WITH finished AS (
-        DELETE FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.batch < through
+        DELETE FROM {schema}.entries AS entry WHERE entry.queue_id = of_queue AND entry.batch < before
         RETURNING entry.*
     ), kept AS (
         INSERT INTO {schema}.history (
@@ -49,13 +43,27 @@ BEGIN
         AND NOT EXISTS (
             SELECT FROM alone WHERE alone.arrival_id = finished.arrival_id AND alone.position = finished.position
         );
+END
+$function$;
+
+-- What a pipeline has worked on is done, through a batch. Those before it go; this one stays until the next is worked on.
+CREATE FUNCTION {schema}.complete_batches(of_queue integer, by_reader text, through bigint, keep text) RETURNS boolean
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    UPDATE {schema}.readers SET done = least(greatest(done, through), batch)
+    WHERE queue_id = of_queue AND reader = by_reader;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM {schema}.drop_batches(of_queue, through, keep);
     RETURN TRUE;
 END
 $function$;
 
 -- Make a queue a pipeline's own. Answers with the pipeline that has it, where it is another one's; with nothing where a
 -- reader that isn't new is known no more. One that has never had a batch worked on makes way for a new one; one that has
--- does only for somebody who says so.
+-- does only for somebody who says so. What it had in hand and hadn't finished is the first that the new one gets.
 CREATE FUNCTION {schema}.claim_queue(
     of_queue integer, by_reader text, by_pipeline text, is_new boolean, takes_over boolean
 ) RETURNS text
@@ -69,16 +77,19 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('seriatim definitions', '{schema}'::regnamespace::oid::bigint));
     SELECT owner, coalesce(definition ->> 'keep', 'nothing') INTO named, keeps
     FROM {schema}.queues WHERE queue_id = of_queue FOR NO KEY UPDATE;
-    SELECT reader, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
+    SELECT reader, batch, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
     IF known.reader = by_reader THEN
         RETURN NULL;
     END IF;
     IF NOT is_new OR known.done > 0 AND NOT takes_over THEN
         RETURN coalesce(named, '');
     END IF;
-    PERFORM {schema}.complete_batches(of_queue, known.reader, known.done + 1, keeps);
-    INSERT INTO {schema}.readers (queue_id, reader) VALUES (of_queue, by_reader)
-    ON CONFLICT (queue_id) DO UPDATE SET reader = excluded.reader;
+    PERFORM {schema}.drop_batches(of_queue, known.done + 1, keeps);
+    -- Its batches are numbered from 1 on: whether it has finished one is told by that.
+    UPDATE {schema}.entries SET batch = batch - known.done WHERE queue_id = of_queue AND batch > 0 AND known.done > 0;
+    INSERT INTO {schema}.readers (queue_id, reader, batch)
+    VALUES (of_queue, by_reader, coalesce(known.batch - known.done, 0))
+    ON CONFLICT (queue_id) DO UPDATE SET reader = excluded.reader, batch = excluded.batch, done = 0;
     IF named IS DISTINCT FROM by_pipeline THEN
         UPDATE {schema}.queues SET owner = by_pipeline WHERE queue_id = of_queue;
         INSERT INTO {schema}.changes (version, what)
@@ -103,7 +114,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN FALSE;
     END IF;
-    PERFORM {schema}.complete_batches(of_queue, known.reader, known.done + 1, keeps);
+    PERFORM {schema}.drop_batches(of_queue, known.done + 1, keeps);
     DELETE FROM {schema}.readers WHERE queue_id = of_queue;
     WITH back AS (
         UPDATE {schema}.entries SET

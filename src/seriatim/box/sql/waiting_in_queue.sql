@@ -1,5 +1,10 @@
--- Purpose: how many messages a queue has that aren't done; held ones among them.
+-- Purpose: how many messages a queue has that aren't done; held ones among them, and not the last batch if it is finished.
 -- Caller: feed.py, where a query ends with what is there now.
 -- Locks: none.
--- Index: entries_of_group.
-SELECT count(*) AS messages FROM {schema}.entries WHERE queue_id = %(queue_id)s
+-- Index: entries_of_group, entries_in_hand.
+SELECT (
+    SELECT count(*) FROM {schema}.entries WHERE queue_id = %(queue_id)s
+) - (
+    SELECT count(*) FROM {schema}.entries AS entry JOIN {schema}.readers AS reader USING (queue_id)
+    WHERE queue_id = %(queue_id)s AND entry.batch <= reader.done
+) AS messages

@@ -1,0 +1,138 @@
+"""Who has a queue that a pipeline reads, and what it gets after another one that was killed, or took it over."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.feed import Feed
+
+
+@pytest.fixture
+def queue(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
+        sq.Queue("loose", policy=sq.Unordered()),
+        sq.Subscription("all", where="type = 'order'", to="orders"),
+        sq.Subscription("also", where="type = 'order'", to="loose"),
+    )
+    return box
+
+
+def publish(box, *versions):
+    with box.session() as tx:
+        tx.publish(sq.Message(type="order", context={"customer": "a", "version": one}) for one in versions)
+
+
+def feed(box, queue="orders", *, takes_over=False):
+    return Feed(box.dsn, box.schema, queue=queue, pipeline="capture", takes_over=takes_over)
+
+
+def versions(reading, batch, *, after=0):
+    """What a run gets of some batches."""
+    reader, through = batch
+    properties = reading.properties()
+    found = []
+    for part in reading.parts(reader, after, through):
+        for rows in reading.read(after, through, part, properties):
+            found += rows.column("version").to_pylist()
+    return sorted(found)
+
+
+@pytest.fixture(params=["orders", "loose"])
+def name(request):
+    return request.param
+
+
+def test_a_run_that_was_killed_before_its_checkpoint_had_anything_loses_nothing(queue, name):
+    publish(queue, 1, 2, 3)
+    with feed(queue, name) as killed:
+        killed.next("", 0, None)
+    with feed(queue, name) as killed:  # and once more
+        killed.next("", 0, None)
+    with feed(queue, name) as reading:
+        reader, batch, messages = reading.next("", 0, None)
+        assert messages == 3
+        assert versions(reading, (reader, batch)) == [1, 2, 3]
+        assert reading.next(reader, batch, None) == (reader, batch, 0)
+    assert queue.broken() == []
+
+
+def test_whoever_takes_a_queue_over_begins_with_what_was_in_hand(queue, name):
+    publish(queue, 1, 2)
+    with feed(queue, name) as killed:
+        first = killed.next("", 0, None)[:2]
+        killed.done(*first)
+        publish(queue, 3, 4)
+        second = killed.next(*first, None)
+        assert second[1:] == (2, 2)
+    with feed(queue, name) as reading, pytest.raises(sq.ActionRefused, match="belongs to the pipeline 'capture'"):
+        reading.next("", 0, None)
+    with feed(queue, name, takes_over=True) as reading:
+        reader, batch, messages = reading.next("", 0, None)
+        assert (messages, versions(reading, (reader, batch))) == (2, [3, 4])
+    publish(queue, 5, 6)
+    with feed(queue, name) as reading:  # killed before its checkpoint knew itself: the new one isn't in the way either
+        reader, batch, _ = reading.next("", 0, None)
+        assert versions(reading, (reader, batch)) == [3, 4]
+        reader, batch, messages = reading.next(reader, batch, None)
+        assert (messages, versions(reading, (reader, batch), after=batch - 1)) == (2, [5, 6])
+    with feed(queue, name) as reading, pytest.raises(sq.ActionRefused, match="belongs to the pipeline"):
+        reading.next(*second[:2], None)
+    assert queue.broken() == []
+
+
+def test_whoever_asks_for_the_next_batch_has_finished_the_one_before(queue, name):
+    publish(queue, 1, 2)
+    with feed(queue, name) as reading:
+        reader, batch, _ = reading.next("", 0, None)
+        assert reading.next(reader, batch, None) == (reader, batch, 0)
+    with feed(queue, name) as reading, pytest.raises(sq.ActionRefused, match="belongs to the pipeline 'capture'"):
+        reading.next("", 0, None)
+    publish(queue, 3)
+    with feed(queue, name, takes_over=True) as reading:
+        found = reading.next("", 0, None)
+        assert versions(reading, found[:2]) == [3]
+
+
+def test_a_run_that_finds_nothing_asks_as_the_same_again(queue, name):
+    publish(queue, 1)
+    with feed(queue, name) as before:
+        reader, batch, _ = before.next("", 0, None)
+        before.next(reader, batch, None)
+    with feed(queue, name, takes_over=True) as reading:
+        assert [reading.next("", 0, None)[1:] for _ in range(3)] == [(0, 0)] * 3
+        publish(queue, 2)
+        assert reading.next("", 0, None)[1:] == (1, 1)
+    with feed(queue, name) as reading:  # a run that was killed meanwhile, with nothing in its checkpoint
+        assert reading.next("", 0, None)[1:] == (1, 1)
+
+
+def test_what_is_to_do_now_is_what_was_published_through_sql_too(queue, name):
+    with queue.session() as tx:
+        for version in (1, 2):
+            tx.connection.execute(
+                f"SELECT {queue.schema}.publish('order', '', jsonb_build_object('customer', 'a', 'version', {version}))"
+            )
+    with feed(queue, name) as reading:
+        assert reading.waiting() == 2
+        reader, batch, _ = reading.next("", 0, reading.waiting())
+        assert versions(reading, (reader, batch)) == [1, 2]
+        assert reading.waiting() == 2  # in hand, and not finished
+        reading.done(reader, batch)
+        assert reading.waiting() == 0
+        publish(queue, 3)
+        assert reading.waiting() == 1
+
+
+def test_a_checkpoint_of_another_queue(queue):
+    publish(queue, 1)
+    with feed(queue, "loose") as reading:
+        reader, batch, _ = reading.next("", 0, None)
+    for takes_over in (False, True):
+        with (
+            feed(queue, takes_over=takes_over) as reading,
+            pytest.raises(sq.ActionRefused, match="queue 'orders': the checkpoint is none of this queue"),
+        ):
+            reading.next(reader, batch, None)
