@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from seriatim.errors import SeriatimError
+from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declaration import Pipeline
 from seriatim.runtime.box_format import boxed
 from seriatim.runtime.checkpoint import Checkpoint, Identity
@@ -35,7 +35,7 @@ from seriatim.runtime.tally import Standing, Tally
 from seriatim.spark.calls import calls_in, forget_calls
 from seriatim.spark.deliver import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
-from seriatim.spark.session import SPLITTING, is_running, open_session
+from seriatim.spark.session import SPLITTING, has_ended, is_running, open_session
 
 __all__ = ["run"]
 
@@ -43,6 +43,8 @@ _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
 _CARE_S = 0.5
 _TELL_S = 1.0
+# A connection to Spark's process breaks so long before its end is seen, at most.
+_SEEN_S = 1.0
 
 
 def run(
@@ -128,8 +130,14 @@ def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, 
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
     try:
         yield session
+    except Exception as error:
+        if has_ended(session, _SEEN_S):
+            raise EnvironmentProblem(
+                "Spark's process has ended", where=str(checkpoint.log), remedy="the same start goes on where it was"
+            ) from error
+        raise
     finally:
-        if not shared:
+        if not shared and not has_ended(session):
             session.stop()
 
 

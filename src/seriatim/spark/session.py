@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from pyspark.sql import SparkSession
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.spark.ship import ship
 
-__all__ = ["SPLITTING", "JavaFound", "find_java", "is_running", "open_session"]
+__all__ = ["SPLITTING", "JavaFound", "find_java", "has_ended", "is_running", "open_session"]
 
 _LEAST_JAVA = 17
 _GIB = 2**30
@@ -92,6 +94,20 @@ def is_running() -> bool:
     return _context() is not None
 
 
+def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
+    """Whether the process that Spark runs in is gone, or is so soon; one that has started ours is not asked.
+
+    A connection to it may break a moment before its end is seen.
+    """
+    # Nothing public tells.
+    process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(within_s)
+    return process.returncode is not None
+
+
 def _context() -> SparkContext | None:
     # `getOrCreate` would start Spark; there is no public way to ask only.
     return SparkContext._active_spark_context  # noqa: SLF001
@@ -154,7 +170,7 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
         log.parent.mkdir(parents=True, exist_ok=True)
         streams = {"stderr": log.open("wb")}
     try:
-        context = _context_of(wanted, {**streams, "pass_fds": tuple(inherit)})
+        context = _context_of(wanted, _Process(streams, pass_fds=tuple(inherit)))
         return SparkSession(context)
     except PySparkRuntimeError as error:
         where = f"{log}" if log is not None else ""
@@ -168,7 +184,28 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
             stream.close()
 
 
-def _context_of(wanted: Mapping[str, str], process: Mapping[str, Any]) -> SparkContext:
+class _Process(dict[str, Any]):
+    """How Spark's process is started: as PySpark says, who lets it ignore SIGINT, and deaf to SIGTERM, too.
+
+    `timeout` and others send it to a whole group of processes, and the driver finishes the batch in hand then. Spark's
+    process ends with the driver, however that ends.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == "preexec_fn":
+            value = _deaf_to_sigterm(value)
+        super().__setitem__(name, value)
+
+
+def _deaf_to_sigterm(before: Callable[[], None]) -> Callable[[], None]:
+    def prepare() -> None:
+        before()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return prepare
+
+
+def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
     """Spark with our settings and those that are wanted; `process`: how its process is started."""
     gateway = None
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
@@ -180,7 +217,7 @@ def _context_of(wanted: Mapping[str, str], process: Mapping[str, Any]) -> SparkC
     os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
     configured = SparkConf().setAll(list(settings.items()))
     if gateway is None:
-        gateway = launch_gateway(configured, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(configured, popen_kwargs=process)  # type: ignore[no-untyped-call]
     context = SparkContext(conf=configured, gateway=gateway)
     if not _is_local(settings["spark.master"]):
         ship(context)

@@ -1,0 +1,58 @@
+"""A pipeline whose processes are all told to end, as `timeout` does it, and one whose Spark is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from tests.command import command
+from tests.faults.process import started, until
+
+FILE = """
+name: orders
+trigger: 0s
+spark: {spark.master: "local[1]", spark.sql.shuffle.partitions: 1}
+receive:
+  - location: crm
+    source: {format: json, path: in}
+    promote: {key: $.group, number: {path: $.number, type: long}}
+route:
+  - to: ordered
+    resequence: {policy: standard, group: key, sequence: number}
+    deliver: {format: json, path: out}
+"""
+
+
+def run(folder):
+    (folder / "in").mkdir()
+    lines = [json.dumps({"group": "a", "number": number}) for number in (2, 1, 3)]
+    (folder / "in" / "orders.json").write_text("\n".join(lines) + "\n")
+    (folder / "orders.yaml").write_text(FILE)
+    return started(command("run", "orders.yaml", "--json"), folder, folder / "told")
+
+
+def delivered(folder):
+    lines = [line for one in sorted((folder / "out").rglob("*.json")) for line in one.read_text().splitlines()]
+    return [int(json.loads(line)["number"]) for line in lines]
+
+
+def test_all_its_processes_are_told_to_end(tmp_path):
+    with run(tmp_path) as running:
+        until(lambda: len(running.progress()) > 0, running.process)
+        os.killpg(running.process.pid, signal.SIGTERM)
+        assert running.wait() == 0, (tmp_path / "told.err").read_text()
+        assert running.progress()[-1]["ending"] == "stopped"
+    assert (tmp_path / "told.err").read_text() == ""
+    assert delivered(tmp_path) == [1, 2, 3]
+
+
+def test_its_spark_is_killed(tmp_path):
+    with run(tmp_path) as running:
+        until(lambda: len(running.progress()) > 0, running.process)
+        (java,) = [process for process, name in running.alive().items() if name == "java"]
+        os.kill(java, signal.SIGKILL)
+        assert running.wait() == 3  # something of the environment
+    said = (tmp_path / "told.err").read_text()
+    assert "Spark's process has ended" in said.splitlines()[-1]
+    assert "the same start goes on where it was" in said
