@@ -293,13 +293,22 @@ def test_a_batch_that_is_forgotten_leaves_none(queues):
         assert tx.connection.execute(f"SELECT count(*) FROM {queues.schema}.staged_message_parts").fetchone() == (0,)
 
 
-def test_a_wrong_part_of_a_batch_names_its_message(queues):
+def test_a_wrong_part_of_a_batch_is_kept_with_its_message(queues):
     with Staging(queues.dsn, queues.schema) as staging:
-        wrong = columns(PARTS[:1]).set_column(0, "message_id", pa.array(["m-7"]))
-        wrong = wrong.append_column("type", pa.array(["t"]))
-        given = pa.array([[{"name": "", "content_type": None, "body": b""}]], wrong.schema.field("parts").type)
-        with pytest.raises(sq.UsageError, match="message m-7: '' can't be the name of a part"):
-            staging.stage("writer", 0, [wrong.set_column(wrong.schema.get_field_index("parts"), "parts", given)])
+        wrong = columns(PARTS[:1])
+        given = [{"name": "a", "content_type": None, "body": body} for body in (b"1", b"2")]
+        given += [{"name": "", "content_type": "", "body": b"3"}, None, {"name": "part 3", "body": b"4"}]
+        parts = pa.array([given], wrong.schema.field("parts").type)
+        wrong = wrong.set_column(wrong.schema.get_field_index("parts"), "parts", parts)
+        assert staging.merge("writer", 0, [staging.stage("writer", 0, [wrong])]) == 1
+    with queues.session() as tx:
+        kept = tx.connection.execute(f"SELECT name, body FROM {queues.schema}.message_parts ORDER BY number").fetchall()
+        ((problem,),) = tx.connection.execute(f"SELECT problem FROM {queues.schema}.unrouted").fetchall()
+    assert kept == [("a", b"1"), ("part 2", b"2"), ("part 3", b"3"), ("part 5", b"4")]
+    assert problem == (
+        "column 'parts': part 2: another one is named 'a', too; part 3: '' can't be the name of a part (text, 1 to 256 "
+        "characters, without NUL); part 4 is null; part 5: another one is named 'part 3', too"
+    )
 
 
 @pytest.mark.parametrize("queue", ["first", "second", None])

@@ -209,6 +209,31 @@ def test_what_can_not_be_sent_is_kept_as_unrouted_and_stops_nothing(talk, stagin
     assert talk.broken() == []
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("context", "{nope", "column 'context': not JSON"),
+        ("message_id", "a\0", "column 'message_id': 'a\\x00' can't be the message_id of a message"),
+        ("type", "a\0", "column 'type': 'a\\x00' can't be the type of a message"),
+        ("content_type", "", "column 'content_type': "),
+        ("location", "l" * 129, "column 'location': 'lllll"),
+    ],
+)
+def test_a_row_that_is_no_message_is_kept_as_unrouted_and_stops_no_dialog(talk, staging, column, value, reason):
+    given = rows(("a", b"a1"), ("a", b"wrong"), ("a", b"a2")).to_pydict()
+    usual = {"message_id": ["1", "2", "3"], "type": ["AddItem"] * 3}
+    values = usual.get(column, [None] * 3)
+    values[1] = value
+    table = pa.RecordBatch.from_pydict(given | {column: pa.array(values, pa.string())})
+    assert staging.merge("w", 0, [staging.stage("w", 0, [table])]) == 3
+    assert staging.merge("w", 0, [staging.stage("w", 0, [table])]) == 0
+    assert arrived(talk) == [items(b"a1", b"a2")]
+    (problem,) = kept(talk)
+    assert problem.startswith(reason)
+    assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
+
+
 def test_keys_may_be_numbers(talk, staging):
     assert sent(staging, 0, (1, b"a1"), (2, b"b1"), (1, b"a2")) == 3
     assert arrived(talk) == [items(b"a1", b"a2"), items(b"b1")]

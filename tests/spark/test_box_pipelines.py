@@ -10,6 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.pipeline.file import check, load
 from seriatim.runtime.run import run
+from seriatim.runtime.set_aside import read_set_aside
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "long"})
 
@@ -183,3 +184,26 @@ def test_what_can_not_be_declared(tmp_path):
     assert "unknown key 'dns'" in said or "dns" in said
     assert "the messages come from a queue" in said
     assert "unknown option 'maxMessages' of a queue" in said
+
+
+def test_a_message_that_can_not_be_kept_stops_no_pipeline(spark, queues, tmp_path):
+    declared = pipeline(BY_SUBSCRIPTIONS, queues, tmp_path)
+    rows = [{"type": "order", "customer": "a", "version": 1}, {"type": "a\0b"}, {"type": ""}, {"customer": "z"}]
+    rows += [{"type": "order", "customer": "a\0", "version": 1}, {"type": "order", "customer": "a", "version": 2}]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert run(declared, once=True).waiting == ()
+    assert [one.context["version"] for one in drain(queues, "copies")["a"]] == [1, 2]
+    with queues.session() as tx:
+        found = tx.connection.execute(
+            f"SELECT message_id, problem FROM {queues.schema}.unrouted JOIN {queues.schema}.spool "
+            "USING (arrival_id, position) ORDER BY message_id"
+        ).fetchall()
+    assert found == [
+        ("crm/1.json:4", None),  # its type is the destination's name, which nobody wants
+        ("crm/1.json:5", "property customer: 'a\\x00' has a NUL (its type is string)"),
+    ]
+    aside = read_set_aside(tmp_path / "checkpoint/set-aside", "invalid")
+    assert sorted(one.reason for one in aside) == [
+        "1.json:2: type: 'a\\x00b' can't be the type of a message",
+        "1.json:3: type: '' can't be the type of a message",
+    ]

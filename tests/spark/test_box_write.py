@@ -221,7 +221,6 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
         ({}, {"queue": "nowhere"}, "there is no queue 'nowhere'"),
         ({}, {"queue": "orders", "group": "g", "sequence": "version"}, "there is no such column for the group"),
         ({}, {"group": "customer"}, "group, sequence and queue go together"),
-        ({"type": "CAST(NULL AS STRING)"}, {}, "has no type"),
     ],
 )
 def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
@@ -231,6 +230,28 @@ def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
         written(frame, queue, **options)
     assert said in str(caught.value)
     assert count(queue, "spool") == 0
+
+
+def test_rows_that_are_no_messages_are_kept_beside_the_others(spark, queue):
+    context = "CASE id WHEN 0 THEN '{nope' WHEN 1 THEN '{\"to\": \"nowhere\"}' END"
+    frame = rows_of(spark, 10).withColumn("id", F.expr("CAST(substr(message_id, 3) AS INT)"))
+    frame = frame.withColumns({"context": F.expr(context), "type": F.expr("CASE id WHEN 2 THEN NULL ELSE type END")})
+    made = {
+        "body": F.expr("CASE id WHEN 3 THEN NULL ELSE body END"),
+        "message_id": F.expr("concat(message_id, IF(id = 4, '\\0', ''))"),
+    }
+    for _ in range(2):
+        written(frame.withColumns(made).drop("id"), queue, writer="w", batch="0")
+    with queue.session() as tx:
+        found = tx.connection.execute(
+            f"SELECT stored.body, problem FROM {queue.schema}.unrouted JOIN {queue.schema}.spool AS stored "
+            "USING (arrival_id, position) ORDER BY body"
+        ).fetchall()
+    assert [(body, problem.split(":")[0]) for body, problem in found] == [
+        (b"0", "column 'context'"), (b"1", "message m-00001 is addressed to 'nowhere', which is no queue"),
+        (b"2", "column 'type'"), (b"4", "column 'message_id'"),
+    ]  # fmt: skip
+    assert sum(map(len, drain(queue, "orders").values())) == 6
 
 
 def test_parts_go_both_ways(spark, queue):

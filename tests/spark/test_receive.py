@@ -235,6 +235,17 @@ def test_parquet(spark, inbox, tmp_path):
     assert json.loads(bytes(second["body"]))["customer"] is None
 
 
+def test_a_type_that_no_message_can_have_is_invalid(spark, inbox, tmp_path):
+    pq.write_table(pa.table({"kind": ["a", "", "a\0b", None]}), inbox / "a.parquet")
+    found = rows(spark, tmp_path, location(inbox, "parquet", (Promotion("type", "kind"),)))
+    assert [(row["type"], row["_invalid"]) for row in found] == [
+        ("a", None),
+        (None, "a.parquet:2: type: '' can't be the type of a message"),
+        (None, "a.parquet:3: type: 'a\\0b' can't be the type of a message"),
+        (None, None),
+    ]
+
+
 def test_parquet_needs_a_file_or_a_schema(spark, inbox, tmp_path):
     with pytest.raises(UsageError, match=r"no Parquet file in .* tells the columns"):
         rows(spark, tmp_path, location(inbox, "parquet", FLAT))

@@ -8,8 +8,9 @@ where it was, and a batch of many dialogs doesn't lock all of them at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 
@@ -25,6 +26,7 @@ from seriatim.pipeline.contract import DEFAULT
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.section import likely
+from seriatim.pipeline.values import problem_text
 
 __all__ = ["DialogStaging", "Speaker"]
 
@@ -154,16 +156,25 @@ class DialogStaging(Staging):
     ) -> int:
         """Stage messages behind those before, with their keys. They are routed nowhere."""
         rows, keys = [], []
-        for place, (message, given) in enumerate(zip(placed.messages, placed.groups, strict=True), before):
+        told = zip(placed.messages, placed.groups, placed.problems, strict=True)
+        for place, (message, given, why) in enumerate(told, before):
             key = str(given) if isinstance(given, int) else given
-            problem = key_problem(key)
-            context = dict(message.context)
-            location = checked_location(context.pop("location", None) or DEFAULT_LOCATION)
+            reason = key_problem(key)
+            location, wrong = _location(message.context)
+            problem = why or wrong or (REASONS[reason] if reason else None)
             # Only of those that can't be sent; the others are what their bodies are.
-            kept = json.dumps(storable(context))
-            told = (message.message_id, message.type, location, message.content_type, kept, None, message.body)
-            rows.append((part_id, place, *told, 1, None, None))
-            keys.append((part_id, place, None if problem else key, REASONS[problem] if problem else None))
+            kept = json.dumps(storable({name: value for name, value in message.context.items() if name != "location"}))
+            fields = (message.message_id, message.type, location, message.content_type, kept, None, message.body)
+            rows.append((part_id, place, *fields, 1, None, None))
+            keys.append((part_id, place, None if problem else key, problem))
         self._copy(connection, "stage_messages", _MESSAGE_TYPES, rows)
         self._copy(connection, "stage_keys", _KEY_TYPES, keys)
         return 0
+
+
+def _location(context: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Where a message is received, and what is wrong with what it says of that."""
+    try:
+        return checked_location(context.get("location") or DEFAULT_LOCATION), None
+    except UsageError as error:
+        return DEFAULT_LOCATION, problem_text(f"column 'location': {error.what} ({error.remedy})")

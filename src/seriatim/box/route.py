@@ -156,7 +156,14 @@ class Router:
         Raises:
             UsageError: a message is addressed to a queue that isn't there.
         """
-        typed = self._types.typed(messages)
+        return self.route_typed(self.typed(messages), received_at, look)
+
+    def typed(self, messages: Sequence[Message]) -> Typed:
+        """Read messages by their types, which is the first half of `route`; raises nothing."""
+        return self._types.typed(messages)
+
+    def route_typed(self, typed: Typed, received_at: datetime | None = None, look: Look | None = None) -> Routed:
+        """The second half of `route`, with its arguments and errors: messages with a problem go nowhere."""
         found = columns(typed, self._needed, received_at=received_at)
         look = look if self._correlation.names else None
         led: dict[tuple[int, int], Found] = {}
@@ -227,14 +234,19 @@ class Router:
         found = []
         for row, context in enumerate(typed.contexts):
             if (to := context.get("to")) is not None:
-                number = next((n for n, one in enumerate(self._destinations) if one.declared.name == to), None)
-                if number is None:
-                    raise UsageError(
-                        f"message {typed.messages[row].message_id} is addressed to {to!r}, which is no queue",
-                        remedy=likely(str(to), self._queues) or "box.define(Queue(…))",
-                    )
-                found.append((row, number))
+                if (wrong := self.misaddressed(typed.messages[row].message_id, to)) is not None:
+                    raise wrong
+                found.append((row, next(n for n, one in enumerate(self._destinations) if one.declared.name == to)))
         return found
+
+    def misaddressed(self, message_id: str, to: object) -> UsageError | None:
+        """What is wrong with where a message is addressed to; None: nothing, or it is addressed to no queue."""
+        if to is None or to in self._queues:
+            return None
+        return UsageError(
+            f"message {message_id} is addressed to {to!r}, which is no queue",
+            remedy=likely(str(to), self._queues) or "box.define(Queue(…))",
+        )
 
     def _led(
         self, look: Look, found: Mapping[str, Column], fine: np.ndarray[Any, Any], rows: Ints, queues: Ints

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
+from uuid import UUID, uuid5
 
 import psycopg
 import pyarrow as pa
@@ -39,6 +41,8 @@ from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.message import Message, Part
+from seriatim.pipeline.typed import Typed
+from seriatim.pipeline.values import problem_text
 
 __all__ = ["StagedPart", "Staging"]
 
@@ -46,6 +50,8 @@ _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text"
 _PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
 _ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
 _PORTION = 5_000
+#: Among all ids that are made of names, those of ours.
+_MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
 #: A batch waits that long for room, and looks for it after naps from so long to so long: a look may read all of it.
 _PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
 #: Of whoever runs the query; in Spark's data source that is the driver's standard error.
@@ -90,17 +96,16 @@ class Staging(Closing):
             with self._transaction() as connection:
                 self._access.known.current(connection).queue(queue)
 
-    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch]) -> StagedPart:
-        """Stage a part.
+    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
+        """Stage a part. A row that can't be a message is staged as one that is unrouted, with the reason.
 
         Args:
             writer: whose it is: one sink of one checkpoint.
             batch: of which batch.
             rows: its messages, see `incoming.py`.
-
-        Raises:
-            UsageError: a row that can't be a message.
+            number: which of the batch's parts it is.
         """
+        of_part = f"{writer}\0{batch}\0{number}"
         with self._transaction() as connection:
             definitions = self._access.known.current(connection)
             version = definitions.version
@@ -109,7 +114,8 @@ class Staging(Closing):
             messages = entries = 0
             for table in rows:
                 for begin in range(0, len(table), _PORTION):
-                    placed = messages_of(table.slice(begin, _PORTION), self._incoming)
+                    made_up = partial(_made_up, of_part, messages)
+                    placed = messages_of(table.slice(begin, _PORTION), self._incoming, made_up)
                     entries += self._stage(connection, part_id, messages, placed, definitions)
                     messages += len(placed.messages)
             counts = {"version": version, "messages": messages, "entries": entries}
@@ -225,9 +231,10 @@ class Staging(Closing):
                     body=body,
                     parts=[Part(*one) for one in parts] if parts else (),
                 )
-                for _, message_id, kind, location, content_type, context, types, body, *_, parts in rows
+                for _, message_id, kind, location, content_type, context, types, body, _, _, parts, _ in rows
             ]
-            placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows])
+            # What is wrong stays wrong: of such a message not everything is kept as it was.
+            placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
             self._stage(connection, part_id, begin, placed, definitions)
 
     def _stage(
@@ -266,19 +273,31 @@ class Staging(Closing):
         if router.needs_time:
             with connection.cursor(row_factory=tuple_row) as cursor:
                 (moment,) = cursor.execute("SELECT now()").fetchall()[0]
-        messages = placed.messages
-        if self._queue is not None:
-            messages = [replace(one, context={**one.context, "to": self._queue}) for one in messages]
-        routed = router.route(messages, moment, looking(connection, self._schema))
-        if any(problem is not None for problem in routed.typed.problems):
-            kept = [
-                message if problem is None else replace(message, context=storable(message.context))
-                for message, problem in zip(routed.typed.messages, routed.typed.problems, strict=True)
-            ]
-            routed = replace(routed, typed=replace(routed.typed, messages=kept))
+        routed = router.route_typed(self._typed(router, placed), moment, looking(connection, self._schema))
         if self._queue is not None and self._incoming.ordered:
             routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))
         return routed
+
+    def _typed(self, router: Router, placed: Placed) -> Typed:
+        """The messages, read by their types; those at which something is wrong with what can be kept of them."""
+        messages, problems = list(placed.messages), list(placed.problems)
+        if self._queue is not None:
+            messages = [
+                one if why else replace(one, context={**one.context, "to": self._queue})
+                for one, why in zip(messages, problems, strict=True)
+            ]
+        typed = router.typed(messages)
+        for row, (message, context) in enumerate(zip(typed.messages, typed.contexts, strict=True)):
+            if problems[row] is not None:
+                continue
+            if (problem := typed.problems[row]) is not None:
+                problems[row], messages[row] = problem, replace(message, context=storable(message.context))
+            elif (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
+                # Its properties are as they should be: it can be resubmitted when the queue is there.
+                problems[row], messages[row] = problem_text(wrong.what), replace(message, context=context)
+        contexts = [{} if why else one for one, why in zip(typed.contexts, problems, strict=True)]
+        undeclared = [row for row in typed.undeclared if problems[row] is None]
+        return Typed(messages, contexts, problems, undeclared)
 
     def _router(self, definitions: Definitions) -> Router:
         if self._queue is None:
@@ -329,6 +348,11 @@ class Staging(Closing):
     def _transaction(self) -> Iterator[psycopg.Connection]:
         with self._access.transaction() as connection, translated(self._access.place):
             yield connection
+
+
+def _made_up(of_part: str, before: int, place: int) -> str:
+    """An id for the message at a place behind those before: of the same part it is the same again."""
+    return str(uuid5(_MADE_UP, f"{of_part}\0{before + place}"))
 
 
 def _numbers(written: str) -> list[int]:

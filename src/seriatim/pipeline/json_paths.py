@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Unreadable, Value, converted, converter, shortened, text_of
+from seriatim.pipeline.values import Unreadable, Value, converted, converter_of, shortened, text_of
 
 __all__ = ["JsonPaths", "json_reader", "path_steps"]
 
@@ -73,7 +74,7 @@ class JsonPaths:
 
 
 def _finder(item: Promotion) -> Callable[[Value], Value]:
-    name, steps, convert = item.name, path_steps(item.path), converter(item.type)
+    name, steps, convert = item.name, path_steps(item.path), converter_of(item.name, item.type)
 
     def find(document: Value) -> Value:
         value = document
@@ -91,12 +92,22 @@ def json_reader() -> Callable[[str], Value]:
     def read(text: str) -> Value:
         try:
             return decode(text)
-        except (ValueError, ArithmeticError) as error:
+        except json.JSONDecodeError as error:
             raise Unreadable(f"not JSON: {shortened(str(error))}") from error
-        except RecursionError as error:
-            raise Unreadable("not JSON that can be read: nested too deeply") from error
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise Unreadable(f"not JSON that can be read: {_too_much(error)}") from error
 
     return read
+
+
+def _too_much(error: Exception) -> str:
+    """What of a JSON text is more than Python takes."""
+    match error:
+        case RecursionError():
+            return "nested too deeply"
+        case ArithmeticError():
+            return "a number of such an exponent"
+    return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def _at(value: Value, step: str | int) -> Value:
@@ -106,4 +117,4 @@ def _at(value: Value, step: str | int) -> Value:
 
 
 def _no_constant(name: str) -> Value:
-    raise ValueError(f"{name} is no JSON number")
+    raise json.JSONDecodeError(f"{name} is no JSON number", name, 0)

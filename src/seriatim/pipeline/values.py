@@ -25,6 +25,7 @@ __all__ = [
     "as_in_json",
     "converted",
     "converter",
+    "converter_of",
     "problem_text",
     "shortened",
     "text_of",
@@ -72,6 +73,11 @@ def converter(written: str) -> Converter:
     return _PLAIN[kind.kind]
 
 
+def converter_of(name: str, written: str) -> Converter:
+    """As `converter`, for the property of this name; ``type`` has to be one that a message can have."""
+    return _message_type if name == "type" else converter(written)
+
+
 def as_in_json(value: Value) -> Value:
     """One of Python's values as JSON has it: a double as the number that it is written as, a moment as ISO 8601."""
     if isinstance(value, np.generic):
@@ -97,6 +103,13 @@ def _string(value: Value) -> str:
             text.encode()
         except UnicodeEncodeError:
             raise ValueError("half a surrogate pair is no text") from None
+    return text
+
+
+def _message_type(value: Value) -> str:
+    text = _string(value)
+    if not text or "\0" in text:
+        raise ValueError(f"{shortened(text)!r} can't be the type of a message")
     return text
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree
 
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Unreadable, Value, converted, converter, shortened
+from seriatim.pipeline.values import Unreadable, Value, converted, converter_of, shortened
 from seriatim.pipeline.xpath import compiled
 
 __all__ = ["XmlPaths", "document_reader", "found"]
@@ -52,7 +52,7 @@ class XmlPaths:
 
 def _finder(item: Promotion, namespaces: Mapping[str, str]) -> Callable[[etree._Element], Value]:
     name, path, plain = item.name, compiled(item.path, namespaces), item.type == "string"
-    convert = converter(item.type)
+    convert = converter_of(item.name, item.type)
 
     def find(root: etree._Element) -> Value:
         value = _only(name, found(name, path, root))

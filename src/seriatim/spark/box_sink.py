@@ -42,8 +42,8 @@ _GIVEN = frozenset({"ticket", "epoch", "received_at"})
 class Staging(Protocol):
     """The way into the box. A part is (its id, how many messages it has)."""
 
-    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-        """Stage a part of a batch."""
+    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> tuple[int, int]:
+        """Stage a part of a batch, that of this number."""
 
     def merge(self, writer: str, batch: int, parts: Sequence[tuple[int, int]]) -> int:
         """Take the parts of a batch in, unless it is there."""
@@ -127,7 +127,7 @@ def _stage(
         return _Staged(writer, context.partitionId(), None)
     staging = open_staging()
     try:
-        part = staging.stage(writer, batch, chain([first], rows))
+        part = staging.stage(writer, batch, chain([first], rows), context.partitionId())
     finally:
         staging.close()
     return _Staged(writer, context.partitionId(), part)

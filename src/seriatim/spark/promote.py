@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.function import Function
-from seriatim.pipeline.values import Converter, Unreadable, Value, as_in_json, converted, converter, shortened, text_of
+from seriatim.pipeline.values import (
+    Converter,
+    Unreadable,
+    Value,
+    as_in_json,
+    converted,
+    converter_of,
+    shortened,
+    text_of,
+)
 
 __all__ = [
     "CsvColumns",
@@ -71,7 +80,7 @@ class CsvColumns:
         csv.field_size_limit(2**31 - 1)
         width = len(header)
         places = {name: place for place, name in reversed(list(enumerate(header)))}
-        wanted = [(item.name, places.get(item.path), converter(item.type)) for item in self.promote]
+        wanted = [(item.name, places.get(item.path), converter_of(item.name, item.type)) for item in self.promote]
         absent = [item.path for item in self.promote if item.path not in places]
 
         def read(body: bytes) -> list[Value]:
@@ -101,7 +110,7 @@ class Returned:
     def reader(self) -> Callable[[bytes], list[Value]]:
         """A function from a body to the values; it raises `Unreadable`. Raises `UsageError`: no such function."""
         call, name = self.function.load(), self.function.name
-        wanted = [(item.name, item.path, _from_python(converter(item.type))) for item in self.promote]
+        wanted = [(item.name, item.path, _from_python(converter_of(item.name, item.type))) for item in self.promote]
 
         def read(body: bytes) -> list[Value]:
             try:

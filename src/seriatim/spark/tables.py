@@ -298,6 +298,10 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
     lossy = value.isNull()
     if ddl.startswith(("bigint", "decimal")) and isinstance(kind, T.NumericType):
         lossy = lossy | (value != found)
-    wrong = F.concat(F.lit(f"{item.name}: "), found.cast("string"), F.lit(f" is not a {item.type}"))
+    shown, said = found.cast("string"), f" is not a {item.type}"
+    if item.name == "type":
+        shown = F.concat(F.lit("'"), F.replace(shown, F.lit("\0"), F.lit("\\0")), F.lit("'"))
+        lossy, said = lossy | (value == "") | F.contains(value, F.lit("\0")), " can't be the type of a message"
+    wrong = F.concat(F.lit(f"{item.name}: "), shown, F.lit(said))
     fault = F.when(found.isNotNull() & lossy, wrong)
     return F.when(found.isNotNull() & ~lossy, value).alias(item.name), fault

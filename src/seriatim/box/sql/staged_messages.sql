@@ -1,5 +1,5 @@
 -- Purpose: the messages of a part that has to be routed again, from a place on, with the groups and sequences that were
--- given for them, where they go straight into one queue.
+-- given for them, where they go straight into one queue, and what is wrong with them.
 -- Caller: staging.py.
 -- Locks: none.
 -- Index: staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part.
@@ -8,7 +8,8 @@ SELECT
     CASE WHEN message.parts IS NOT NULL THEN ARRAY(
         SELECT ROW(one.name, one.content_type, one.body) FROM {schema}.staged_message_parts AS one
         WHERE one.part_id = message.part_id AND one.place = message.place ORDER BY one.number
-    ) END AS parts
+    ) END AS parts,
+    message.problem
 FROM {schema}.staged_messages AS message
 LEFT JOIN LATERAL (
     SELECT group_key, sequence FROM {schema}.staged_entries AS one
