@@ -62,6 +62,7 @@ class Feed(Closing):
 
     Raises:
         UsageError: there is no such queue, or service.
+        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
         EnvironmentProblem: the box can't be reached; names host and database.
     """
 
@@ -76,7 +77,7 @@ class Feed(Closing):
         takes_over: bool = False,
         prefix: str = "",
     ) -> None:
-        self._connections = Connections.open(dsn, schema, 2)
+        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA)
         self._access = self._connections.access
         self._schema = schema
         self._name = queue

@@ -73,6 +73,7 @@ class Staging(Closing):
 
     Raises:
         UsageError: there is no such queue, or a wait that can't be.
+        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
         EnvironmentProblem: the box can't be reached; names host and database.
     """
 
@@ -86,7 +87,7 @@ class Staging(Closing):
         wait: float | str = _PATIENCE_S,
     ) -> None:
         self._wait_s = seconds(micros(wait))
-        self._connections = Connections.open(dsn, schema, 2)
+        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA)
         self._access = self._connections.access
         self._schema = schema
         self._queue = queue

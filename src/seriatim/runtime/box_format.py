@@ -85,11 +85,14 @@ def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
 
     Raises:
         EnvironmentProblem: it can't be reached; names host and database.
-        SchemaMismatch: its schema is older or newer.
+        SchemaMismatch: its schema is older or newer, or isn't there; only the usual one is made.
     """
     if not pipeline.needs_box:
         yield
         return
-    with MessageBox.open(pipeline.box.dsn, schema=pipeline.box.schema or DEFAULT_SCHEMA, connections=1) as box:
+    schema = pipeline.box.schema or DEFAULT_SCHEMA
+    # As with the commands: the name of another schema may be mistyped.
+    creates = schema == DEFAULT_SCHEMA
+    with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
         register(session, box.dsn)
         yield
