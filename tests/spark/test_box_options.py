@@ -34,9 +34,31 @@ def test_options_that_do():
     assert (options.service, options.from_service, options.dialog_by) == ("Inventory", "Orders", "customer")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"writer": "me"}, "there is no batch"),
+        ({"batch": "1"}, "there is no writer"),
+        ({"writer": "", "batch": "1"}, "writer is empty"),
+    ],
+)
+def test_a_writer_and_his_batch_go_together(given, said):
+    with pytest.raises(sq.UsageError, match=said):
+        BoxOptions.of(given)
+    assert BoxOptions.of({"writer": "me", "batch": "1"}).batch == 1
+
+
 @pytest.mark.parametrize("kind", [T.StringType(), T.LongType(), T.ByteType()])
 def test_keys_that_can_be(kind):
     check_columns(T.StructType().add("customer", kind).add("body", T.StringType()), None, None, "customer")
+
+
+@pytest.mark.parametrize("name", ["Body", "TYPE", "Message_Id", "Received_at", "Parts"])
+def test_columns_that_differ_from_ours_by_capitals_only(name):
+    schema = T.StructType().add("customer", T.StringType()).add(name, T.StringType())
+    with pytest.raises(sq.ColumnError, match=f"column {name!r}: it differs from {name.lower()!r} by capitals only"):
+        check_columns(schema, None, None)
+    check_columns(schema, None, None, name)
 
 
 @pytest.mark.parametrize(

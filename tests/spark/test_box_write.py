@@ -219,6 +219,9 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
         ({"parts": "array(named_struct('name', 'a', 'body', 1))"}, {}, "make it array<struct<name string"),
         ({"parts": "array(named_struct('name', 'a', 'body', '', 'size', 1))"}, {}, "make it array<struct<name string"),
         ({}, {"queue": "nowhere"}, "there is no queue 'nowhere'"),
+        ({}, {"takeOver": "true"}, "the option 'takeOver' of the format seriatim is for reading"),
+        ({}, {"writer": "me"}, "there is no batch"),
+        ({}, {"schema": "mistyped"}, "seriatim box migrate"),
         ({}, {"queue": "orders", "group": "g", "sequence": "version"}, "there is no such column for the group"),
         ({}, {"group": "customer"}, "group, sequence and queue go together"),
     ],
@@ -226,10 +229,42 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
 def test_frames_that_cannot_be_written(spark, queue, columns, options, said):
     made = {name: F.expr(text) for name, text in columns.items()}
     frame = rows_of(spark, 5).withColumns(made) if made else rows_of(spark, 5)
-    with pytest.raises(Exception) as caught:
-        written(frame, queue, **options)
-    assert said in str(caught.value)
+    for each in (frame, frame.limit(0)):
+        with pytest.raises(Exception) as caught:
+            written(each, queue, **options)
+        assert said in str(caught.value)
     assert count(queue, "spool") == 0
+
+
+def test_a_frame_without_types_can_not_be_written(spark, queue):
+    with pytest.raises(Exception, match="the messages have no type"):
+        written(rows_of(spark, 5).drop("type"), queue)
+    written(rows_of(spark, 5).drop("type"), queue, type="order")
+    assert count(queue, "spool") == 5
+
+
+def test_a_stream_has_batches_of_its_own(spark, queue, tmp_path):
+    rows_of(spark, 1).write.json(str(tmp_path / "in"))
+    with pytest.raises(Exception, match="'writer' of the format seriatim is for frames: a stream has its own"):
+        streamed(spark, tmp_path / "in", queue, tmp_path / "checkpoint", writer="me", batch="1")
+    assert count(queue, "spool") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"writer": "me"}, "the option 'writer' of the format seriatim is for writing"),
+        ({"dialogBy": "customer"}, "the option 'dialogBy' of the format seriatim is for writing"),
+        ({"schema": "mistyped"}, "there is no message box in the schema mistyped (seriatim box migrate)"),
+    ],
+)
+def test_frames_that_cannot_be_read(spark, queue, options, said):
+    reader = spark.read.format("seriatim").option("dsn", queue.dsn).option("schema", queue.schema)
+    with pytest.raises(Exception) as caught:
+        reader.options(**options).load()
+    assert said in str(caught.value)
+    with psycopg.connect(queue.dsn) as connection:
+        assert connection.execute("SELECT to_regnamespace('mistyped') IS NULL").fetchone() == (True,)
 
 
 def test_rows_that_are_no_messages_are_kept_beside_the_others(spark, queue):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,6 +44,10 @@ _KNOWN = (
     "contract",
     "dialogBy",
 )
+_READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
+_WRITING = frozenset(
+    {"batch", "contract", "dialogBy", "fromService", "group", "sequence", "type", "wait", "writer"}
+)  # fmt: skip
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
 
@@ -108,6 +112,13 @@ class BoxOptions:
             raise UsageError(f"takeOver is true or false, not {takes_over!r}")
         if ("group" in given) != ("sequence" in given) or ("group" in given and "queue" not in given):
             raise UsageError("group, sequence and queue go together", remedy="give all of them, or the queue alone")
+        if ("writer" in given) != ("batch" in given):
+            raise UsageError(
+                f"there is no {'batch' if 'writer' in given else 'writer'}",
+                remedy="writer and batch go together: who writes, and which of his frames it is, each with a higher number",
+            )
+        if given.get("writer") == "":
+            raise UsageError("writer is empty", remedy="name who writes, or leave out writer and batch")
         return cls(
             given.get("dsn"),
             given.get("schema"),
@@ -127,6 +138,23 @@ class BoxOptions:
             given.get("contract"),
             given.get("dialogby"),
         )
+
+    @staticmethod
+    def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
+        """Refuse options that mean nothing here.
+
+        Args:
+            options: Spark's.
+            others: those that mean nothing.
+            what: what they are for.
+
+        Raises:
+            UsageError: names one.
+        """
+        folded = {one.lower(): one for one in others}
+        for name in options:
+            if (wrong := folded.get(name.lower())) is not None:
+                raise UsageError(f"the option {wrong!r} of the format seriatim is for {what}", remedy="leave it out")
 
     @property
     def reads_queue(self) -> bool:
@@ -199,26 +227,34 @@ class BoxFormat(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
         """See Spark."""
         options = self._checked(schema, overwrite=overwrite)
+        self._open_once(options)
         return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
         """See Spark."""
-        return BoxStreamWriter(partial(self.staging, self._checked(schema, overwrite=overwrite)))
+        BoxOptions.refuse(self.options, ("writer", "batch"), "frames: a stream has its own")
+        options = self._checked(schema, overwrite=overwrite)
+        self._open_once(options)
+        return BoxStreamWriter(partial(self.staging, options))
+
+    def _open_once(self, options: BoxOptions) -> None:
+        """See that the box is there, and the queue or service, before tasks run: a frame may have no rows."""
+        self.staging(options).close()
 
     def _read_options(self) -> BoxOptions:
+        BoxOptions.refuse(self.options, _WRITING, "writing")
         options = BoxOptions.of(self.options)
-        if options.from_service or options.contract or options.dialog_by:
-            raise UsageError(
-                "fromService, contract and dialogBy are for writing", remedy="service alone says what is read"
-            )
         if options.queue is not None and options.service is not None:
             raise UsageError("a service has a queue", remedy="give queue or service, not both")
         return options
 
     def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:
+        BoxOptions.refuse(self.options, _READING, "reading")
         options = BoxOptions.of(self.options)
         if overwrite:
             raise UsageError("messages are only added to a box", remedy='.mode("append")')
         options.check_dialogs()
+        if options.type is None and options.service is None and "type" not in schema.names:
+            raise UsageError("the messages have no type", remedy='a column "type", or .option("type", "…") for all')
         check_columns(schema, options.group, options.sequence, options.dialog_by)
         return options

@@ -37,6 +37,8 @@ _PROPERTIES = (
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: What the box gives; a frame that was read from one has them.
 _GIVEN = frozenset({"ticket", "epoch", "received_at"})
+#: All names that aren't those of properties, by themselves in small letters.
+_OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, "parts")}
 
 
 class Staging(Protocol):
@@ -85,8 +87,7 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None,
             )
     for field in schema:
         where = f"column {field.name!r}"
-        if field.name in _GIVEN:
-            raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
+        _check_name(field.name, where, is_named=field.name in (group, sequence, dialog_by))
         if field.name == "parts" and isinstance(field.dataType, T.ArrayType):
             if dialog_by is not None:
                 raise ColumnError("messages of dialogs have no parts", where=where, remedy="drop it")
@@ -101,6 +102,16 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None,
         if not isinstance(field.dataType, fitting):
             known = ", ".join(kind.typeName() for kind in fitting)
             raise ColumnError(f"it can't be {field.dataType.simpleString()}", where=where, remedy=f"cast it to {known}")
+
+
+def _check_name(name: str, where: str, *, is_named: bool) -> None:
+    """Refuse the columns that the box gives, and those that only seem to be ours; `is_named`: by an option."""
+    if name in _GIVEN:
+        raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
+    meant = _OURS.get(name.lower(), name)
+    if meant != name and not is_named:
+        what = f"it differs from {meant!r} by capitals only, which Spark doesn't tell apart"
+        raise ColumnError(what, where=where, remedy=f"name it {meant!r}, or otherwise")
 
 
 def _check_parts(given: T.ArrayType) -> None:
