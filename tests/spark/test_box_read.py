@@ -198,6 +198,21 @@ def test_options_that_cannot_be(spark, queue, tmp_path, options, said):
     assert "hush-hush" not in str(caught.value)
 
 
+def test_a_schema_of_ones_own(spark, queue, tmp_path):
+    publish(queue, order("a", 1))
+
+    def with_schema(reader, columns):
+        reader = reader.format("seriatim").option("dsn", queue.dsn).option("schema", queue.schema)
+        return reader.option("queue", "orders").schema(columns).load()
+
+    (row,) = with_schema(spark.read, "version long, nobodys int, message_id string").collect()
+    assert (row.version, row.nobodys) == (1, None)
+    with pytest.raises(Exception, match="the column 'customer' is string, not bigint"):
+        with_schema(spark.read, "customer long").collect()
+    with pytest.raises(Exception, match="the column 'customer' is string, not bigint"):
+        drained(with_schema(spark.readStream, "customer long"), tmp_path / "checkpoint")
+
+
 def test_a_property_with_the_name_of_a_column(spark, box):
     box.define(sq.MessageType("odd", properties={"late": "boolean"}), sq.Queue("odd", policy=sq.Unordered()))
     reader = spark.read.format("seriatim").option("dsn", box.dsn).option("schema", box.schema).option("queue", "odd")

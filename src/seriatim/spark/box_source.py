@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from seriatim.errors import UsageError
 from seriatim.spark.values import arrow_type
 
 __all__ = ["BoxReader", "BoxStreamReader", "Feed", "schema_of"]
@@ -188,6 +189,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
+        _check_types(self._feed.get().properties(), self._schema, self._prefix)
         return [_Part(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -229,6 +231,7 @@ class BoxReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Ranges of entries or arrivals."""
         try:
+            _check_types(self._feed.get().properties(), self._schema, self._prefix)
             return [_Part(0, 0, part) for part in self._feed.get().parts_now()]
         finally:
             self._feed.close()
@@ -244,6 +247,21 @@ class BoxReader(DataSourceReader):
                 yield _conformed(rows, self._schema)
         finally:
             self._feed.close()
+
+
+def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:
+    """Refuse a schema of the user's own with other types than the columns have.
+
+    Raises:
+        UsageError: names the column.
+    """
+    there = {field.name: field.dataType for field in schema_of(properties, prefix, ordered=True)}
+    for field in schema:
+        if there.get(field.name, field.dataType) != field.dataType:
+            known, given = there[field.name].simpleString(), field.dataType.simpleString()
+            raise UsageError(
+                f"the column {field.name!r} is {known}, not {given}", remedy="leave the schema out, and cast the column"
+            )
 
 
 def _wanted(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> dict[str, str]:
