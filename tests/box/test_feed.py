@@ -136,3 +136,26 @@ def test_a_checkpoint_of_another_queue(queue):
             pytest.raises(sq.ActionRefused, match="queue 'orders': the checkpoint is none of this queue"),
         ):
             reading.next(reader, batch, None)
+
+
+@pytest.mark.parametrize(("size", "limit"), [(20, 300), (7, 50), (50, 20), (3, 3)])
+def test_a_batch_has_sets_as_a_whole_and_at_most_one_too_many(box, size, limit):
+    box.define(
+        sq.MessageType("line", properties={"order": "string", "nr": "long", "lines": "long"}),
+        sq.Queue("sets", policy=sq.UnitOfWork(size="lines"), group="order", sequence="nr"),
+        sq.Subscription("lines", where="TRUE", to="sets"),
+    )
+    with box.session() as tx:
+        tx.publish(
+            sq.Message(type="line", context={"order": f"o{order:03}", "nr": nr + 1, "lines": size})
+            for order in range(60) for nr in range(size)
+        )  # fmt: skip
+    found, batch = [], ("", 0)
+    with Feed(box.dsn, box.schema, queue="sets") as reading:
+        while (more := reading.next(*batch, limit))[2]:
+            found.append(more[2])
+            batch = more[:2]
+    assert sum(found) == 60 * size
+    assert {messages % size for messages in found} == {0}
+    assert max(found) < limit + size
+    assert min(found[:-1]) >= min(limit, size)

@@ -45,7 +45,12 @@ def check_queue(connection: psycopg.Connection, schema: str, queue: BoxQueue) ->
     """Refuse to drop a queue that has messages, or to which subscriptions lead."""
     name = queue.declared.name
     if queue.owner is not None:
-        raise _refused(Kind.QUEUE, name, f"it belongs to the pipeline {queue.owner!r}", "drop the pipeline first")
+        raise _refused(
+            Kind.QUEUE,
+            name,
+            f"it belongs to the pipeline {queue.owner!r}",
+            f"seriatim queue release {name}, when that has stopped",
+        )
     after = _leading_to(connection, schema, queue.queue_id)
     if after:
         listed = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,13 +23,14 @@ from seriatim.box.definitions import BoxQueue
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
+from seriatim.box.resequence import Handed
 from seriatim.box.rows import batches_of, own_names
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 from seriatim.box.transmission import transmit_to
 from seriatim.box.turns import Locked, Turns
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.policy import Policy, UnitOfWork, Unordered
 from seriatim.pipeline.box_types import DIALOG, declared
 from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.section import likely
@@ -233,29 +234,31 @@ class Feed(Closing):
         return waits is not None
 
     def _fill(self, reader: str, batch: int, left: int) -> None:
-        """Put what can be handed out into a batch that isn't complete, at most `left` messages more."""
+        """Put what can be handed out into a batch that isn't complete, at most `left` messages more; a set comes whole."""
+        pace = _Pace(self._queue().declared.policy)
         while left > 0:
             with self._transaction() as connection:
                 self._batches(connection, reader)
-                if not (taken := self._take(connection, batch, left)):
+                if not (taken := self._take(connection, batch, left, pace)):
                     return
                 left -= max(taken, 0)
             if taken < 0 and not self._route():
                 return
 
-    def _take(self, connection: psycopg.Connection, batch: int, left: int) -> int:
+    def _take(self, connection: psycopg.Connection, batch: int, left: int, pace: _Pace) -> int:
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
             return int(self._run(connection, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
         turns = Turns(connection, self._schema)
-        locked = Locked(*self._run(connection, "lock_many", how_many=min(left, _GROUPS))[0])
+        locked = Locked(*self._run(connection, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
             return 0
         self._access.known.current(connection)
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
         tell_judged(self._access, connection, self._queue(), locked.keys, judged)
         handed = judged.handed
+        pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]
         self._run(
             connection,
@@ -320,7 +323,7 @@ class Feed(Closing):
         Raises:
             ActionRefused: another run goes on reading it.
         """
-        if self._held is not None and not self._held.closed and not self._held.broken:
+        if self._held is not None and _lives(self._held):
             return
         with translated(self._access.place):
             connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
@@ -409,3 +412,35 @@ class Feed(Closing):
     def _transaction(self) -> Iterator[psycopg.Connection]:
         with self._access.transaction() as connection, translated(self._access.place):
             yield connection
+
+
+class _Pace:
+    """How many groups a turn takes, so that a batch has at most one set too many: how large sets are is seen as they come.
+
+    Args:
+        policy: the queue's.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._has_sets = isinstance(policy, UnitOfWork)
+        self._largest = 0
+
+    def groups(self, left: int) -> int:
+        """Of how many groups a turn may take something, where a batch has room for so many messages."""
+        if not self._has_sets:
+            return min(left, _GROUPS)
+        return min(left // self._largest, _GROUPS) or 1 if self._largest else 1
+
+    def see(self, handed: Sequence[Handed]) -> None:
+        """What a turn has given."""
+        self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
+
+
+def _lives(connection: psycopg.Connection) -> bool:
+    """Whether a connection is still one: that of a server that was restarted isn't, and says so only when it is used."""
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        connection.close()
+        return False
+    return True

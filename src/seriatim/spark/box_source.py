@@ -271,11 +271,20 @@ def _wanted(properties: Mapping[str, str], schema: T.StructType, prefix: str) ->
 
 
 def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
-    """The rows with the columns of the frame; a property that nobody declares any more is null."""
+    """The rows with the columns of the frame; a property that nobody declares any more is null.
+
+    Raises:
+        UsageError: a property has another type now than when the query was started.
+    """
     wanted = to_arrow_schema(schema, timezone="UTC")
     there = set(rows.schema.names)
-    columns = [
-        rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(rows), field.type)
-        for field in wanted
-    ]
+    columns = []
+    for field in wanted:
+        try:
+            found = rows.column(field.name).cast(field.type) if field.name in there else None
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"the column {field.name!r} is no {field.type} any more: {error}", remedy="start the query once more"
+            ) from error
+        columns.append(pa.nulls(len(rows), field.type) if found is None else found)
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

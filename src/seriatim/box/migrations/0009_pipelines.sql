@@ -179,10 +179,13 @@ CREATE TABLE {schema}.writers (
     merged_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- Names of parts, each given once: of its own, because that of an unlogged table's begins anew after a crash.
+CREATE SEQUENCE {schema}.part_ids;
+
 -- Parts of batches, staged by tasks that may be repeated; what a batch is made of is said when it is merged. None of
--- it outlives a crash of the server, which the merge notices by the counts; the batch is then staged anew.
+-- it outlives a crash of the server, which the merge notices; the batch is then staged anew.
 CREATE UNLOGGED TABLE {schema}.parts (
-    part_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    part_id bigint PRIMARY KEY DEFAULT nextval('{schema}.part_ids'),
     writer text NOT NULL,
     batch bigint NOT NULL,
     version bigint NOT NULL,
