@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 
 import seriatim as sq
-from seriatim.box.deliver import Delivery
 
 DEPARTMENTS = ("Inventory", "Shipping", "Credit", "Accounts")
 
@@ -49,7 +48,7 @@ def main(box: sq.MessageBox, orders: int = 5) -> dict[str, int]:
         return dict(tx.connection.execute("SELECT conversation_group, answers FROM order_states").fetchall())
 
 
-def collect(tx: sq.Session, delivery: Delivery) -> bool:
+def collect(tx: sq.Session, delivery: sq.Delivery) -> bool:
     """Count the answers of one order; whether it has all of them now, and so goes on."""
     complete = False
     for message in delivery:

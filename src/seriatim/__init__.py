@@ -34,13 +34,14 @@ from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released,
 from seriatim.pipeline.activation import Activation
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
-from seriatim.pipeline.message import Dialog, Message, Part
+from seriatim.pipeline.message import Dialog, Message, Part, Received
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.service import Service
 from seriatim.pipeline.subscription import Subscription
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.box.delivery import Delivery
     from seriatim.box.instances import Instance
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
@@ -59,6 +60,7 @@ __all__ = [
     "Contract",
     "Counts",
     "DeclarationError",
+    "Delivery",
     "DeploymentError",
     "Dialog",
     "EnvironmentProblem",
@@ -80,6 +82,7 @@ __all__ = [
     "PolicyError",
     "Queue",
     "QueueFull",
+    "Received",
     "Released",
     "SchemaMismatch",
     "Sequencer",
@@ -101,6 +104,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATER = {
+    "Delivery": "seriatim.box.delivery",
     "Instance": "seriatim.box.instances",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.message_type",
