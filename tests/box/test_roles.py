@@ -10,7 +10,9 @@ from click.testing import CliRunner
 from psycopg import sql
 
 import seriatim as sq
+from seriatim.box.feed import Feed
 from seriatim.box.migrate import migrations
+from seriatim.box.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import set_aside
 from tests.box.given_up import given_up
@@ -100,6 +102,20 @@ def order(customer, version=1, **more):
 
 def opened(box, dsn):
     return sq.MessageBox.open(dsn, schema=box.schema)
+
+
+@pytest.mark.parametrize("side", [Feed, Staging])
+def test_what_spark_reads_and_writes_is_the_owners(team, side):
+    box, role = team
+    name, dsn = role("full")
+    queues = ["shop", "pick", "vault"]
+    box.grant(name, publish=queues, receive=queues, subscribe=queues, route=True)
+    with pytest.raises(sq.EnvironmentProblem, match=f"the role '{name}' doesn't own the message box") as caught:
+        side(dsn, box.schema, queue="shop")
+    assert "use a DSN of 'seriatim'" in caught.value.remedy
+    with box.session() as tx:
+        tx.connection.execute(sql.SQL("GRANT seriatim TO {}").format(sql.Identifier(name)))
+    side(dsn, box.schema, queue="shop").close()
 
 
 def test_every_relation_is_refused(team):

@@ -14,6 +14,7 @@ from typing import Any, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.access import Access
@@ -23,9 +24,9 @@ from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.identity import Identity, identity_of
 from seriatim.box.migrate import check, migrate, version_of
 from seriatim.box.round_trip import OwnConnection
-from seriatim.box.statements import checked_schema
+from seriatim.box.statements import checked_schema, statement
 from seriatim.box.translate import reached, translated
-from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, UsageError
 from seriatim.kernel.time import micros
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once", "kept_connection"]
@@ -106,9 +107,19 @@ class Connections(Closing):
 
     @classmethod
     def open(
-        cls, dsn: str | None, schema: str, most: int, turn_limit: float | str | None = None, *, create: bool = True
+        cls,
+        dsn: str | None,
+        schema: str,
+        most: int,
+        turn_limit: float | str | None = None,
+        *,
+        create: bool = True,
+        owner: bool = False,
     ) -> Self:
-        """Open them; arguments and errors are those of `MessageBox.open`."""
+        """Open them; arguments and errors are those of `MessageBox.open`.
+
+        With `owner`, only for a role that owns the box: `EnvironmentProblem` for others.
+        """
         _check_most(most)
         if turn_limit is not None:
             _turn_limit_ms(turn_limit)
@@ -120,6 +131,8 @@ class Connections(Closing):
                     migrate(connection, schema)
                 else:
                     check(connection, schema, found)
+                if owner:
+                    _check_owner(connection, schema, place)
                 identity = identity_of(connection, schema)
             return cls(dsn, schema, place, identity, server, most, turn_limit)
         except BaseException:
@@ -281,6 +294,17 @@ def _set_up(identity: Identity, limit_ms: int | None, connection: psycopg.Connec
     if limit_ms is not None:
         connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
         connection.commit()
+
+
+def _check_owner(connection: psycopg.Connection, schema: str, place: str) -> None:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        ((role, owner, is_owner),) = cursor.execute(statement("owner", schema), {"schema": schema}).fetchall()
+    if not is_owner:
+        raise EnvironmentProblem(
+            f"the role {role!r} doesn't own the message box",
+            where=place,
+            remedy=f"what Spark reads and writes is beyond what `seriatim box grant` gives: use a DSN of {owner!r}",
+        )
 
 
 def _close(pools: Iterable[ConnectionPool[OwnConnection]], server: EmbeddedServer | None, process: int) -> None:

@@ -64,7 +64,7 @@ class Feed(Closing):
     Raises:
         UsageError: there is no such queue, or service.
         SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
-        EnvironmentProblem: the box can't be reached; names host and database.
+        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Feed(Closing):
         takes_over: bool = False,
         prefix: str = "",
     ) -> None:
-        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA)
+        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True)
         self._access = self._connections.access
         self._schema = schema
         self._name = queue

@@ -74,7 +74,7 @@ class Staging(Closing):
     Raises:
         UsageError: there is no such queue, or a wait that can't be.
         SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
-        EnvironmentProblem: the box can't be reached; names host and database.
+        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Staging(Closing):
         wait: float | str = _PATIENCE_S,
     ) -> None:
         self._wait_s = seconds(micros(wait))
-        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA)
+        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True)
         self._access = self._connections.access
         self._schema = schema
         self._queue = queue
