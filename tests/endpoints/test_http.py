@@ -173,6 +173,8 @@ def test_the_key_tells_an_edited_message_from_what_it_was(box, receiver):
         ({"url": "/x"}, "isn't one of http or https"),
         ({"url": "http://host:hush/"}, "can't be read"),
         ({"url": None}, "can't be read"),
+        ({"url": "http://host:99999/"}, "has no port 99999"),
+        ({"url": "http://host:0/"}, "has no port 0"),
         ({"timeout": 0}, "timeout can't be 0"),
         ({"extensions": {"a_b": "x"}}, "can't be an extension"),
         ({"extensions": {"id": "x"}}, "can't be an extension"),

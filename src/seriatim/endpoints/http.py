@@ -64,6 +64,8 @@ class HttpPort:
             raise UsageError("the url of the port can't be read", remedy="such as https://host/path") from None
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise UsageError("the url of the port isn't one of http or https", remedy="such as https://host/path")
+        if self._url.port is not None and not 0 < self._url.port < 65536:
+            raise UsageError(f"the url of the port has no port {self._url.port}", remedy="a number from 1 to 65,535")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
             raise UsageError(f"timeout can't be {timeout!r}", remedy="seconds, more than 0, at most a day")
         for name in extensions or {}:
