@@ -386,6 +386,36 @@ def test_who_is_called_for_another_group_passes_the_call_on(queue, monkeypatch):
         assert found[0].result(PATIENCE_S / 2) == [1]
 
 
+@pytest.mark.parametrize(("table", "waits"), [("waiters", 0), ("known_groups", 1)], ids=["it registers", "it looks"])
+def test_what_goes_wrong_in_a_wait_is_told_and_the_connection_waits_no_more(queue, table, waits):
+    def receive(box):
+        with box.session() as tx:
+            return tx.receive("orders", wait=PATIENCE_S)
+
+    with (
+        sq.MessageBox.open(queue.dsn, schema=queue.schema, connections=1) as box,
+        psycopg.connect(queue.dsn, autocommit=True) as watching,
+        psycopg.connect(queue.dsn) as locking,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        if not waits:
+            locking.execute(f"LOCK TABLE {queue.schema}.{table}")
+        received = thread.submit(receive, box)
+        if waits:
+            while count(queue, "waiters") < waits:
+                pass
+            locking.execute(f"LOCK TABLE {queue.schema}.{table}")
+        cancel = "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE relation = %s::regclass AND NOT granted"
+        while not watching.execute(cancel, [f"{queue.schema}.{table}"]).fetchall():
+            assert not received.done()
+        with pytest.raises(sq.Unavailable, match="canceling statement"):
+            received.result(PATIENCE_S)
+        locking.rollback()
+        with box.session() as tx:
+            assert tx.connection.execute("SELECT pg_listening_channels()").fetchall() == []
+        assert count(queue, "waiters") == 0
+
+
 def test_a_wait_in_a_transaction_is_refused(queue):
     with queue.session() as tx:
         tx.connection.execute("SELECT 1")

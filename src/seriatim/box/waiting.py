@@ -39,14 +39,15 @@ class Waiter:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Around all waiting: what is called is heard."""
+        """Around all waiting: what is called is heard. After an error nothing is left of it, and the error is what is raised."""
         self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         self._connection.commit()
         try:
             yield
-        finally:
-            if not self._connection.closed:
-                self._leave()
+            self._leave()
+        except BaseException:
+            self._give_up()
+            raise
 
     def register(self) -> None:
         """Ask to be called. Whoever looks for messages after this and finds none can wait."""
@@ -81,6 +82,15 @@ class Waiter:
         self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
         if self._waiter is not None:
             self._connection.execute(statement("unregister", self._schema), {"waiter_id": self._waiter})
+
+    def _give_up(self) -> None:
+        """Leave after an error, in another transaction: that of the error takes no statement any more."""
+        try:
+            self._connection.rollback()
+            self._leave()
+            self._connection.commit()
+        except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
+            self._connection.close()
 
 
 def patience(wait: float | str) -> float:
