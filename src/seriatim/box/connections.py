@@ -40,6 +40,9 @@ FOLDER = Path(".seriatim/postgres")
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
 #: So many transactions beside those of sessions, at most; they are short.
 _APART = 2
+#: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
+#: so there is about one try a second, and one soon after the server is back, however long it was away.
+_TRY_S = 5.0
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
 _SETTINGS: dict[str, Any] = {
     "application_name": "seriatim",
@@ -268,8 +271,14 @@ def _pool(
     # Connections are made when they are needed, so that opening a box costs one and idle ones go.
     return ConnectionPool(
         where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
-        configure=configure,
+        configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again,
     )  # fmt: skip
+
+
+def _try_again(pool: ConnectionPool[Any]) -> None:
+    """Who waits for a connection asks no more for one to be made; it is asked here."""
+    if pool.get_stats().get("requests_waiting"):
+        pool.check()
 
 
 def _check_most(most: object) -> None:
