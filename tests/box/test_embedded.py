@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,6 +23,9 @@ import seriatim as sq
 from seriatim.box.binaries import NEWEST, Owner, find_binaries
 from seriatim.box.embedded import EmbeddedServer
 from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
+from tests.command import command, environment
+
+DEADLINE_S = 30.0
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -97,11 +101,7 @@ def test_a_killed_supervisor_takes_the_server_along_and_the_next_user_starts_it(
 @pytest.mark.parametrize("first", ["the open box", "another process"])
 def test_an_open_box_finds_the_server_again_whose_supervisor_was_killed(folder, user, how, first):
     with sq.MessageBox.open() as box:
-        box.define(
-            sq.MessageType("order"),
-            sq.Queue("orders", policy=sq.Unordered()),
-            sq.Subscription("all", where="type = 'order'", to="orders"),
-        )
+        define_orders(box)
         box.publish(sq.Message(type="order", message_id="before"))
         os.kill(supervisor_of(data_of(folder)), how)
         assert has_no_supervisor(folder)
@@ -112,6 +112,79 @@ def test_an_open_box_finds_the_server_again_whose_supervisor_was_killed(folder, 
         while len(found) < 2:
             found += once_it_is_back(lambda: received(box))
         assert found == ["before", "after"]
+
+
+@linux
+def test_a_worker_goes_on_after_the_supervisor_was_killed(folder):
+    """Its connections are its own, by the DSN; nobody uses the box that it was given."""
+    attempts = SimpleQueue()
+
+    def handle(message, tx):
+        attempts.put(message.message_id)
+        if attempts.qsize() == 1:
+            os.kill(supervisor_of(data_of(folder)), signal.SIGKILL)
+            tx.connection.execute("SELECT pg_sleep(60)")
+
+    with sq.MessageBox.open() as box:
+        define_orders(box)
+        box.publish(sq.Message(type="order", message_id="one"))
+        worker = sq.Worker(box, "orders", handle, workers=1)
+        working = Thread(target=worker.run)
+        working.start()
+        deadline = time.monotonic() + DEADLINE_S
+        while attempts.qsize() < 2 and time.monotonic() < deadline:
+            working.join(0.1)
+        worker.stop()
+        once_it_is_back(box.queues)
+        working.join()
+    assert attempts.qsize() == 2
+
+
+_KILLING = """
+import os, signal
+from pathlib import Path
+
+from tests.box.embedding import supervisor_of
+
+def handle(message, tx):
+    with Path("attempts").open("a") as attempts:
+        print(message.message_id, file=attempts)
+    if len(Path("attempts").read_text().splitlines()) == 1:
+        os.kill(supervisor_of(Path(".seriatim/postgres/data").absolute()), signal.SIGKILL)
+        tx.connection.execute("SELECT pg_sleep(60)")
+"""
+
+
+@linux
+def test_worker_processes_go_on_after_the_supervisor_was_killed(folder):
+    (folder / "killing.py").write_text(_KILLING)
+    with sq.MessageBox.open() as box:
+        define_orders(box)
+        box.publish(sq.Message(type="order", message_id="one"))
+    given = environment() | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    given.pop("SERIATIM_DSN", None)
+    words = command("work", "orders", "--handler", "killing:handle", "--workers", "1")
+    with subprocess.Popen(words, cwd=folder, env=given) as process:
+        deadline = time.monotonic() + DEADLINE_S
+        while tried(folder) < 2 and time.monotonic() < deadline and process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+        process.terminate()
+    assert process.returncode == 0
+    assert tried(folder) == 2
+
+
+def tried(folder):
+    note = folder / "attempts"
+    return len(note.read_text().splitlines()) if note.exists() else 0
+
+
+def define_orders(box):
+    box.define(
+        sq.MessageType("order"),
+        sq.Queue("orders", policy=sq.Unordered()),
+        sq.Subscription("all", where="type = 'order'", to="orders"),
+    )
 
 
 def once_it_is_back(do):

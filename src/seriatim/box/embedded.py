@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +34,11 @@ from seriatim.errors import EnvironmentProblem
 
 __all__ = ["EmbeddedServer"]
 
+_LOG = logging.getLogger("seriatim.box")
+#: So often it is seen to that the server is supervised; after a start that failed it is left alone for longer.
+_LOOK_S, _REST_S = 1.0, 10.0
+#: Who closes it waits at most so long for a look that starts the server; without users that stops by itself.
+_END_S = 5.0
 #: A start after a crash reads the log again, which may take a while.
 _START_S = 120.0
 _LOG_BYTES = 10 * 2**20
@@ -41,6 +48,9 @@ _SOCKET_FOLDER_BYTES = 107 - len("/.s.PGSQL.5432")
 
 class EmbeddedServer:
     """The server of a folder, running for as long as this object is open.
+
+    It is started again where it was killed with its supervisor, also for those who have only its DSN: workers, and their
+    processes.
 
     Args:
         folder: where it keeps its data, its log and its locks; made where it isn't there.
@@ -53,6 +63,9 @@ class EmbeddedServer:
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
         self._folder = folder.absolute()
         self._major = major
+        self._process = os.getpid()
+        self._closed = threading.Event()
+        self._watch: threading.Thread | None = None
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._users = (self._folder / "users.lock").open("a")
@@ -69,6 +82,8 @@ class EmbeddedServer:
         except BaseException:
             self.close()
             raise
+        self._watch = threading.Thread(target=self._keep, name="seriatim-embedded", daemon=True)
+        self._watch.start()
 
     def found_again(self) -> str:
         """The DSN, for a new connection: the server is started once more where its supervisor was killed.
@@ -83,7 +98,25 @@ class EmbeddedServer:
 
     def close(self) -> None:
         """Stop using it. The last one's leaving stops it."""
+        if os.getpid() == self._process:  # a forked child has no such thread
+            self._closed.set()
+            if self._watch is not None and self._watch is not threading.current_thread():
+                self._watch.join(_END_S)
         self._users.close()
+
+    def _keep(self) -> None:
+        """Look again and again, until it is closed."""
+        wait_s, told = _LOOK_S, ""
+        while not self._closed.wait(wait_s):
+            try:
+                self.found_again()
+            except Exception as error:  # noqa: BLE001 -- whatever it is, a later look may find better times
+                wait_s = _REST_S
+                if str(error) != told:
+                    _LOG.warning("the embedded PostgreSQL is not back: %s", error)
+                told = str(error)
+            else:
+                wait_s, told = _LOOK_S, ""
 
     def _running(self) -> str:
         """The DSN of the server, once it answers; starts it where nobody has."""
