@@ -29,12 +29,12 @@ class Chores:
         self._box = box
         self._due = time.monotonic() + _PERIOD_S
         self._thread: threading.Thread | None = None
-        self._refused = False
+        self._told = ""
 
     def look(self) -> None:
         """Begin a step, if one is due and none is at work."""
         at_work = self._thread is not None and self._thread.is_alive()
-        if time.monotonic() >= self._due and not at_work and not self._refused:
+        if time.monotonic() >= self._due and not at_work:
             self._due = time.monotonic() + _PERIOD_S
             self._thread = threading.Thread(target=self._step, name="seriatim-chores", daemon=True)
             self._thread.start()
@@ -50,8 +50,13 @@ class Chores:
                 if is_alone:
                     self._box.tick()
                     self._box.purge(seconds=_STEP_S)
-        except EnvironmentProblem as error:  # that is for the owner of the box
-            self._refused = True
-            _LOG.info("no clean-up: %s", error)
+                    self._told = ""
+        except EnvironmentProblem as error:  # the role may not, as a rule; or the server takes no writes for a while
+            self._tell(logging.INFO, f"no clean-up: {error}")
         except SeriatimError as error:
-            _LOG.warning("the clean-up failed: %s", error)
+            self._tell(logging.WARNING, f"the clean-up failed: {error}")
+
+    def _tell(self, level: int, text: str) -> None:
+        if text != self._told:
+            _LOG.log(level, "%s", text)
+        self._told = text
