@@ -168,6 +168,29 @@ def test_the_command_ends_after_the_turns_in_hand(box, activated):
     assert is_running(box) == 0
 
 
+def test_places_are_kept_until_the_turns_in_hand_are_done(box, activated):
+    """PostgreSQL ends the connection that has them if nothing is asked over it for ten seconds."""
+    activated("hold", maximum=1)
+    publish(box, 1)
+    query = """
+        SELECT query_start FROM pg_stat_activity JOIN pg_locks USING (pid)
+        WHERE locktype = 'advisory' AND state = 'idle'
+    """
+    serve = Serve(box, folders=[str(ROOT)])
+    thread = threading.Thread(target=serve.run)
+    thread.start()
+    try:
+        until(lambda: at_work(box) == 1)
+        serve.stop()
+        asked = set()
+        until(lambda: asked.update(rows(box, query)) or len(asked) > 3)
+    finally:
+        serve.stop()
+        open_gate(box)
+        thread.join(DEADLINE_S)
+    assert is_running(box) == 0
+
+
 def test_another_takes_over_when_one_that_serves_is_killed(box, activated):
     activated("note", minimum=1)
     words = command("serve", "--dsn", box.dsn, "--schema", box.schema)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from seriatim.box.box import MessageBox
 from seriatim.box.slots import Slots
-from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
+from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.runtime.chores import Chores
 from seriatim.runtime.crew import Crew
 from seriatim.runtime.stop import Stop
@@ -18,6 +20,8 @@ __all__ = ["Serve"]
 _LOG = logging.getLogger("seriatim.serve")
 _LOOK_S = 0.5
 _WAIT_S = 0.1
+#: While it ends; see `Slots`.
+_KEEP_S = 1.0
 
 
 class Serve:
@@ -65,7 +69,7 @@ class Serve:
                     chores.look()
                     self._stop.wait(_LOOK_S)
             finally:
-                self._end()
+                self._end(slots)
                 chores.end()
 
     def stop(self) -> None:
@@ -97,10 +101,15 @@ class Serve:
             del self._crews[queue_id]
             slots.leave(queue_id, 0)
 
-    def _end(self) -> None:
-        """Tell all to end, and wait; whoever doesn't is ended by its supervisor."""
+    def _end(self, slots: Slots) -> None:
+        """Tell all to end, and wait, with their places; whoever doesn't is ended by its supervisor."""
         for crew in self._crews.values():
             crew.end()
         left = list(self._crews.values())
+        due = time.monotonic()
         while left:
-            left = [crew for crew in left if not crew.wait(_WAIT_S, at_once=self._stop.insisted)]
+            if time.monotonic() >= due:
+                due = time.monotonic() + _KEEP_S
+                with suppress(SeriatimError):
+                    slots.look()  # who asks nothing loses them
+            left = [crew for crew in left if not crew.wait(_WAIT_S / len(left), at_once=self._stop.insisted)]
