@@ -238,6 +238,21 @@ def test_what_is_behind_others_in_its_group_is_not_given_up_yet(box):
     assert state_of(box) == "faulted"
 
 
+@pytest.mark.parametrize("errors", ["suspend", "continue"])
+def test_what_is_behind_others_is_given_up_at_last(box, errors):
+    define(box, attempts=1, errors=errors)
+    publish(box, 1, 2, 3)
+    assert lost(box, version=2) == Failed(1, will_retry=True)
+    assert lost(box, version=2) == Failed(2, will_retry=True)
+    assert lost(box, version=2) == Failed(3, will_retry=False)
+    if errors == "suspend":
+        assert state_of(box) == "faulted"
+    else:
+        assert received(box, limit=9) == [1, 3]
+        assert [one.sequence for one in box.messages(status="dead")] == [2]
+    assert box.broken() == []
+
+
 def test_what_is_done_or_in_other_hands_is_not_noted(box):
     define(box)
     publish(box, 1)

@@ -163,8 +163,10 @@ def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery
     attempts = noting.note([lost.entry_id], what, -1)
     if attempts is None:
         return None
-    gives_up = retry_delay(queue.declared.retry(), what.kind, attempts, None, 0.5) is None
-    entry_ids = noting.first(lost.entry_id) if gives_up else []
+    retry = queue.declared.retry()
+    gives_up = retry_delay(retry, what.kind, attempts, None, 0.5) is None
+    # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
+    entry_ids = noting.first(lost.entry_id, anyway=attempts > retry.attempts + 1) if gives_up else []
     dead = bool(entry_ids) and noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
     told = failure.Failed(
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
@@ -229,10 +231,11 @@ class _Noting:
         self._locked = Locked(self._locked.keys, now_us, -1)
         return None if attempts is None else int(attempts)
 
-    def first(self, entry_id: int) -> list[int]:
+    def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
         """The messages that stop the group, if this entry is the first of them; they are judged before.
 
-        What came before it in a turn that was lost is queued before it again: then it isn't its time yet.
+        What came before it in a turn that was lost is queued before it again: then it isn't its time yet, unless it is to
+        be given up anyway.
         """
         if isinstance(self.queue.declared.policy, Unordered):
             return [entry_id]
@@ -240,7 +243,9 @@ class _Noting:
         tell_judged(self._access, self._connection, self.queue, self._locked.keys, judged)
         entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
         queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
-        return queued if queued[:1] == [entry_id] else []
+        if queued[:1] == [entry_id]:
+            return queued
+        return [entry_id] if anyway else []
 
     def give_up(self, entry_ids: list[int], what: Fault, which: str) -> bool:
         """The handler has failed for good: do what the queue says; whether that makes a dead letter of the message."""
