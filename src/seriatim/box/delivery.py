@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -75,6 +76,8 @@ class Delivery:
         self.completion = completion
         self.mark: Mark | None = None
         self._state = _State.OPEN
+        #: Whether a worker's handler has it.
+        self._is_lent = False
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -87,9 +90,11 @@ class Delivery:
         """All of it has been worked on. Again it does nothing.
 
         Raises:
-            UsageError: it was put back, or its transaction has ended without it.
+            UsageError: it was put back, or its transaction has ended without it; or it is a worker's, whose handler is at
+                work.
             Unavailable: the transaction has to be repeated.
         """
+        self._check_not_lent()
         if self._state in (_State.PUT_BACK, _State.LOST):
             raise UsageError(
                 f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
@@ -100,7 +105,13 @@ class Delivery:
             self._state = _State.DONE
 
     def done_through(self, count: int) -> None:
-        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended."""
+        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended.
+
+        Raises:
+            UsageError: it is a worker's, whose handler is at work.
+            Unavailable: the transaction has to be repeated.
+        """
+        self._check_not_lent()
         if self._state is not _State.OPEN:
             return
         if count == len(self):
@@ -127,10 +138,32 @@ class Delivery:
         return self._state is _State.OPEN
 
     def put_back(self) -> None:
-        """None of it has been worked on: it is handed out again. Does nothing where it has ended."""
+        """None of it has been worked on: it is handed out again. Does nothing where it has ended.
+
+        Raises:
+            UsageError: it is a worker's, whose handler is at work.
+            Unavailable: the transaction has to be repeated.
+        """
+        self._check_not_lent()
         if self._state is _State.OPEN:
             self._put_back()
             self._state = _State.PUT_BACK
+
+    @contextmanager
+    def _lend(self) -> Iterator[None]:
+        """Around a worker's handler: meanwhile nobody ends it, and nothing is received in its session."""
+        self._is_lent = True
+        try:
+            yield
+        finally:
+            self._is_lent = False
+
+    def _check_not_lent(self) -> None:
+        if self._is_lent:
+            raise UsageError(
+                f"a handler can't end what the worker has received from queue {self.queue!r}",
+                remedy="return, Consumed(n) of a batch perhaps, or raise an error: the worker ends it",
+            )
 
     def _lose(self) -> None:
         """Its transaction, or the part of it in which it was received, was rolled back."""

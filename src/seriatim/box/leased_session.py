@@ -71,6 +71,11 @@ class LeasedSession(Session):
             self._begin()
         return super().connection
 
+    @property
+    def _is_lent(self) -> bool:
+        """It is made for a handler."""
+        return True
+
     def __enter__(self) -> Self:
         return self
 

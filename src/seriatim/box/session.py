@@ -199,10 +199,12 @@ class Session(DialogVerbs):
             The messages in order, all of one group; None if there are none.
 
         Raises:
-            UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group.
+            UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group; or the
+                session is one that a worker has given to a handler.
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
+        self._check_own()
         _check_limit(limit)
         checked_text(queue, "a queue's name")
         wait_s = 0.0 if wait is None else patience(wait)
@@ -231,10 +233,12 @@ class Session(DialogVerbs):
             limit: at most so many messages; a `UnitOfWork` comes whole.
 
         Raises:
-            UsageError: the transaction is the caller's, or nothing was received in it.
+            UsageError: the transaction is the caller's, or nothing was received in it; or the session is one that a
+                worker has given to a handler.
             ActionRefused: the queue is off, or belongs to a pipeline; then all that was done is committed.
             Unavailable: one of the transactions has to be repeated.
         """
+        self._check_own()
         _check_limit(limit)
         delivery = self._delivery
         if delivery is None or not self._own:
@@ -293,6 +297,18 @@ class Session(DialogVerbs):
         self._put_back()
         found = first_of(self._ours, self._schema, handle_of(dialog))
         return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
+
+    @property
+    def _is_lent(self) -> bool:
+        """Whether a worker's handler has it."""
+        return self._delivery is not None and self._delivery._is_lent  # noqa: SLF001 -- as a worker has said
+
+    def _check_own(self) -> None:
+        if self._is_lent:
+            raise UsageError(
+                "a handler can't receive in the transaction of its message",
+                remedy="receive in a session of its own: with box.session() as tx: …",
+            )
 
     def save_instance(self) -> None:
         """Save now what became of the instance, and not once more when its message is done.

@@ -211,7 +211,9 @@ class _Turn:
         self.tried += size
         self._slot.call(self.at_hand)
         with self.steps.step():
-            answer = self._turns.handlers.handler(message, self._session)(given, self._session)
+            with self.delivery._lend():  # noqa: SLF001 -- a worker does so
+                answer = self._turns.handlers.handler(message, self._session)(given, self._session)
+            self._check_in_hand()
             published, consumed = answered(answer, size)
             if published:
                 self._session.publish(published)
@@ -220,6 +222,14 @@ class _Turn:
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
         self._slot.returned()
         return consumed
+
+    def _check_in_hand(self) -> None:
+        """See that a handler has not let go of what was received, by a session of its own in the same transaction."""
+        if self._session.delivery is not self.delivery:
+            raise UsageError(
+                "the handler has received in the transaction of its message, or ended what was received there",
+                remedy="leave that to the worker; publish by the session that the handler is given",
+            )
 
     def _fail(self, size: int, error: BaseException) -> None:
         what = fault_of(error, self._turns.worker, self._turns.transient)
