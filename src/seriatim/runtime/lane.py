@@ -75,7 +75,8 @@ class Lane(threading.Thread):
             except ActionRefused as error:  # the queue is off, until an operator turns it on
                 self._tell(str(error))
                 self._stop_asked.wait(_OFF_NAP_S)
-            except (UsageError, DeploymentError) as error:  # the queue is gone, or the box is another one
+            # The queue is gone, or the box is another one: errors of what a handler did are faults.
+            except (UsageError, DeploymentError) as error:
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do

@@ -25,6 +25,7 @@ _SLOT_BYTES = 2048
 _IDLE, _TURN, _CALL = 0, 1, 2
 _NO_GROUP = 0xFFFF
 _MARK = struct.Struct("<q")
+_TURN_AT = 8
 _ENTRY_AT, _ENTRY = 32, struct.Struct("<q")
 
 
@@ -106,6 +107,11 @@ class Slot:
             self._claimed = turn
             _MARK.pack_into(self._memory, self._at, _IDLE)
             return True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there has been a turn."""
+        return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:
         """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""

@@ -112,7 +112,7 @@ class Supervisor:
         """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends.
 
         Raises:
-            UsageError, DeploymentError: a process couldn't begin, and no other could.
+            UsageError, DeploymentError: a process couldn't begin, and no other could; or a queue is gone.
         """
         hands: dict[int, _Hand] = {}
         with self._stop.listening():
@@ -196,10 +196,11 @@ class Supervisor:
         if hand.is_leaving:
             del hands[hand.number]
             return
+        has_worked = any(slot.has_begun for slot in hand.slate.slots)
         for kind, refused in REFUSED.items():
             # A server that is away while a process is replaced comes back; at the beginning it may be the wrong one.
-            if code == refused and not at_work and (hand.is_first or kind is UsageError):
-                what = "a worker process couldn't begin: see above"
+            if code == refused and not at_work and (kind is UsageError or (hand.is_first and not has_worked)):
+                what = f"a worker process couldn't {'go on' if has_worked else 'begin'}: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
         _LOG.error("process %d %s, and is replaced", hand.process.pid, _ending(code))
         lived = time.monotonic() - hand.began
