@@ -97,6 +97,54 @@ def test_several_queues_and_types_and_processes(box):
     assert rows(box, "SELECT 1 FROM {schema}.faults") == []
 
 
+def test_what_the_database_refuses_at_the_commit_ends_no_process(box):
+    define(box)
+    rows(
+        box,
+        "CREATE TABLE {schema}_lines (v int REFERENCES {schema}_lines (w) DEFERRABLE INITIALLY DEFERRED, w int UNIQUE)",
+    )
+    publish(box, 1, 2)
+    words = ["shop", "--handler", "tests.runtime.started:refused", "--dsn", box.dsn, "--schema", box.schema]
+    with subprocess.Popen(
+        command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not rows(box, "SELECT FROM {schema}.groups WHERE state = 'faulted'"):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+        publish(box, 1, customer="c2")
+        while len(rows(box, "SELECT FROM {schema}.groups WHERE state = 'faulted'")) < 2:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert "couldn't begin" not in told
+    faults = rows(box, "SELECT sequence, error_class FROM {schema}.faults")
+    assert [tuple(fault) for fault in faults] == [(1, "ForeignKeyViolation")] * 2
+
+
+def test_a_queue_that_is_dropped_ends_processes_that_have_worked(box):
+    define(box)
+    publish(box, 1)
+    words = ["shop", "--handler", "tests.runtime.started:write", "--dsn", box.dsn, "--schema", box.schema]
+    with subprocess.Popen(
+        command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while left(box):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        box.drop(subscription="shop", queue="shop")
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 2, told
+    assert "there is no queue 'shop'" in told
+    assert "a worker process couldn't go on: see above" in told
+    assert "Traceback" not in told
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -16,3 +16,7 @@ def write(message, tx):
         f"INSERT INTO {tx.access.schema}_seen (customer, version) VALUES (%s, %s)",
         [message.context["customer"], message.context["version"]],
     )
+
+
+def refused(message, tx):
+    tx.connection.execute(f"INSERT INTO {tx.access.schema}_lines VALUES (%s)", [message.sequence])

@@ -95,6 +95,11 @@ class OwnConnection(psycopg.Connection[Any]):
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
+    @property
+    def blocks(self) -> int:
+        """How many transaction blocks are open, one within another."""
+        return self._blocks
+
     def adapter(self) -> abc.Transformer:
         """What reads rows and writes parameters as the application has set the connection."""
         told = self.pgconn.parameter_status

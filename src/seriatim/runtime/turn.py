@@ -1,7 +1,8 @@
 """One turn of a worker: a run of messages of one group, each given to its handler, in one transaction.
 
 What the handlers wrote, what they published and that the messages are done is committed together. At a fault the messages
-before it are done in the same commit, and those after it are handed out again.
+before it are done in the same commit, and those after it are handed out again. Where the database refuses the commit nobody
+knows which message it was: they are handed out again one by one, each with a commit of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.session import Session
-from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient
+from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient, refusal
 from seriatim.box.translate import translated
-from seriatim.errors import Transient, Unavailable, UsageError
+from seriatim.errors import SeriatimError, Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Received
@@ -87,41 +88,80 @@ class TransactionalTurns:
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
-        turn: _Turn | None = None
-        size = self.most(limit)
-        tried, until = 0, time.monotonic() + LONG_S
+        begun: list[_Turn] = []
         try:
-            with self.box.sessions() as sessions, translated(sessions.session.access.place):
-                delivery = sessions.session.receive(self.queue, limit=size, wait=wait_s)
-                if delivery is None:
-                    return None
-                while delivery is not None:
-                    turn = _Turn(self, sessions.session, delivery, slot)
-                    with self.company(delivery, sessions.session.access.known.definitions.queue(self.queue)):
-                        slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
-                        turn.run()
-                    tried += turn.tried
-                    if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
-                        turn.end()
-                        break
-                    delivery = sessions.next(limit=size)
-        except TurnEnded as error:
-            if turn is None:
+            self._take(begun, slot, wait_s, limit)
+        except SeriatimError as error:
+            if not begun:
                 raise
-            # What was worked on before in the turn is worked on again, unless the handler has committed it.
-            lost = Lost(self.queue, turn.delivery.group, turn.at_hand)
-            with self.box.session() as session:
-                note_lost(session, lost, fault_of(error, self.worker), PATIENCE_S, turn.delivery)
-            tried += turn.tried
-        except Unavailable:
-            work = slot.read()
-            if turn is None or work is None or not turn.steps.is_lost or work.since < _NEARLY * self.turn_limit_s:
-                raise
-            self.time_out(slot, work)  # PostgreSQL has ended it, before anybody here did
-            tried += turn.tried
+            if _refused(error, begun[-1]) is None:
+                self._note_ended(begun[-1], error, slot)
+            else:
+                self._repeat(begun, slot)
         finally:
             slot.end()
-        return tried
+        return sum(turn.tried for turn in begun) if begun else None
+
+    def _take(
+        self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None = None
+    ) -> None:
+        """Do turns, one after another; each is added to `begun` before it begins. After one that was refused, of its group."""
+        group = None if refused is None else refused.delivery.group
+        size, until = self.most(limit), time.monotonic() + LONG_S
+        with self.box.sessions() as sessions, translated(sessions.session.access.place):
+            delivery = sessions.session.receive(self.queue, limit=size, group=group, wait=wait_s or None)
+            while delivery is not None:
+                turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
+                begun.append(turn)
+                with self.company(delivery, sessions.session.access.known.definitions.queue(self.queue)):
+                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                    turn.run()
+                if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
+                    turn.end()
+                    return
+                delivery = sessions.next(limit=size)
+
+    def _repeat(self, begun: list[_Turn], slot: Slot) -> None:
+        """Do the last turn, which was rolled back, again: one message at a time, so that it is known at which it fails."""
+        refused, left = begun[-1], begun[-1].tried
+        while left > 0 and not self.ending():
+            before = len(begun)
+            try:
+                self._take(begun, slot, 0, 1, refused)
+            except SeriatimError as error:
+                if len(begun) == before:
+                    raise
+                said = _refused(error, begun[-1])
+                if said is None:
+                    self._note_ended(begun[-1], error, slot)
+                else:
+                    self._note(begun[-1], fault_of(said, self.worker, self.transient))
+                return
+            if len(begun) == before:  # somebody else has the group
+                return
+            left -= begun[-1].tried
+
+    def _note_ended(self, turn: _Turn, error: SeriatimError, slot: Slot) -> None:
+        """Write down that a handler has ended its transaction, or took too long; another error goes on."""
+        work = slot.read()
+        if isinstance(error, TurnEnded):
+            # What was worked on before in the turn is worked on again, unless the handler has committed it.
+            self._note(turn, fault_of(error, self.worker), turn.delivery)
+        elif (
+            isinstance(error, Unavailable)
+            and work is not None
+            and turn.steps.is_lost
+            and work.since >= _NEARLY * self.turn_limit_s
+        ):
+            self.time_out(slot, work)  # PostgreSQL has ended it, before anybody here did
+        else:
+            raise error
+
+    def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
+        """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
+        lost = Lost(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
+        with self.box.session() as session:
+            note_lost(session, lost, what, PATIENCE_S, delivery)
 
     def most(self, limit: int | None) -> int:
         """How many messages a turn may have, where so many may be begun; None: as many as there are."""
@@ -156,7 +196,9 @@ class TransactionalTurns:
 class _Turn:
     """One of them, in its transaction."""
 
-    def __init__(self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot) -> None:
+    def __init__(
+        self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot, *, checks: bool
+    ) -> None:
         self.delivery = delivery
         self.steps = Steps(session, turns.run_as)
         self.tried = 0
@@ -164,6 +206,7 @@ class _Turn:
         self._session = session
         self._slot = slot
         self._done = 0
+        self._checks = checks
 
     @property
     def is_whole(self) -> bool:
@@ -210,7 +253,7 @@ class _Turn:
         given = self.delivery.part(begin, end) if together else message
         self.tried += size
         self._slot.call(self.at_hand)
-        with self.steps.step():
+        with self.steps.step(self.at_hand):
             with self.delivery._lend():  # noqa: SLF001 -- a worker does so
                 answer = self._turns.handlers.handler(message, self._session)(given, self._session)
             self._check_in_hand()
@@ -220,6 +263,8 @@ class _Turn:
             self.steps.handled()
             self._session.save_instance()
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
+            if self._checks:
+                self.steps.check()
         self._slot.returned()
         return consumed
 
@@ -236,6 +281,11 @@ class _Turn:
         self.steps.finish()
         alone = size == 1 or self._turns.whole
         fail(self._session, self.delivery, self._done, size, what, alone=alone)
+
+
+def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:
+    """What the database said where it refused what a turn has written, and would refuse the same again."""
+    return None if isinstance(error, TurnEnded) or turn.steps.is_lost else refusal(error)
 
 
 def untried(messages: Sequence[Received]) -> int:
