@@ -67,7 +67,7 @@ class _Supervisor:
             server = self._server = self._start()
             self._record()
             if self._stopping.is_set():  # it was told so before there was a server to tell
-                server.send_signal(signal.SIGINT)
+                self._stop()  # and in a hurry later, for one that has just begun is deaf to the first signal
             stopped = server.wait() == 0
             failed_starts = 0 if stopped or self._had_answered() else failed_starts + 1
             if not self._stopping.is_set():
