@@ -6,27 +6,18 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.feed import Feed
+from tests.box.fed import define, feed
 
 
 @pytest.fixture
 def queue(box):
-    box.define(
-        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
-        sq.Queue("loose", policy=sq.Unordered()),
-        sq.Subscription("all", where="type = 'order'", to="orders"),
-        sq.Subscription("also", where="type = 'order'", to="loose"),
-    )
+    define(box)
     return box
 
 
 def publish(box, *versions):
     with box.session() as tx:
         tx.publish(sq.Message(type="order", context={"customer": "a", "version": one}) for one in versions)
-
-
-def feed(box, queue="orders", *, takes_over=False):
-    return Feed(box.dsn, box.schema, queue=queue, pipeline="capture", takes_over=takes_over)
 
 
 def versions(reading, batch, *, after=0):

@@ -8,20 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.feed import Feed
 from seriatim.box.release import Released
 from seriatim.cli.main import main
+from tests.box.fed import define, feed
 
 
 @pytest.fixture
 def queue(box):
-    box.define(
-        sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
-        sq.Queue("loose", policy=sq.Unordered()),
-        sq.Subscription("all", where="type = 'order'", to="orders"),
-        sq.Subscription("also", where="type = 'order'", to="loose"),
-    )
+    define(box)
     with box.session() as tx:
         tx.publish(
             sq.Message(type="order", context={"customer": customer, "version": version})
@@ -38,10 +32,6 @@ def received(box, queue="orders"):
             if delivery is None:
                 return found
             found.setdefault(delivery.group, []).extend((one.sequence, one.ordinal) for one in delivery)
-
-
-def feed(box, queue="orders"):
-    return Feed(box.dsn, box.schema, queue=queue, pipeline="capture")
 
 
 def log(box):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,30 @@ _USUAL = ("late", "rejected")
 _ALL = 100_000
 #: Of a body, so much is shown to people.
 _SHOWN = 2_000
+
+
+def _choosing(
+    statuses: Sequence[str], of_status: str, of_yes: str, usual: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Which messages, and whether to ask: their ids, ``all_``, ``dry_run``, ``yes``, and what names those of ``--all``."""
+    options = (
+        click.argument("message_ids", metavar="[ID…]", nargs=-1),
+        click.option("--all", "all_", is_flag=True, help="All that the options name."),
+        click.option("--queue", help="Only what this queue has set aside."),
+        click.option("--group", help="Only of groups with this key."),
+        click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
+        click.option("--type", "message_type", help="Only of this type."),
+        click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that."),
+        click.option("--dry-run", is_flag=True, help="Change nothing, and list them."),
+        click.option("--yes", is_flag=True, help=of_yes),
+    )
+
+    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_them
 
 
 @click.group("messages", cls=Commands)
@@ -113,22 +138,13 @@ def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None
 
 
 @messages.command("delete")
-@click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All that the options name.")
-@click.option("--queue", help="Only what this queue has set aside.")
-@click.option("--group", help="Only of groups with this key.")
-@click.option("--status", multiple=True, type=click.Choice(_DELETABLE), help="Only in this status; several times.")
-@click.option("--type", "type_", help="Only of this type.")
-@click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and list them.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@_choosing(_DELETABLE, "Only in this status; several times.", "Don't ask.")
 @says_why
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def _delete(
-    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, group: str | None, status: tuple[str, ...],
-    type_: str | None, older_than: str | None, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool,
+    message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted: those with an ID, or all.
 
@@ -136,9 +152,8 @@ def _delete(
     """
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
-    chosen = {"group": group, "status": status, "message_type": type_, "older_than": older_than}
     with opened(dsn, schema) as box:
-        found = _picked(box, message_ids, queue, chosen, all_=all_)
+        found = _picked(box, message_ids, chosen, all_=all_)
         if dry_run or not (found or json_):
             _would("delete", found, json_=json_)
             return
@@ -149,28 +164,15 @@ def _delete(
 
 
 @messages.command("requeue")
-@click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All that the options name.")
-@click.option("--queue", help="Only what this queue has set aside.")
-@click.option("--group", help="Only of groups with this key.")
-@click.option(
-    "--status",
-    multiple=True,
-    type=click.Choice(_REQUEUED),
-    default=_USUAL,
-    help="Only in this status; several times. Without it: late and rejected.",
+@_choosing(
+    _REQUEUED, "Only in this status; several times. Without it: late and rejected.", "With --all: don't ask.", _USUAL
 )
-@click.option("--type", "type_", help="Only of this type.")
-@click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and list them.")
-@click.option("--yes", is_flag=True, help="With --all: don't ask.")
 @says_why
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def _requeue(
-    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, group: str | None, status: tuple[str, ...],
-    type_: str | None, older_than: str | None, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool,
+    message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+    dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Put messages back that were set aside as late, rejected or duplicate: those with an ID, or all.
 
@@ -179,9 +181,8 @@ def _requeue(
     """
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
-    chosen = {"group": group, "status": status, "message_type": type_, "older_than": older_than}
     with opened(dsn, schema) as box:
-        found = _picked(box, message_ids, queue, chosen, all_=all_)
+        found = _picked(box, message_ids, chosen, all_=all_)
         if dry_run or not (found or json_):
             _would("requeue", found, json_=json_)
             return
@@ -213,14 +214,12 @@ def _resubmit(
     click.echo(as_json(asdict(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
 
 
-def _picked(
-    box: MessageBox, message_ids: tuple[str, ...], queue: str | None, chosen: dict[str, Any], *, all_: bool
-) -> list[SetAside]:
+def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any], *, all_: bool) -> list[SetAside]:
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     if all_ is bool(message_ids):
         raise UsageError("which messages?", remedy="give their ids, or --all with what names them")
-    found = operations.set_aside(box, queue, message_ids=message_ids or None, limit=_ALL, **chosen)
+    found = operations.set_aside(box, message_ids=message_ids or None, limit=_ALL, **chosen)
     if missing := set(message_ids) - {one.message_id for one in found}:
         what = f"message {min(missing)!r} is not set aside like that, nor unrouted"
         raise UsageError(what, remedy="see seriatim messages show; what is dead is a dead letter")
