@@ -109,9 +109,9 @@ KEYS: list[tuple[bytes | None, str]] = [
     (b"k" * 2048, "the group key is longer than 1 KiB"),
     ("\u00e9".encode() * 513, "the group key is longer than 1 KiB"),
     (b"a\0b", "the group key has a NUL in it"),
-    (b"\xff\xfe", "the group key is not UTF-8"),
-    (b"\xed\xa0\x80", "the group key is not UTF-8"),
-    (b"caf\xe9", "the group key is not UTF-8"),
+    (b"\xff\xfe", "the group key is not UTF-8 text"),
+    (b"\xed\xa0\x80", "the group key is not UTF-8 text"),
+    (b"caf\xe9", "the group key is not UTF-8 text"),
 ]
 
 
@@ -163,7 +163,7 @@ def test_a_query_sets_bad_rows_aside_and_goes_on(spark: SparkSession, tmp_path: 
     assert [row.number for row in decided if row.disposition == RELEASED] == ["1", "2", "3"]
     assert sorted(row.reason for row in decided if row.disposition == "invalid") == sorted(
         [
-            "the group key is not UTF-8",
+            "the group key is not UTF-8 text",
             "the group key is missing",
             NO_NUMBER,
             MISSING,

@@ -77,7 +77,7 @@ REASONS: dict[Reason, str] = {
     Reason.KEY_MISSING: "the group key is missing",
     Reason.KEY_TOO_LONG: "the group key is longer than 1 KiB",
     Reason.KEY_HAS_NUL: "the group key has a NUL in it",
-    Reason.KEY_NOT_TEXT: "the group key is not UTF-8",
+    Reason.KEY_NOT_TEXT: "the group key is not UTF-8 text",
     Reason.SEQUENCE_MISSING: "the sequence is missing",
     Reason.SEQUENCE_NOT_A_NUMBER: "the sequence is not a whole number",
     Reason.SEQUENCE_OVERFLOWS: "the sequence is too large",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
+
 from seriatim.kernel.outcome import Reason
 from seriatim.kernel.policy import BestEffort, Policy
 
@@ -47,9 +49,11 @@ def position(policy: Policy, sequence: object) -> int | Reason:
 
     Args:
         policy: says whether it goes by time.
-        sequence: an integer; a ticket as ``(epoch, number)``; where the policy goes by time, seconds
+        sequence: an integer, Python's or NumPy's; a ticket as ``(epoch, number)``; where the policy goes by time, seconds
             or a datetime (a naive one counts as UTC).
     """
+    if isinstance(sequence, np.integer):
+        sequence = int(sequence)
     if sequence is None:
         return Reason.SEQUENCE_MISSING
     if isinstance(policy, BestEffort) and policy.by == "time":
@@ -59,8 +63,8 @@ def position(policy: Policy, sequence: object) -> int | Reason:
             return Reason.SEQUENCE_NOT_A_NUMBER
         case int():
             value = int(sequence)
-        case (int(epoch), int(number)) if epoch >= 0 and number >= 1:
-            value = ticket_position(epoch, number)
+        case (int() | np.integer() as epoch, int() | np.integer() as number) if epoch >= 0 and number >= 1:
+            value = ticket_position(int(epoch), int(number))
         case _:
             return Reason.SEQUENCE_NOT_A_NUMBER
     return value if _LOWEST <= value <= _HIGHEST else Reason.SEQUENCE_OVERFLOWS

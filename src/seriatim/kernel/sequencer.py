@@ -384,7 +384,8 @@ def _size(policy: Policy, number: int, value: Any) -> int:
     if policy.last is not None:
         return number if _property(policy.last, value) else NOT_SAID
     size = NOT_SAID if isinstance(policy.size, int) else _property(policy.size, value)
-    return size if isinstance(size, int) and not isinstance(size, bool) and abs(size) < 2**62 else NOT_SAID
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+    return int(size) if whole and abs(size) < 2**62 else NOT_SAID
 
 
 def _property(what: Any, value: Any) -> Any:
