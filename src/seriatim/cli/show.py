@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.live import Live
+from rich.segment import Segments
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,7 @@ __all__ = ["Display", "accounts_table", "line_of", "routing_line", "waiting_line
 _RUNNING_S = 10.0
 
 _MOST_ROWS = 50
+_WIDEST = 10_000  # characters; a width that no table reaches
 _DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
 
 
@@ -138,6 +140,8 @@ def accounts_table(accounts: Sequence[Account], console: Console | None = None) 
         first = [f"{account.held_before:,}"] if before else []
         counts = [f"{getattr(account, disposition):,}" for disposition in _DISPOSITIONS]
         table.add_row(account.destination, *first, f"{account.arrived:,}", "=", *counts)
-    console.print(table)
+    # A count that is cut off is none: the table is as wide as it has to be, also where the output is narrower.
+    wide = console.options.update(max_width=_WIDEST)
+    console.print(Segments(console.render(table, wide)), soft_wrap=True)
     if len(shown) < len(accounts):
         console.print(f"{len(accounts) - len(shown):,} more destinations got nothing")
