@@ -229,19 +229,6 @@ def test_visible_later(queue):
         assert [message.body for message in tx.receive("orders", wait=20)] == [b"d-1"]
 
 
-def test_a_set_comes_whole(box):
-    box.define(
-        sq.MessageType("line", properties={"order": "string", "nr": "long", "lines": "long"}),
-        sq.Queue("sets", policy=sq.UnitOfWork(size="lines"), group="order", sequence="nr"),
-        sq.Subscription("lines", where="TRUE", to="sets"),
-    )
-    lines = [sq.Message(type="line", context={"order": "o1", "nr": nr, "lines": 5}) for nr in (5, 1, 3, 2)]
-    publish(box, *lines)
-    assert drain(box, "sets", limit=1) == []
-    publish(box, sq.Message(type="line", context={"order": "o1", "nr": 4}))
-    assert drain(box, "sets", limit=1) == [("o1", [1, 2, 3, 4, 5])]
-
-
 def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):
     publish(queue, order("a", 1))
     queue.stop("all")
@@ -250,60 +237,6 @@ def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):
     assert queue.broken() == []
     queue.start("all")
     assert drain(queue) == [("a", [1, 2]), ("b", [1])]
-
-
-def lines_in_sets(box, **more):
-    box.define(
-        sq.MessageType("line", properties={"order": "string", "nr": "long", "lines": "long"}),
-        sq.Queue("sets", policy=sq.UnitOfWork(size=3), group="order", sequence="nr", **more),
-        sq.Subscription("even", where="type = 'line' AND nr IN (2)", to="sets"),
-        sq.Subscription("odd", where="type = 'line' AND NOT nr IN (2)", to="sets"),
-    )
-
-
-def line(nr, order="o1"):
-    return sq.Message(type="line", context={"order": order, "nr": nr})
-
-
-@pytest.mark.parametrize("later", [1, 2, 3])
-def test_a_set_comes_whole_once_all_of_it_may_be_seen(box, later):
-    lines_in_sets(box)
-    moment = datetime.now(UTC) + timedelta(milliseconds=700)
-    publish(box, line(later), visible_at=moment)
-    publish(box, *(line(nr) for nr in (1, 2, 3) if nr != later), line(1, "o2"), line(2, "o2"), line(3, "o2"))
-    assert drain(box, "sets", limit=1) == [("o2", [1, 2, 3])]
-    assert box.broken() == []
-    with box.session() as tx:
-        assert [message.sequence for message in tx.receive("sets", wait=20)] == [1, 2, 3]
-    assert datetime.now(UTC) >= moment
-
-
-@pytest.mark.parametrize("stopped", ["even", "odd"])
-def test_a_set_comes_whole_though_part_of_it_comes_by_a_subscription_that_is_stopped(box, stopped):
-    lines_in_sets(box)
-    box.stop(stopped)
-    publish(box, line(1), line(2), line(3))
-    assert drain(box, "sets") == []
-    box.tick()
-    assert box.broken() == []
-    box.start(stopped)
-    assert drain(box, "sets") == [("o1", [1, 2, 3])]
-    publish(box, line(1, "o2"), line(2, "o2"), line(3, "o2"))
-    box.stop(stopped)
-    assert drain(box, "sets") == []
-    box.start(stopped)
-    assert drain(box, "sets") == [("o2", [1, 2, 3])]
-
-
-def test_a_set_that_is_judged_ahead_comes_whole(box):
-    """Many groups at once are judged together, before they are asked for."""
-    lines_in_sets(box)
-    for nr in (1, 2):
-        publish(box, *(line(nr, f"o{number}") for number in range(60)))
-    publish(box, *(line(3, f"o{number}") for number in range(0, 60, 2)), delay="1h")
-    publish(box, *(line(3, f"o{number}") for number in range(1, 60, 2)))
-    assert sorted(drain(box, "sets")) == sorted((f"o{number}", [1, 2, 3]) for number in range(1, 60, 2))
-    assert box.broken() == []
 
 
 def test_without_order(box):
