@@ -1,4 +1,4 @@
-"""What a queue has set aside as late, duplicate or rejected is put back: where it goes, and what it is then."""
+"""What a queue has set aside (late, duplicate, rejected, dead) is put back: where it goes, and what it is then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box import requeue
-from seriatim.operations import groups, set_aside
+from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BY, define, deliveries, publish, received, rows
 
 LOG = "SELECT actor, queue, group_key, reason, details FROM {schema}.operator_log WHERE action = 'requeue' ORDER BY 1"
@@ -102,7 +102,10 @@ def test_a_group_that_somebody_works_on_refuses_and_the_others_go_on(skipped, mo
     with skipped.session() as tx:
         assert tx.receive("shop", group="c1") is not None
         refused, back = put_back(skipped)
-    assert (refused.group, refused.why) == ("c1", "2 messages: somebody works on the group")
+    assert (refused.group, refused.why) == (
+        "c1",
+        "2 messages: somebody works on the group (try again when it has ended)",
+    )
     assert (back.message.group, back.message.sequence, back.place) == ("c2", 2, "end")
     assert skipped.broken() == []
 
@@ -192,6 +195,38 @@ def test_many_of_one_group_are_put_back_by_as_many_statements_as_one(box, monkey
     assert counted[0] == counted[1]
     assert received(box, "many", 100) == list(range(1, 61))
     assert box.broken() == []
+
+
+def test_so_are_many_dead_letters(box, monkeypatch):
+    define(box)
+    counted = []
+    for key, many in (("few", 1), ("many", 60)):
+        publish(box, *range(1, many + 1), group=key)
+        groups.abort(box, "shop", key, **BY)
+        found = dead_letters.dead_letters(box, key=key, limit=100)
+        assert len(found) == many
+        with monkeypatch.context() as patched:
+            calls = _counting(patched)
+            assert len(list(dead_letters.requeue_each(box, found, **BY))) == many
+        counted.append(len(calls))
+    assert counted[0] == counted[1]
+    assert received(box, "many", 100) == list(range(1, 61))
+    assert box.broken() == []
+
+
+def test_a_group_that_can_take_no_dead_letters_says_so_and_the_others_do(box):
+    define(box)
+    for key in ("closed", "open"):
+        publish(box, 1, 2, group=key)
+        groups.abort(box, "shop", key, **BY)
+    groups.close(box, "shop", "closed", **BY)
+    refused, *done = dead_letters.requeue_each(box, dead_letters.dead_letters(box), **BY)
+    assert (refused.group, refused.why) == (
+        "closed",
+        "2 dead letters: requeue doesn't fit a group that is closed (allowed now: abort, close)",
+    )
+    assert [one.letter.sequence for one in done] == [1, 2]
+    assert received(box, "open") == [1, 2]
 
 
 def _counting(patched):

@@ -20,7 +20,16 @@ from seriatim.errors import UsageError
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.requeue import Place
 
-__all__ = ["DeadLetter", "DeadLetterFilter", "Requeued", "check_numbers", "dead_letters_of", "delete", "requeue"]
+__all__ = [
+    "DeadLetter",
+    "DeadLetterFilter",
+    "Requeued",
+    "check_numbers",
+    "dead_letters_of",
+    "delete",
+    "no_dead_letter",
+    "requeue",
+]
 
 _DEAD = Disposition.DEAD.word
 _LAST_ID = 2**63 - 1
@@ -119,20 +128,24 @@ def dead_letters_of(
         return cursor.execute(statement("dead_letters", schema), parameters).fetchall()
 
 
-def requeue(access: Access, connection: psycopg.Connection, entry_id: int, by: Operator) -> Requeued:
-    """Put one back, in the transaction of the connection: to its place if nothing later was delivered, else to the end.
+def requeue(
+    access: Access, connection: psycopg.Connection, letters: Sequence[DeadLetter], by: Operator
+) -> list[Requeued]:
+    """Put some of one group back, in the transaction of the connection, in the order in which they were released.
+
+    Each goes to its place if nothing later was delivered, else to the end. What is no dead letter any more is left out.
 
     Raises:
-        UsageError: it is no dead letter.
-        ActionRefused: its group is closed.
-        Unavailable: somebody works on its group, and goes on doing so.
+        UsageError: there is no such queue any more.
+        ActionRefused: their group is closed.
+        Unavailable: somebody works on their group, and goes on doing so.
     """
-    (letter,) = _found(connection, access.schema, [entry_id])
-    moved = put_back(access, connection, letter.queue, letter.group, [entry_id], [_DEAD], by)
-    if not moved:
-        raise _none(entry_id)
-    ((number, _, where, _),) = moved
-    return Requeued(number, letter, where, _WARNING if where is Place.END else None)
+    known = {one.entry_id: one for one in letters}
+    moved = put_back(access, connection, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
+    return [
+        Requeued(number, known[entry_id], where, _WARNING if where is Place.END else None)
+        for number, entry_id, where, _ in moved
+    ]
 
 
 def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], by: Operator) -> int:
@@ -143,18 +156,12 @@ def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]
     """
     deleted = delete_entries(connection, schema, entry_ids, _DEAD, by)
     if missing := set(entry_ids) - deleted:
-        raise _none(min(missing))
+        raise no_dead_letter(min(missing))
     return len(deleted)
 
 
-def _found(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int]) -> list[DeadLetter]:
-    found = dead_letters_of(connection, schema, DeadLetterFilter(entry_ids), limit=len(entry_ids))
-    if missing := set(entry_ids) - {one.entry_id for one in found}:
-        raise _none(min(missing))
-    return found
-
-
-def _none(entry_id: int) -> UsageError:
+def no_dead_letter(entry_id: int) -> UsageError:
+    """What is raised where there is none with this number."""
     return UsageError(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
 
 

@@ -1,28 +1,49 @@
-"""One action on many groups: first what it would be done to, then each group in a transaction of its own.
+"""One thing done to many groups: an action, or putting back what was set aside; each group in a transaction of its own.
 
 A group that has changed meanwhile refuses for itself, and the others go on; what is done stays done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Protocol, TypeVar
 
 from seriatim.box.actions import Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.operator_log import Operator
+from seriatim.box.session import Session
 from seriatim.box.translate import translated
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.states import ALLOWED, Action
 from seriatim.operations import groups
 
-__all__ = ["BULK", "Refused", "chosen", "each"]
+__all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
 
 #: What may be done to many groups at once: what needs no number of the single group.
 BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
-_PAGE = 1000
+_PAGE = 1_000
+#: So many messages are put back into one group in one transaction.
+_BATCH = 1_000
+
+
+class _InGroup(Protocol):
+    """What lies in a group of a queue, or did."""
+
+    @property
+    def queue(self) -> str | None:
+        """The queue's name."""
+
+    @property
+    def group(self) -> str | None:
+        """The group's key."""
+
+
+_Found = TypeVar("_Found", bound=_InGroup)
+_Done = TypeVar("_Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +89,35 @@ def each(
         try:
             yield groups.act(box, action, view.queue, view.group, actor=actor, reason=reason)
         except (ActionRefused, Unavailable) as error:
-            yield Refused(view.queue, view.group, f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
+            yield Refused(view.queue, view.group, _why(error))
+
+
+def put_back(
+    box: MessageBox,
+    found: Sequence[_Found],
+    what: str,
+    into_group: Callable[[Session, Sequence[_Found]], list[_Done]],
+) -> Iterator[_Done | Refused]:
+    """Put messages back into their groups, and say what came of each; of a group that can't take them, why not.
+
+    Args:
+        box: the box.
+        found: which, those of a group in their order and one after another.
+        what: the word for them.
+        into_group: puts some of one group back, in a session; what isn't there any more is left out.
+    """
+    for (queue, group), of_group in groupby(found, key=lambda one: (one.queue, one.group)):
+        messages = list(of_group)
+        for begin in range(0, len(messages), _BATCH):
+            some = messages[begin : begin + _BATCH]
+            try:
+                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+                    done = into_group(tx, some)
+            except (UsageError, Unavailable) as error:
+                yield Refused(str(queue), str(group), f"{len(some):,} {what}: {_why(error)}")
+            else:
+                yield from done
+
+
+def _why(error: UsageError | Unavailable) -> str:
+    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"

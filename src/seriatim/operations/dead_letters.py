@@ -10,17 +10,18 @@ from seriatim.box.box import MessageBox
 from seriatim.box.dead_letters import DeadLetter, DeadLetterFilter, Requeued
 from seriatim.box.dsn import place_of
 from seriatim.box.operator_log import Operator
+from seriatim.box.session import Session
 from seriatim.box.translate import translated
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import UsageError
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
-from seriatim.operations.bulk import Refused
+from seriatim.operations.bulk import Refused, put_back
 
 __all__ = ["DeadLetter", "Place", "Requeued", "dead_letters", "delete", "requeue", "requeue_each"]
 
 _MOST = 100_000
 #: So many are deleted in one transaction.
-_BATCH = 1000
+_BATCH = 1_000
 
 
 def dead_letters(
@@ -65,25 +66,32 @@ def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Reque
         ActionRefused: its group is closed.
         Unavailable: somebody works on its group, and goes on doing so.
     """
+    by, chosen = Operator(actor, reason), DeadLetterFilter([entry_id])
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return letters.requeue(tx.access, tx.connection, entry_id, Operator(actor, reason))
+        found = letters.dead_letters_of(tx.connection, box.schema, chosen)
+        done = letters.requeue(tx.access, tx.connection, found, by) if found else []
+    if not done:
+        raise letters.no_dead_letter(entry_id)
+    return done[0]
 
 
 def requeue_each(
     box: MessageBox, found: Iterable[DeadLetter], *, actor: str, reason: str
 ) -> Iterator[Requeued | Refused]:
-    """Put some back, each in a transaction of its own, those of a group in the order in which they were released.
+    """Put some back: a group after another, each in the order in which its dead letters were released.
+
+    What has been deleted or put back meanwhile is left out. Up to 1,000 dead letters of a group are one transaction; a
+    group that can't take them is one `Refused`, and the others go on.
 
     Raises:
         UsageError: nobody or nothing is named as actor or reason; before anything is done.
     """
-    Operator(actor, reason)
-    for one in sorted(found, key=_in_order):
-        try:
-            yield requeue(box, one.entry_id, actor=actor, reason=reason)
-        except (UsageError, Unavailable) as error:
-            why = f"{error.what}{f' ({error.remedy})' if isinstance(error, ActionRefused) else ''}"
-            yield Refused(one.queue, one.group, f"dead letter {one.entry_id}: {why}")
+    by = Operator(actor, reason)
+
+    def into_group(tx: Session, some: Sequence[DeadLetter]) -> list[Requeued]:
+        return letters.requeue(tx.access, tx.connection, some, by)
+
+    yield from put_back(box, sorted(found, key=_in_order), "dead letters", into_group)
 
 
 def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from itertools import groupby
 
 from seriatim.box import set_aside as aside
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.operator_log import Operator
+from seriatim.box.session import Session
 from seriatim.box.set_aside import REQUEUED, SET_ASIDE, PutBack, SetAside, SetAsideFilter
 from seriatim.box.translate import translated
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import UsageError
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
-from seriatim.operations.bulk import Refused
+from seriatim.operations.bulk import Refused, put_back
 
 __all__ = ["REQUEUED", "SET_ASIDE", "Place", "PutBack", "Refused", "SetAside", "delete", "requeue_each", "set_aside"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction, or put back into one group.
-_BATCH = 1000
+#: So many are deleted in one transaction.
+_BATCH = 1_000
 _INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
 
 
@@ -84,18 +84,11 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
         if one.status not in REQUEUED:
             remedy = f"{_INSTEAD[one.status]} routes it again"
             raise UsageError(f"message {one.message_id!r} is {one.status}, and has no place to go to", remedy=remedy)
-    for (queue, group), of_group in groupby(sorted(found, key=_in_order), key=lambda one: (one.queue, one.group)):
-        messages = list(of_group)
-        for begin in range(0, len(messages), _BATCH):
-            some = messages[begin : begin + _BATCH]
-            try:
-                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-                    done = aside.requeue(tx.access, tx.connection, some, by)
-            except (UsageError, Unavailable) as error:
-                why = f"{error.what}{f' ({error.remedy})' if isinstance(error, ActionRefused) else ''}"
-                yield Refused(str(queue), str(group), f"{len(some):,} messages: {why}")
-            else:
-                yield from done
+
+    def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
+        return aside.requeue(tx.access, tx.connection, some, by)
+
+    yield from put_back(box, sorted(found, key=_in_order), "messages", into_group)
 
 
 def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> int:
