@@ -66,3 +66,31 @@ def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
     until(lambda: not left(box))
     assert in_order(box) == 15
     assert box.broken() == []
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_second_signal_frees_what_was_in_hand_and_blames_nobody(box, crew, mode):  # noqa: F811 -- a fixture
+    define(box, attempts=1)
+    rows(box, "CREATE TABLE {schema}_go ()")
+    options = ("--mode", mode, "--lease", "600s", "--turn-limit", "600s")
+    process = crew(HANDLER, *options, module="tests.faults.leased_handlers")
+    publish(box, 1, 2, customer="slow")
+    until(lambda: began(box))
+    until(lambda: told_to_end(process))
+    assert (lease(box), faults(box)) == (None, [])
+    crew(HANDLER, *options, module="tests.faults.leased_handlers")
+    until(lambda: not left(box))
+    assert in_order(box) == 2
+    assert faults(box) == []
+    assert box.broken() == []
+
+
+def told_to_end(process):
+    """Tell it once more, unless it has ended."""
+    if process.poll() is None:
+        process.terminate()
+    return process.poll() is not None
+
+
+def faults(box):
+    return rows(box, "SELECT kind, error_class FROM {schema}.faults")

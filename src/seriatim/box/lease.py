@@ -21,6 +21,7 @@ from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.statements import statement
+from seriatim.box.translate import translated
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.message import Received
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from seriatim.box.access import Access
     from seriatim.box.session import Session
 
-__all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "renew"]
+__all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
 
 #: A lease that is taken away waits so long for a completion that is just committing.
 _PATIENCE_MS = 10_000
@@ -228,6 +229,25 @@ def drop(
     """
     parameters = {"queue_id": queue.queue_id, "token": token, "expired": expired, "patience_ms": patience_ms}
     return bool(_row(connection, schema, "drop_lease", parameters)[0])
+
+
+def give_back(tx: Session, queue: str, token: int) -> bool:
+    """Take a lease away whose worker ends: what isn't done is free when the transaction ends, and no attempt is counted.
+
+    Args:
+        tx: the session.
+        queue: the queue's name.
+        token: which lease.
+
+    Returns:
+        whether it was there.
+
+    Raises:
+        UsageError: there is no such queue.
+        Unavailable: the transaction has to be repeated.
+    """
+    with translated(tx.access.place):
+        return drop(tx.connection, tx.access.schema, tx.access.known.current(tx.connection).queue(queue), token)
 
 
 def fence_off(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str) -> bool:

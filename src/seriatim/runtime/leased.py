@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from seriatim.box.faults import Fault, Lost, fail, note_lost
-from seriatim.box.lease import Lease, claim, drop
+from seriatim.box.lease import Lease, claim, drop, give_back
 from seriatim.box.leased_session import LeasedSession
 from seriatim.box.steps import TurnEnded
 from seriatim.box.translate import translated
@@ -100,8 +100,8 @@ class LeasedTurns:
     def _give_back(self, lease: Lease) -> None:
         """What isn't done is free at once. If that can't be said, the lease runs out."""
         try:
-            with self.turns.box.session() as session, translated(session.access.place):
-                drop(session.connection, self.turns.box.schema, lease.queue, lease.token)
+            with self.turns.box.session() as session:
+                give_back(session, self.turns.queue, lease.token)
         except SeriatimError as error:
             _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
 

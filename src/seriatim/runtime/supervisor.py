@@ -21,6 +21,8 @@ from queue import Empty, SimpleQueue
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults import Fault, Lost, note_lost
+from seriatim.box.lease import give_back
+from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.hand import REFUSED, Orders
@@ -236,18 +238,22 @@ class Supervisor:
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = Lost(work.queue, work.group, work.entry_id or 0, work.token)
+        self._patiently(lambda session: note_lost(session, lost, what, _PATIENCE_S), "an attempt couldn't be counted")
+
+    def _patiently(self, does: Callable[[Session], object], failed: str) -> None:
+        """Do something in a session, again where the server isn't there for a while; or log that it failed."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 with self._box.session() as session:
-                    note_lost(session, lost, what, _PATIENCE_S)
+                    does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
-                    _LOG.error("an attempt couldn't be counted: %s", error)
+                    _LOG.error("%s: %s", failed, error)
                     return
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
-                _LOG.error("an attempt couldn't be counted: %s", error)
+                _LOG.error("%s: %s", failed, error)
                 return
             else:
                 return
@@ -261,13 +267,33 @@ class Supervisor:
                 hand.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + self._limits.turn_limit_s + 2 * _FROZEN_S
         _until(lambda: all(hand.process.poll() is not None for hand in hands.values()) or self._stop.insisted, until)
+        killed = [hand for hand in hands.values() if hand.process.poll() is None]
+        for hand in killed:
+            hand.process.kill()
+        for hand in killed:
+            hand.process.wait()
+            self._give_back(hand)
         for hand in hands.values():
-            if hand.process.poll() is None:
-                hand.process.kill()
-                hand.process.wait()
             _close(hand)
         for thread in self._noting:
             thread.join(_FROZEN_S)
+
+    def _give_back(self, hand: _Hand) -> None:
+        """What a process had in hand that was killed to end it is free at once, and no attempt: no handler is to blame.
+
+        Without a lease it is free anyway, with the connection.
+        """
+        for work in _works(hand):
+            if work.token is not None:
+                thread = threading.Thread(target=self._give_back_one, args=[work, work.token], daemon=True)
+                thread.start()
+                self._noting.append(thread)
+
+    def _give_back_one(self, work: Work, token: int) -> None:
+        self._patiently(
+            lambda session: give_back(session, work.queue, token),
+            f"the lease {token} couldn't be given back, and runs out",
+        )
 
 
 def _close(hand: _Hand) -> None:
