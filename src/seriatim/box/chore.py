@@ -15,7 +15,9 @@ __all__ = ["alone"]
 
 @contextmanager
 def alone(box: MessageBox, chore: str) -> Iterator[bool]:
-    """Within the block nobody else does this chore; False where somebody does. It is to be short: a transaction is open.
+    """Within the block nobody else does this chore; False where somebody does.
+
+    A transaction is open that has a connection of the box for itself. Nothing is done in it, so no limit of idle ones counts.
 
     Args:
         box: the message box.
@@ -25,5 +27,5 @@ def alone(box: MessageBox, chore: str) -> Iterator[bool]:
         Unavailable: no connection.
     """
     with box.session() as session, session.connection.cursor(row_factory=tuple_row) as cursor:
-        (mine,) = cursor.execute(statement("claim_chore", box.schema), {"chore": chore}).fetchall()[0]
+        mine, _ = cursor.execute(statement("claim_chore", box.schema), {"chore": chore}).fetchall()[0]
         yield bool(mine)
