@@ -522,3 +522,44 @@ def test_a_handler_that_writes_from_a_thread_of_its_own(box):
     assert [type(one) for one in told] == [sq.UsageError]  # the session has ended
     assert "the session has ended" in str(told[0])
     assert box.broken() == []
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_worker_that_has_ended_works_again(box, mode):
+    define(box)
+    worker = sq.Worker(box, "shop", lambda message, tx: see(box, message, tx), workers=2, mode=mode)
+    for number in (1, 2, 3):
+        publish(box, number)
+        with working(worker) as ended:
+            until(lambda: not left(box))
+        assert ended == [1]
+    assert seen(box) == [("c1", 1), ("c1", 2), ("c1", 3)]
+
+
+def test_a_stop_is_for_the_run_that_goes_on_or_the_next_one(box):
+    define(box)
+    publish(box, 1)
+    worker = sq.Worker(box, "shop", lambda message, tx: worker.stop(), workers=2)
+    worker.stop()
+    assert worker.run() == 0
+    assert left(box) == 1
+    for number in (2, 3):
+        assert worker.run() == 1
+        publish(box, number)
+    assert left(box) == 1
+
+
+def test_a_worker_is_at_work_once(box):
+    define(box)
+    publish(box, 1)
+    told = []
+
+    def handle(message, tx):
+        with pytest.raises(sq.UsageError, match="is at work already") as error:
+            worker.run()
+        told.append(error.value)
+
+    worker = sq.Worker(box, "shop", handle)
+    with working(worker):
+        until(lambda: not left(box))
+    assert len(told) == 1

@@ -197,17 +197,36 @@ class Worker:
         self._slots = slots
         self._ending = threading.Event()
         self._stop = Stop()
+        self._at_work = threading.Lock()
 
     def run(self) -> int:
         """Work until `stop` is called, or SIGTERM or SIGINT comes (in the main thread): then turns are finished.
 
+        When it has ended it can be called again.
+
         Returns:
-            how many messages were given to the handler.
+            how many messages were given to the handler this time.
 
         Raises:
-            UsageError, DeploymentError: it can't go on: the queue is gone, or a name can't be imported.
+            UsageError, DeploymentError: it can't go on: the queue is gone, or a name can't be imported. Or the worker is at
+                work already.
             Unavailable: handlers are stuck, as many as there may be.
         """
+        if not self._at_work.acquire(blocking=False):
+            raise UsageError("the worker is at work already", remedy="make another one, or give it more `workers`")
+        try:
+            return 0 if self._stop.requested else self._run_once()
+        finally:
+            # Threads that are stuck keep theirs.
+            self._stop, self._ending = Stop(), threading.Event()
+            self._at_work.release()
+
+    def stop(self) -> None:
+        """End `run` when the turns in hand are done; from any thread. If none goes on, the next one ends at once."""
+        if not self._stop.requested:
+            self._stop.request()
+
+    def _run_once(self) -> int:
         limits = self._limits
         connections = limits.workers + SPARE_LANES + 2
         slate = None if self._slots else Slate.make(limits.workers + SPARE_LANES)
@@ -223,11 +242,6 @@ class Worker:
         finally:
             if slate is not None:
                 slate.close()
-
-    def stop(self) -> None:
-        """End `run` when the turns in hand are done; from any thread."""
-        if not self._stop.requested:
-            self._stop.request()
 
     def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
         limits = self._limits
@@ -269,14 +283,12 @@ class Worker:
         return sum(lane.handled for lane in lanes)
 
     def _turns(self, box: MessageBox, number: int) -> TransactionalTurns:
-        limits = self._limits
+        limits, stop, ending = self._limits, self._stop, self._ending
         return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
-            self._transient, limits.turn_limit_s, self._is_ending, self._run_as,
+            self._transient, limits.turn_limit_s,
+            lambda: stop.requested or ending.is_set(), self._run_as,
         )  # fmt: skip
-
-    def _is_ending(self) -> bool:
-        return self._stop.requested or self._ending.is_set()
 
     def _wait(self, lanes: list[Lane]) -> None:
         """Wait until all turns have ended: handlers that don't return are given up at their limit."""
