@@ -308,6 +308,31 @@ def test_a_heartbeat_tells_that_the_lease_is_lost(box):
     assert box.broken() == []
 
 
+def test_a_heartbeat_that_hangs_loses_the_lease_in_time(box):
+    define(box)
+    publish(box, 1)
+    entered, told = threading.Event(), threading.Event()
+
+    def handle(message, tx):
+        if message.attempt > 1:
+            return
+        assert tx.connection is not None
+        entered.set()
+        try:
+            until(lambda: tx.connection is None)
+        except sq.LeaseLost:
+            told.set()
+            raise
+
+    with working(sq.Worker(box, "shop", handle, **LEASED | {"lease": 1.0, "heartbeat": 0.2})):
+        with box.session() as tx:
+            assert entered.wait(DEADLINE_S)
+            tx.connection.execute(f"LOCK TABLE {box.schema}.leases IN EXCLUSIVE MODE")  # whoever renews one waits
+            assert told.wait(DEADLINE_S)
+        until(lambda: not left(box))
+    assert box.broken() == []
+
+
 def test_attempts_run_out_when_leases_do(box):
     define(box, attempts=2)
     publish(box, 1, 2)

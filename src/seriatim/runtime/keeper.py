@@ -1,6 +1,7 @@
 """The keeper: renews the leases of a worker, all of them together, and looks for those of others that have run out.
 
-A lease that is there no more is told to the session of its handler, whose next use raises.
+A lease that is there no more is told to the session of its handler, whose next use raises. So is one that could not be
+renewed in time: a second thread looks for that, because a heartbeat may hang, and for longer than a lease lasts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LOOK_S = 1.0
 
 
 class Keeper(threading.Thread):
-    """One thread of a worker.
+    """One thread of a worker, and one that watches it.
 
     Args:
         box: the message box.
@@ -71,6 +72,7 @@ class Keeper(threading.Thread):
 
     def run(self) -> None:
         """Renew, until it is ended."""
+        threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
         due = time.monotonic() + self._heartbeat_s
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s, max(due - time.monotonic(), 0.0))):
             try:
@@ -82,10 +84,13 @@ class Keeper(threading.Thread):
                     reap(session.access, session.connection, queue)
             except SeriatimError as error:
                 _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
-                self._lose_unseen()
             except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
                 _LOG.exception("the leases of queue %r couldn't be renewed", self._queue)
-                self._lose_unseen()
+
+    def _watch(self) -> None:
+        """Look for leases that weren't renewed in time, whatever the heartbeat does."""
+        while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
+            self._lose_unseen()
 
     def _renew(self) -> None:
         with self._lock:

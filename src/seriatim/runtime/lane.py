@@ -57,12 +57,14 @@ class Lane(threading.Thread):
         work = self._slot.read()
         if self.given_up or work is None or work.since < self._turns.turn_limit_s:
             return False
+        if not self._slot.claim(work.turn):  # it has just ended, or the lane itself writes down that it was ended
+            return False
         self.given_up = work.entry_id is not None
-        if self._turns.time_out(self._slot, work):
-            _LOG.error(
-                "%s: a turn of queue %r, group %r took longer than %g s",
-                self.name, work.queue, work.group, self._turns.turn_limit_s,
-            )  # fmt: skip
+        self._turns.time_out(work)
+        _LOG.error(
+            "%s: a turn of queue %r, group %r took longer than %g s",
+            self.name, work.queue, work.group, self._turns.turn_limit_s,
+        )  # fmt: skip
         return self.given_up
 
     def run(self) -> None:

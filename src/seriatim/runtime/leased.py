@@ -74,17 +74,14 @@ class LeasedTurns:
                 slot.end()
         return turn.tried
 
-    def time_out(self, slot: Slot, work: Work) -> bool:
+    def time_out(self, work: Work) -> None:
         """Take the lease of a slow handler away, and write that down; errors as of `TransactionalTurns.time_out`."""
-        if not slot.claim(work.turn):
-            return False
         if work.entry_id is not None and work.token is not None:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
             what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
             self.keeper.lose(work.token)
             with self.turns.box.session() as session, translated(session.access.place):
                 note_lost(session, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S)
-        return True
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
         turns = self.turns

@@ -69,19 +69,20 @@ class Slot:
 
     def begin(self, queue: str, group: str | None, backend_pid: int, token: int | None = None) -> None:
         """A turn begins; in leases, the turn of a message."""
-        self._turn += 1
-        name = queue.encode()
-        key = b"" if group is None else group.encode()
-        _MARK.pack_into(self._memory, self._at, _IDLE)
-        _HEAD.pack_into(
-            self._memory, self._at, _IDLE, self._turn, time.monotonic_ns(), backend_pid, 0, token or 0, len(name),
-            _NO_GROUP if group is None else len(key),
-        )  # fmt: skip
-        start = self._at + _HEAD.size
-        self._memory[start : start + len(name)] = name
-        start += _QUEUE_BYTES
-        self._memory[start : start + len(key)] = key
-        _MARK.pack_into(self._memory, self._at, _TURN)
+        with self._lock:
+            self._turn += 1
+            name = queue.encode()
+            key = b"" if group is None else group.encode()
+            _MARK.pack_into(self._memory, self._at, _IDLE)
+            _HEAD.pack_into(
+                self._memory, self._at, _IDLE, self._turn, time.monotonic_ns(), backend_pid, 0, token or 0, len(name),
+                _NO_GROUP if group is None else len(key),
+            )  # fmt: skip
+            start = self._at + _HEAD.size
+            self._memory[start : start + len(name)] = name
+            start += _QUEUE_BYTES
+            self._memory[start : start + len(key)] = key
+            _MARK.pack_into(self._memory, self._at, _TURN)
 
     def call(self, entry_id: int) -> None:
         """The handler is called with this message, or with this one first."""
@@ -94,15 +95,17 @@ class Slot:
 
     def end(self) -> None:
         """The turn has ended."""
-        _MARK.pack_into(self._memory, self._at, _IDLE)
+        with self._lock:
+            _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Whether nobody in this process has asked so for this turn before: one writes down that it took too long.
+        """Whether a turn goes on, and nobody in this process has asked so before: one writes down that it took too long.
 
-        Whoever reads the slot finds nothing in hand from then on.
+        Whoever reads the slot finds nothing in hand from then on. Only the process that writes the slot asks.
         """
         with self._lock:
-            if self._claimed >= turn:
+            is_idle = _MARK.unpack_from(self._memory, self._at)[0] == _IDLE
+            if is_idle or self._turn != turn or self._claimed >= turn:
                 return False
             self._claimed = turn
             _MARK.pack_into(self._memory, self._at, _IDLE)

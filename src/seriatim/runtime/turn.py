@@ -153,7 +153,8 @@ class TransactionalTurns:
             and turn.steps.is_lost
             and work.since >= _NEARLY * self.turn_limit_s
         ):
-            self.time_out(slot, work)  # PostgreSQL has ended it, before anybody here did
+            if slot.claim(work.turn):  # PostgreSQL has ended it, before anybody here did
+                self.time_out(work)
         else:
             raise error
 
@@ -173,24 +174,18 @@ class TransactionalTurns:
         last = attempts > 1 and delivery.messages[0].attempt >= attempts
         return COMPANY.at_work(alone=last, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
 
-    def time_out(self, slot: Slot, work: Work) -> bool:
-        """Have a turn ended that takes too long, and write that down; whoever comes first does.
-
-        Returns:
-            whether nobody else did.
+    def time_out(self, work: Work) -> None:
+        """Have a turn ended that takes too long, and write that down; for whoever has claimed it.
 
         Raises:
             Unavailable: the transaction has to be repeated.
         """
-        if not slot.claim(work.turn):
-            return False
         with self.box.session() as session:
             end_backend(session, work.backend_pid, work.since)
             if work.entry_id is not None:
                 error = f"the turn took longer than {self.turn_limit_s:g} s"
                 what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
                 note_lost(session, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
-        return True
 
 
 class _Turn:
