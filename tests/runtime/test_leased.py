@@ -399,6 +399,8 @@ def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box):
     work(box, handle, done=lambda: rows(box, "SELECT FROM {schema}.faults"))
     assert operations.group_view(box, "shop", "c1").state == "faulted"
     assert left(box) == 2
+    (fault,) = rows(box, "SELECT * FROM {schema}.faults")
+    assert (fault.kind, fault.error_class) == ("business", "ForeignKeyViolation")
 
 
 def test_what_comes_while_a_group_is_leased_is_in_order(box):

@@ -262,3 +262,31 @@ def test_in_a_lease_a_handler_can_not_receive_either(box):
     (fault,) = faults(box)
     assert "can't receive" in fault.error
     assert groups.group_view(box, "shop", "c1").state == "faulted"
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+@pytest.mark.parametrize("errors", ["suspend", "continue"])
+def test_a_set_whose_commit_is_refused_fails_as_a_whole(box, mode, errors):
+    define(box, policy=sq.UnitOfWork(size=3), errors=errors, attempts=2)
+    make_lines(box, "foreign key")
+    publish(box, 3, 1, 2)
+    publish(box, 1, 2, 3, customer="good")
+    calls = []
+
+    def handle(delivery, tx):
+        calls.append(delivery.group)
+        for message in delivery:
+            if delivery.group == "good":
+                see(box, message, tx)
+            else:
+                line(box, message, tx)
+
+    at_the_end = 3 if errors == "suspend" else 0
+    work(box, handle, mode=mode, workers=1, done=lambda: len(faults(box)) == 1 and left(box) == at_the_end)
+    (fault,) = faults(box)
+    assert (fault.sequence, fault.kind, fault.error_class) == (1, "business", "ForeignKeyViolation")
+    assert seen(box) == [("good", 1), ("good", 2), ("good", 3)]
+    assert calls.count("c1") == (1 if mode == "leased" else 2)
+    assert len(box.messages(status="dead")) == (3 if errors == "continue" else 0)
+    assert bool(faulted(box)) == (errors == "suspend")
+    assert box.broken() == []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.lease import Lease, claim, drop, give_back
 from seriatim.box.leased_session import LeasedSession
-from seriatim.box.steps import TurnEnded
+from seriatim.box.steps import TurnEnded, refusal
 from seriatim.box.translate import translated
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.fault import FaultKind
@@ -153,12 +153,7 @@ class _Turn:
             session.handled()
             self._slot.returned()
             ends = consumed < size or time.monotonic() - began > LONG_S or turns.ending()
-            try:
-                session.complete(consumed, ends=ends)
-            except LeaseLost:
-                raise
-            except Unavailable as error:
-                raise _Doubt(error.what, where=error.where, remedy=error.remedy) from error
+            _complete(session, consumed, ends=ends)
         return not ends
 
     def _fail(self, size: int, error: BaseException) -> None:
@@ -175,6 +170,26 @@ class _Turn:
     def _lost(self) -> Lost:
         lease = self._lease
         return Lost(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
+
+
+def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
+    """Commit what a handler did.
+
+    Raises:
+        LeaseLost, TurnEnded: as of `LeasedSession.complete`.
+        _Doubt: it has to be repeated.
+        psycopg.Error: the database refuses it, and would again; what it says is told as if the handler had raised it.
+    """
+    try:
+        session.complete(count, ends=ends)
+    except (LeaseLost, TurnEnded):
+        raise
+    except SeriatimError as error:
+        if (said := refusal(error)) is not None:
+            raise said from None
+        if isinstance(error, Unavailable):
+            raise _Doubt(error.what, where=error.where, remedy=error.remedy) from error
+        raise
 
 
 class _Doubt(Unavailable):
