@@ -368,7 +368,17 @@ BEGIN
 END
 $function$;
 
--- Make the other sides of dialogs that haven't any, as far as there are services that take them.
+-- Whether what waits on its way from a side to a service begins with the side's first message: then it has no other side
+-- there yet, or one that has received nothing.
+CREATE FUNCTION {schema}.first_waits(of_handle uuid, its_service text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (
+    SELECT one.sequence = 0 FROM {schema}.transmission AS one
+    WHERE one.to_service = its_service COLLATE "C" AND one.handle = of_handle ORDER BY one.transmission_id LIMIT 1
+);
+
+-- Make the other sides of dialogs that haven't had any, as far as there are services that take them. One that was there,
+-- and is forgotten, isn't made anew: a stream would begin there in its midst.
 CREATE FUNCTION {schema}.add_targets(of_handles uuid[]) RETURNS void
 LANGUAGE sql
 AS $function$
@@ -383,6 +393,7 @@ AS $function$
     FROM {schema}.endpoints AS own
     JOIN {schema}.services AS place ON place.service = ANY (own.to_services)
     WHERE own.handle = ANY (of_handles) AND own.is_initiator AND place.definition -> 'contracts' ? own.contract
+        AND (own.state = 'SO' OR {schema}.first_waits(own.handle, place.service))
     ON CONFLICT (conversation_id, is_initiator, service) DO NOTHING
 $function$;
 
@@ -691,16 +702,20 @@ BEGIN
             far.handle AS receiver, far.queue_id, address.to_service, counted.retains,
             CASE
                 WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN CASE
-                    WHEN far.queue_id = ANY (crowded) OR EXISTS (
-                        SELECT FROM {schema}.transmission AS before
-                        WHERE before.to_service = address.to_service COLLATE "C" AND before.handle = given.handle
-                    ) THEN 'waits' ELSE 'posted' END
-                WHEN counted.is_monolog AND far.handle IS NOT NULL THEN 'left out' ELSE 'waits' END AS becomes
+                    WHEN far.queue_id = ANY (crowded) OR before.waits THEN 'waits' ELSE 'posted' END
+                -- Where nothing waits for one who isn't there, he was there, and is forgotten.
+                WHEN counted.is_monolog AND (far.handle IS NOT NULL OR counted.base > 0 AND NOT before.waits)
+                    THEN 'left out'
+                ELSE 'waits' END AS becomes
         FROM given JOIN counted USING (handle)
         CROSS JOIN LATERAL unnest(counted.to_services) AS address (to_service)
         LEFT JOIN {schema}.endpoints AS far
             ON far.conversation_id = counted.conversation_id AND far.is_initiator <> counted.is_initiator
             AND far.service = address.to_service COLLATE "C"
+        CROSS JOIN LATERAL (SELECT EXISTS (
+            SELECT FROM {schema}.transmission AS one
+            WHERE one.to_service = address.to_service COLLATE "C" AND one.handle = given.handle
+        ) AS waits) AS before
     ), waiting AS (
         INSERT INTO {schema}.transmission (handle, to_service, sequence, type, content_type, body)
         SELECT handle, to_service, sequence, type, content_type, body
@@ -814,10 +829,13 @@ BEGIN
     IF what_verb <> 'end' THEN
         DELETE FROM {schema}.transmission AS one WHERE one.handle = of_handle;
     END IF;
-    -- Nobody is there any more whom it could reach.
-    DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS other
-    WHERE one.handle = of_handle AND other.conversation_id = own.conversation_id
-        AND other.is_initiator <> own.is_initiator AND other.service = one.to_service AND other.state IN ('ER', 'CD');
+    -- Nobody is there any more whom it could reach; who takes the first message may still come.
+    DELETE FROM {schema}.transmission AS one
+    WHERE one.handle = of_handle AND NOT EXISTS (
+        SELECT FROM {schema}.endpoints AS other
+        WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
+            AND other.service = one.to_service AND other.state NOT IN ('ER', 'CD')
+    ) AND NOT (own.is_initiator AND {schema}.first_waits(of_handle, one.to_service));
     waits := EXISTS (SELECT FROM {schema}.transmission AS one WHERE one.handle = of_handle);
     IF what_verb <> 'clean up' AND (NOT own.is_monolog OR own.is_initiator) AND rule.becomes <> rule.state THEN
         FOR far IN
