@@ -553,6 +553,33 @@ def test_what_is_running_keeps_its_activation(work):
     work.drop(subscription="new-orders")
 
 
+def test_a_property_stays_while_instances_have_values_of_it(work):
+    narrower = sq.Subscription("new-orders", "type = 'order'", "work", starts="a:b", correlate=["order_id", "weight"])
+    publish(work, message("order", order_id=7), message("order", order_id=8))
+    made = handle(work, lambda instance: instance.correlate(shipment_id="S1"))[1]
+    handle(work)
+    publish(work, message("shipped", shipment_id="S1"))
+    told = "'new-orders' can't correlate by 'shipment_id' no longer: 1 instance of it runs with a value of it"
+    with pytest.raises(sq.ActionRefused, match=told):
+        work.define(narrower)
+    with pytest.raises(sq.ActionRefused, match=told):
+        work.define(narrower, sq.MessageType("shipped", properties={"weight": "decimal(6,2)"}))
+    assert handle(work) == ("shipped", made)
+    instances.terminate(work, made, **BY)
+    work.define(narrower)
+
+
+def test_a_value_of_a_property_that_nobody_knows_leads_nothing(work):
+    publish(work, message("order", order_id=7))
+    handle(work, lambda instance: instance.correlate(shipment_id="S1", weight=2))
+    publish(work, message("shipped", shipment_id="S1"), message("shipped", weight=2))
+    with work.session() as tx:  # as of a definition that was changed while a handler added the value
+        tx.connection.execute(f"UPDATE {work.schema}.correlations SET property = 'gone' WHERE property = 'shipment_id'")
+    assert handle(work)[0] == "shipped"  # the one of a weight; the other one is dead
+    assert handle(work) is None
+    assert rows(work, "aside", "disposition, reason") == [("dead", "its instance has ended")]
+
+
 def test_the_command(work):
     publish(work, message("order", order_id=7), message("paid", order_id=7))
     made = handle(work, lambda instance: (instance.correlate(shipment_id="S1"), instance.state.update(a=1)))[1]

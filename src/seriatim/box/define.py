@@ -198,6 +198,10 @@ class _Defining:
                 drop.check_running(
                     self._connection, self._schema, self._before, new.name, "lead elsewhere, or start nothing"
                 )
+            for gone in dict.fromkeys(old.declared.correlate):
+                if gone not in new.correlate:
+                    doing = f"correlate by {gone!r} no longer"
+                    drop.check_running(self._connection, self._schema, self._before, new.name, doing, having=gone)
             if old.declared.to != new.to and old.state != "started":
                 self._hold_publishers()
                 drop.check_collected(self._connection, self._schema, self._before, new.name, "lead elsewhere")

@@ -83,18 +83,39 @@ def check_collected(connection: psycopg.Connection, schema: str, before: Definit
         )
 
 
-def check_running(connection: psycopg.Connection, schema: str, before: Definitions, name: str, doing: str) -> None:
-    """Refuse to take a starting subscription away while instances of it run: their messages would find nobody."""
+def check_running(
+    connection: psycopg.Connection,
+    schema: str,
+    before: Definitions,
+    name: str,
+    doing: str,
+    *,
+    having: str | None = None,
+) -> None:
+    """Refuse to take a starting subscription away while instances of it run: their messages would find nobody.
+
+    Args:
+        connection: in whose transaction.
+        schema: the schema of the box.
+        before: what is defined.
+        name: the subscription's name.
+        doing: what it can't do, in words.
+        having: only instances count that have added a value of this property; None: all.
+
+    Raises:
+        ActionRefused: instances run; says how many.
+    """
     one = before.subscriptions[name]
     if one.declared.starts is None:
         return
     with connection.cursor(row_factory=tuple_row) as cursor:
-        parameters = {"subscription_id": one.subscription_id}
+        parameters = {"subscription_id": one.subscription_id, "property": having}
         (running,) = cursor.execute(statement("running_of", schema), parameters).fetchall()[0]
     if running:
         instances = "instance of it runs" if running == 1 else "instances of it run"
+        value = "" if having is None else " with a value of it"
         raise ActionRefused(
-            f"subscription {name!r} can't {doing}: {_counted(running)} {instances}",
+            f"subscription {name!r} can't {doing}: {_counted(running)} {instances}{value}",
             remedy="let them end, or terminate them: seriatim instances",
         )
 

@@ -119,8 +119,11 @@ class Instance:
         self._ended = True
 
     def leads(self, message: Received) -> bool:
-        """Whether a message has one of the values that it has added."""
-        return any(key_of(message.context.get(name), self._types[name]) in texts for name, texts in self._added.items())
+        """Whether a message has one of the values that it has added; one of a property that nobody knows any more leads nothing."""
+        return any(
+            name in self._types and key_of(message.context.get(name), self._types[name]) in texts
+            for name, texts in self._added.items()
+        )
 
     def save(self, connection: psycopg.Connection, schema: str) -> None:
         """Write down what became of it, in the transaction of the connection; its group is locked.

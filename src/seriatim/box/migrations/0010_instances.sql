@@ -154,8 +154,9 @@ BEGIN
 END
 $function$;
 
--- How many instances of an activation run; counted no further than to a bit more than a thousand.
-CREATE FUNCTION {schema}.running_of(of_subscription integer) RETURNS bigint
+-- How many instances of a starting subscription run, with `of_property` only those that have added a value of it; counted no
+-- further than to a bit more than a thousand.
+CREATE FUNCTION {schema}.running_of(of_subscription integer, of_property text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -166,7 +167,12 @@ BEGIN
     ));
     RETURN (
         SELECT count(*) FROM (
-            SELECT FROM {schema}.known_instances WHERE subscription_id = of_subscription LIMIT 1001
+            SELECT FROM {schema}.known_instances AS known
+            WHERE known.subscription_id = of_subscription AND (of_property IS NULL OR EXISTS (
+                SELECT FROM {schema}.correlations AS added
+                WHERE added.instance_id = known.instance_id AND added.property = of_property
+            ))
+            LIMIT 1001
         ) AS found
     );
 END
