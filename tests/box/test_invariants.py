@@ -57,6 +57,20 @@ def test_what_breaks_one_is_told(used, harm, told):
     assert any(re.search(told, one) for one in used.broken())
 
 
+def test_a_closed_group_that_keeps_what_it_has_breaks_none(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string"}),
+        sq.Queue("orders", sq.Fifo(), group="customer"),
+        sq.Subscription("orders", where="type = 'order'", to="orders"),
+    )
+    box.publish([sq.Message(type="order", context={"customer": "c"}) for _ in range(2)])
+    with box.session() as tx:  # so that both are judged, and one is queued
+        tx.receive("orders", limit=1).done()
+    operations.close(box, "orders", "c", actor="ann", reason="ticket 4711")
+    assert operations.group_view(box, "orders", "c").queued == 1
+    assert box.broken() == []
+
+
 def test_an_old_transaction_is_told(used):
     with psycopg.connect(used.dsn, application_name="slow handler") as connection:
         connection.execute("SELECT 1")

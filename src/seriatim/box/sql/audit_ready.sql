@@ -1,5 +1,5 @@
--- Purpose: the law of who is next: a group with queued messages that isn't stopped, and that nobody has in hand, says when it
--- is next, or its first message (or one of its set) may not be seen until somebody says so. Else nobody would ever look at
+-- Purpose: the law of who is next: a group with queued messages that isn't stopped or closed, and that nobody has in hand, says when
+-- it is next, or its first message (or one of its set) may not be seen until somebody says so. Else nobody would ever look at
 -- it. Gives what breaks it.
 -- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
@@ -22,6 +22,7 @@ CROSS JOIN LATERAL (
     WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key AND entry.status = 'queued'
 ) AS queued
 WHERE known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+    AND known.flags & 6 <> 2  -- closed; a set that is complete closes its group, and is handed out
     AND place.owner IS NULL
     AND queued.messages > 0 AND NOT queued.first_is_kept
     AND NOT (queued.one_is_kept AND place.definition #>> '{{policy,name}}' = 'unit_of_work')
