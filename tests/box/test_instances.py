@@ -18,7 +18,7 @@ import seriatim as sq
 from seriatim.box.correlation import Found, key, key_of
 from seriatim.cli.main import main
 from seriatim.kernel.filter import type_from
-from seriatim.operations import instances
+from seriatim.operations import groups, instances
 from seriatim.pipeline.typed import MessageTypes
 from seriatim.pipeline.typed_columns import columns
 
@@ -371,6 +371,28 @@ def test_terminated_while_somebody_works_on_it(work):
         tx.instance.state["step"] = 1
     assert instances.instance_view(work, made).state == {"step": 1}
     assert instances.terminate(work, made, **BY).state == {"step": 1}
+
+
+def test_its_group_is_not_forgotten_while_it_runs(work):
+    publish(work, message("order", order_id=7))
+    made = handle(work)[1]
+    with pytest.raises(sq.ActionRefused, match=f"its instance {made} runs") as refused:
+        work.forget("work", "7", **BY)
+    assert refused.value.remedy == f"terminate it first: seriatim instances terminate {made}"
+    assert instances.instance_view(work, made).status == "running"
+    instances.terminate(work, made, **BY)
+    assert work.forget("work", "7", **BY) == 1
+
+
+def test_a_suspended_group_is_not_forgotten(work):
+    publish(work, message("paid", order_id=7))
+    handle(work)
+    groups.suspend(work, "work", "7", **BY)
+    with pytest.raises(sq.ActionRefused, match="it is suspended") as refused:
+        work.forget("work", "7", **BY)
+    assert refused.value.remedy == "resume it first"
+    groups.resume(work, "work", "7", **BY)
+    assert work.forget("work", "7", **BY) == 1
 
 
 def test_who_and_why_are_asked_for(work):

@@ -463,7 +463,7 @@ class MessageBox(Closing):
 
         Raises:
             UsageError: there is no such queue or group; no actor or reason, or one that is too long.
-            ActionRefused: the group has messages.
+            ActionRefused: the group has messages, its instance runs, or it is suspended.
             Unavailable: somebody works on it, and goes on doing so.
         """
         by = Operator(actor, reason)

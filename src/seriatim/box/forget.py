@@ -11,10 +11,13 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.fresh_row import fresh_row
+from seriatim.box.groups import GroupFilter, groups_of
+from seriatim.box.instance_views import instances_of
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
 from seriatim.box.turns import Turns
 from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.kernel.states import GroupState
 
 __all__ = ["forget"]
 
@@ -30,7 +33,7 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
 
     Raises:
         UsageError: the group isn't known.
-        ActionRefused: it has messages.
+        ActionRefused: it has messages, its instance runs, or it is suspended.
         Unavailable: somebody works on it, and goes on doing so.
     """
     where = f"queue {queue.declared.name!r}, group {group!r}"
@@ -45,9 +48,22 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
             raise ActionRefused(
                 f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
             )
+        _check_let_go(connection, schema, queue.declared.name, group)
         (incarnation,) = cursor.execute(statement("forget", schema), {**named, "fresh": fresh}).fetchall()[0]
         if incarnation is None:
             raise UsageError("there is no such group", where=where)
     details = {"incarnation": incarnation}
     log(connection, schema, by, "forget", queue=queue.declared.name, group=group, details=details)
     return int(incarnation)
+
+
+def _check_let_go(connection: psycopg.Connection, schema: str, queue: str, group: str) -> None:
+    """Refuse to forget what somebody counts on: the instance that runs for the group, or that it stays suspended."""
+    where = f"queue {queue!r}, group {group!r}"
+    for running in instances_of(connection, schema, queue=queue, group=group):
+        number = running.instance_id
+        remedy = f"terminate it first: seriatim instances terminate {number}"
+        raise ActionRefused(f"its instance {number} runs", where=where, remedy=remedy)
+    suspended = GroupFilter(queue, states=frozenset({GroupState.SUSPENDED}))
+    if groups_of(connection, schema, suspended, limit=1, group=group):
+        raise ActionRefused("it is suspended", where=where, remedy="resume it first")
