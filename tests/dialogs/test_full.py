@@ -108,6 +108,43 @@ def test_both_have_ended_while_the_end_was_on_its_way(narrow):
     assert waiting(narrow, handle)[0] == 0
 
 
+def test_what_comes_for_a_side_whose_end_is_on_its_way_holds_up_neither(talk):
+    talk.define(sq.Queue("orders", group="conversation_group", max_messages=1))
+    handle = begun(talk, b"0")
+    side = far_of(talk, handle)
+    with talk.session() as tx:
+        tx.send(side, "ItemAdded", b"1")
+        tx.send(side, "ItemAdded", b"2")
+        tx.end(side)
+    assert waiting(talk, side)[0] == 2
+    send(talk, handle, b"late")
+    assert waiting(talk, handle) == (1, 'the service "Inventory" has ended the dialog')
+    found = [one for _ in range(3) for one in taken(talk, "orders")]
+    assert [kind for kind, _ in found] == ["ItemAdded", "ItemAdded", "EndDialog"]
+    with talk.session() as tx:
+        tx.end(handle)
+    assert states(talk) == {handle: "CD", side: "CD"}
+    assert waiting(talk, handle) == waiting(talk, side) == (0, None)
+    assert talk.broken() == []
+
+
+def test_both_end_while_both_have_something_on_its_way(talk):
+    for queue in ("orders", "inventory"):
+        talk.define(sq.Queue(queue, group="conversation_group", max_messages=1))
+    handle = begun(talk, b"0", b"1")
+    side = far_of(talk, handle)
+    with talk.session() as tx:
+        tx.send(side, "ItemAdded", b"2")
+        tx.send(side, "ItemAdded", b"3")
+    with talk.session() as tx:
+        tx.end(side)
+    send(talk, handle, b"late")
+    with talk.session() as tx:
+        tx.end(handle)
+    assert states(talk) == {handle: "CD", side: "CD"}
+    assert waiting(talk, handle) == waiting(talk, side) == (0, None)
+
+
 def test_an_error_and_the_end_of_a_lifetime_wait_for_no_room(narrow):
     handle = begun(narrow, b"0", b"1", b"2")
     send(narrow, handle, b"3")

@@ -834,7 +834,7 @@ BEGIN
     WHERE one.handle = of_handle AND NOT EXISTS (
         SELECT FROM {schema}.endpoints AS other
         WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
-            AND other.service = one.to_service AND other.state NOT IN ('ER', 'CD')
+            AND other.service = one.to_service AND other.state NOT IN ('DO', 'ER', 'CD')
     ) AND NOT (own.is_initiator AND {schema}.first_waits(of_handle, one.to_service));
     waits := EXISTS (SELECT FROM {schema}.transmission AS one WHERE one.handle = of_handle);
     IF what_verb <> 'clean up' AND (NOT own.is_monolog OR own.is_initiator) AND rule.becomes <> rule.state THEN
@@ -1181,6 +1181,11 @@ LEFT JOIN LATERAL (
             WHERE far.conversation_id = known.conversation_id AND far.is_initiator <> known.is_initiator
                 AND far.service = one.to_service AND far.state IN ('SI', 'CO')
         ) THEN format('the queue of the service "%s" is full', one.to_service)
+        WHEN EXISTS (
+            SELECT FROM {schema}.endpoints AS far
+            WHERE far.conversation_id = known.conversation_id AND far.is_initiator <> known.is_initiator
+                AND far.service = one.to_service AND far.state = 'DO'
+        ) THEN format('the service "%s" has ended the dialog', one.to_service)
         ELSE format('the dialog was cleaned up at the service "%s"', one.to_service)
     END, '; ') AS status
     FROM {schema}.transmission AS one LEFT JOIN {schema}.services AS service ON service.service = one.to_service
