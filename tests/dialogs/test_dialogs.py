@@ -258,6 +258,41 @@ def test_retention_keeps_both_directions_until_the_end(talk):
         assert tx.history(handle) == []
 
 
+@pytest.mark.parametrize("retention", [False, True])
+def test_history_says_why_something_was_set_aside_wherever_its_dialog_is_moved(talk, retention):
+    talk.define(
+        sq.MessageType("Note", validation="well_formed_json"),
+        sq.Service("Inventory", queue="inventory", contracts=["AddItem"], retention=retention),
+    )
+    with talk.session() as tx:
+        handle = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
+        tx.send_many([(handle, "AddItem", b"0"), (handle, "Note", b"{"), (handle, "AddItem", b"2")])
+    far = far_of(talk, handle)
+    with talk.session() as tx:
+        tx.set_timer(far, 0)
+    assert [kind for kind, _ in taken(talk, "inventory")] == ["Timer", "AddItem"]
+    assert [kind for kind, _ in taken(talk, "inventory")] == ["Error"]
+    set_aside = [("Note", 1, True), ("AddItem", 2, True)]
+    whole = [("AddItem", 0, False), *set_aside, ("Timer", None, False), ("Error", None, False)]
+    for _ in range(2):
+        with talk.session() as tx:
+            found = [(one.type, one.sequence, one.reason is not None) for one in tx.history(far)]
+            assert found == (whole if retention else set_aside)
+            tx.move(far, uuid4())
+
+
+def test_history_keeps_what_a_lifetime_set_aside_apart_from_what_came(talk):
+    talk.define(sq.Service("Inventory", queue="inventory", contracts=["AddItem"], retention=True))
+    handle = begun(talk, b"0", b"1", lifetime="1h")
+    assert taken(talk, "inventory", limit=1) == [("AddItem", b"0")]
+    let_expire(talk, handle)
+    taken(talk, "inventory")
+    with talk.session() as tx:
+        assert [(one.body, one.reason) for one in tx.history(far_of(talk, handle))][:2] == [
+            (b"0", None), (b"1", "the lifetime of its dialog has ended")
+        ]  # fmt: skip
+
+
 def test_an_end_takes_away_what_waits_but_not_what_is_in_hand(talk):
     handle = begun(talk, b"1", b"2", b"3")
     with talk.session() as tx:

@@ -161,7 +161,7 @@ CREATE TABLE {schema}.transmission (
 CREATE INDEX transmission_of_service ON {schema}.transmission (to_service, handle, transmission_id);
 CREATE INDEX transmission_of_dialog ON {schema}.transmission (handle);
 
--- The messages of dialogs whose service keeps them, until it ends.
+-- The messages of dialogs whose service keeps them, until it ends. `message_id`: of one that came.
 CREATE TABLE {schema}.dialog_messages (
     history_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     handle uuid NOT NULL REFERENCES {schema}.endpoints ON DELETE CASCADE,
@@ -170,7 +170,8 @@ CREATE TABLE {schema}.dialog_messages (
     type text COLLATE "C" NOT NULL,
     content_type text,
     body bytea NOT NULL,
-    at timestamptz NOT NULL DEFAULT clock_timestamp()
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    message_id text
 );
 CREATE INDEX dialog_messages_of_dialog ON {schema}.dialog_messages (handle, history_id);
 
@@ -239,13 +240,13 @@ BEGIN
         SELECT given.service, count(*), array_agg(DISTINCT given.queue_id) FROM given GROUP BY given.service
         RETURNING arrival_id, location
     ), placed AS MATERIALIZED (
-        SELECT given.*, arrived.arrival_id,
+        SELECT given.*, arrived.arrival_id, {schema}.new_message_id() AS message_id,
             row_number() OVER (PARTITION BY given.service ORDER BY given.place) - 1 AS position
         FROM given JOIN arrived ON arrived.location = given.service
     ), spooled AS (
         INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
         SELECT
-            placed.arrival_id, placed.position, {schema}.new_message_id(), placed.type, placed.content_type,
+            placed.arrival_id, placed.position, placed.message_id, placed.type, placed.content_type,
             jsonb_build_object('dialog', jsonb_build_object(
                 'handle', placed.handle, 'conversation_id', placed.conversation_id, 'service', placed.service,
                 'far_service', placed.to_services[1], 'contract', placed.contract, 'sequence', placed.sequence,
@@ -259,8 +260,8 @@ BEGIN
             placed.position, placed.priority, post.ahead
         FROM placed ORDER BY placed.place
     )
-    INSERT INTO {schema}.dialog_messages (handle, sent, sequence, type, content_type, body)
-    SELECT placed.handle, FALSE, placed.sequence, placed.type, placed.content_type, placed.body
+    INSERT INTO {schema}.dialog_messages (handle, sent, sequence, type, content_type, body, message_id)
+    SELECT placed.handle, FALSE, placed.sequence, placed.type, placed.content_type, placed.body, placed.message_id
     FROM placed WHERE placed.retains ORDER BY placed.place;
     IF ahead THEN
         INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
@@ -1115,20 +1116,23 @@ AS $function$
 DECLARE
     own record;
 BEGIN
-    SELECT known.queue_id, known.group_id, known.retains INTO own
-    FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
+    SELECT known.queue_id, known.retains INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
     PERFORM {schema}.permit('receive', ARRAY_REMOVE(ARRAY[own.queue_id], NULL));
     RETURN QUERY
+    WITH left_over AS MATERIALIZED (
+        SELECT stored.*, known.reason
+        FROM {schema}.aside AS known JOIN {schema}.spool AS stored USING (arrival_id, position)
+        -- Whatever group it was in: the dialog may have been moved since.
+        WHERE known.queue_id = own.queue_id AND stored.context -> 'dialog' ->> 'handle' = of_handle::text
+    )
     SELECT one.sent, one.sequence, one.type, one.content_type, one.body, one.at, one.reason FROM (
-        SELECT known.sent, known.sequence, known.type, known.content_type, known.body, known.at, NULL AS reason
-        FROM {schema}.dialog_messages AS known WHERE known.handle = of_handle
+        SELECT known.sent, known.sequence, known.type, known.content_type, known.body, known.at, left_over.reason
+        FROM {schema}.dialog_messages AS known LEFT JOIN left_over USING (message_id) WHERE known.handle = of_handle
         UNION ALL
         SELECT
-            FALSE, (stored.context -> 'dialog' ->> 'sequence')::bigint, stored.type, stored.content_type, stored.body,
-            stored.received_at, left_over.reason
-        FROM {schema}.aside AS left_over JOIN {schema}.spool AS stored USING (arrival_id, position)
-        WHERE left_over.queue_id = own.queue_id AND left_over.group_key = own.group_id::text
-            AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND NOT own.retains
+            FALSE, (left_over.context -> 'dialog' ->> 'sequence')::bigint, left_over.type, left_over.content_type,
+            left_over.body, left_over.received_at, left_over.reason
+        FROM left_over WHERE NOT own.retains
     ) AS one ORDER BY one.at, one.sequence;
 END
 $function$;
