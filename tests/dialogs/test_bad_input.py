@@ -31,6 +31,10 @@ LONG = "x" * 300
         (lambda tx, h: tx.send(h, "AddItem", "text"), sq.UsageError, "encode it"),
         (lambda tx, h: tx.send_many([(h, "AddItem", b"1"), (h, "Unheard", b"2")]), sq.UsageError, "Unheard"),
         (lambda tx, h: tx.send_many([(h,)]), sq.UsageError, "handle, type, body"),
+        (lambda tx, h: tx.send_many([(h, "AddItem", b"", None, "more")]), sq.UsageError, "handle, type, body"),
+        (lambda tx, h: tx.send_many([(h, "AddItem", b"1"), h]), sq.UsageError, "handle, type, body"),
+        (lambda tx, _h: tx.send_many(["abc"]), sq.UsageError, "handle, type, body"),
+        (lambda tx, _h: tx.send_many([None]), sq.UsageError, "handle, type, body"),
         (lambda tx, _h: tx.end(NOBODY), sq.UsageError, "no dialog with the handle"),
         (lambda tx, h: tx.end(h, error=(0, "zero")), sq.UsageError, "a code above 0"),
         (lambda tx, h: tx.end(h, error=(1, "")), sq.UsageError, "a text of 1 to 3000"),
@@ -60,7 +64,7 @@ LONG = "x" * 300
         (lambda tx, h: tx.begin_dialog("Inventory", "Orders", related_to=h), sq.UsageError, "another queue"),
         (lambda tx, h: tx.begin_dialog("Orders", "Inventory", related_to=h, group=h), sq.UsageError, "say the same"),
         (lambda tx, _h: tx.begin_monolog("Orders", "Inventory"), sq.UsageError, "by its name"),
-        (lambda tx, _h: tx.begin_monolog("Orders", []), sq.UsageError, "1 to 128"),
+        (lambda tx, _h: tx.begin_monolog("Orders", []), sq.UsageError, "no service that it goes to"),
         (lambda tx, _h: tx.begin_monolog("Orders", ["Inventory", "Inventory"]), sq.UsageError, "given once"),
         (lambda tx, _h: tx.receive("orders", wait=1), sq.UsageError, "can't wait in the midst"),
     ],
@@ -186,7 +190,9 @@ def test_refused_in_sql_with_what_is_wrong_and_what_to_do(talk):
         (f"send('{NOBODY}', 'AddItem', '')", psycopg.errors.InvalidParameterValue, "no dialog with the handle"),
         (f"send('{handle}', 'Unheard', '')", psycopg.errors.InvalidParameterValue, "its types"),
         ("begin_dialog('Nobody', 'Inventory')", psycopg.errors.InvalidParameterValue, "no service"),
-        ("begin_monolog('Orders', '{}')", psycopg.errors.InvalidParameterValue, "1 to 128"),
+        ("begin_monolog('Orders', '{}')", psycopg.errors.InvalidParameterValue, "no service that it goes to"),
+        ("begin_monolog('Orders', NULL)", psycopg.errors.InvalidParameterValue, "no service that it goes to"),
+        ("begin_dialog('Orders', NULL)", psycopg.errors.InvalidParameterValue, "1 to 128"),
         (f"end_dialog('{NOBODY}')", psycopg.errors.InvalidParameterValue, "no dialog"),
         (f"set_dialog_timer('{NOBODY}', '1 s')", psycopg.errors.InvalidParameterValue, "no dialog"),
         (f"move_dialog('{NOBODY}', '{NOBODY}')", psycopg.errors.InvalidParameterValue, "no dialog"),
@@ -200,3 +206,21 @@ def test_refused_in_sql_with_what_is_wrong_and_what_to_do(talk):
         connection.execute(f"SELECT {talk.schema}.end_dialog(%s)", [handle])
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="this side has ended"):
             connection.execute(f"SELECT {talk.schema}.send(%s, 'AddItem', '')", [handle])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (lambda box: box.dialogs(limit=-1), "-1 dialogs can't be listed"),
+        (lambda box: box.dialogs(limit="many"), "'many' dialogs can't be listed"),
+        (lambda box: box.dialogs(limit=True), "True dialogs can't be listed"),
+        (lambda box: box.dialogs(state="XX"), "a dialog can't be 'XX'"),
+        (lambda box: box.clean_up_dialogs(state=None, older_than=0), "without a state"),
+        (lambda box: box.clean_up_dialogs(older_than=None), "older_than"),
+    ],
+)
+def test_what_an_operator_cannot_ask_changes_nothing(talk, wrong, why):
+    handle = begun(talk, b"1")
+    with pytest.raises(sq.UsageError, match=why):
+        wrong(talk)
+    assert states(talk)[handle] == "CO"

@@ -126,6 +126,8 @@ def test_the_commands(talk):
     assert "1 dialogs would be cleaned up" in call("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
     assert "1 dialogs cleaned up" in call("dialogs", "cleanup", "--older-than", "0s")
     assert told("dialogs", "list", "--state", "error") == []
+    assert "--error-code" in call("dialogs", "end", str(handle), "--error-text", "no more", code=2)
+    assert told("dialogs", "show", str(handle))["state"] == "CO"
     assert call("dialogs", "end", str(handle), "--error-code", "9") == f"the dialog {handle} is disconnected outbound\n"
     ((kind, body),) = taken(talk, "inventory", limit=1)
     assert (kind, json.loads(body)) == ("Error", {"code": 9, "text": "ended by an operator"})

@@ -363,7 +363,7 @@ class MessageBox(Closing):
             limit: at most so many.
 
         Raises:
-            UsageError: not a state.
+            UsageError: not a state, or a limit that can't be.
         """
         with self._transaction() as connection, translated(self._place):
             return dialogs_of(
@@ -390,7 +390,7 @@ class MessageBox(Closing):
             those that it was done to, as they were.
 
         Raises:
-            UsageError: not a state.
+            UsageError: not a state, or not a period.
             Unavailable: the rest of them has to be done again.
         """
         with translated(self._place):

@@ -131,11 +131,7 @@ class DialogVerbs(ABC):
         Raises:
             UsageError, ActionRefused, Unavailable: as from `send`, for the first message that is refused.
         """
-        given = [(*one, None)[:4] for one in messages]
-        if any(len(one) != 4 for one in given):
-            raise UsageError(
-                "a message is given as (handle, type, body)", remedy="with the content type behind, if need be"
-            )
+        given = [_whole(one) for one in messages]
         with translated(self._place):
             self._dialogs.send(given)
 
@@ -205,3 +201,16 @@ class DialogVerbs(ABC):
         """
         with translated(self._place):
             return self._dialogs.history(handle)
+
+
+def _whole(given: object) -> tuple[Any, Any, Any, Any]:
+    """A message with its content type, which may be left out."""
+    match given:
+        case (handle, kind, body):
+            return handle, kind, body, None
+        case (handle, kind, body, content_type):
+            return handle, kind, body, content_type
+    raise UsageError(
+        f"{given!r:.80} is not a message: one is given as (handle, type, body)",
+        remedy="with the content type behind, if need be",
+    )

@@ -85,11 +85,13 @@ def dialogs_of(
     """The sides of dialogs, oldest first.
 
     Raises:
-        UsageError: not a state, or not a handle.
+        UsageError: not a state, not a handle, or a limit that can't be.
     """
     names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
     if state is not None and state not in names:
         raise UsageError(f"a dialog can't be {state!r}", remedy=f"one of {', '.join(names)}")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
+        raise UsageError(f"{limit!r} dialogs can't be listed", remedy="as a limit a whole number from 0")
     parameters = {
         "handle": None if handle is None else handle_of(handle),
         "service": service,
@@ -109,7 +111,14 @@ def clean_up(
     older_than: float | str,
     dry_run: bool,
 ) -> list[DialogView]:
-    """Clean up the sides in a state that began so long ago: the other side is told nothing. Those that it was done to."""
+    """Clean up the sides in a state that began so long ago: the other side is told nothing. Those that it was done to.
+
+    Raises:
+        UsageError: not a state, or not a period. None isn't any: it would take away what goes on.
+    """
+    for given, what in ((state, "a state"), (older_than, "a period as older_than")):
+        if given is None:
+            raise UsageError(f"dialogs can't be cleaned up without {what}", remedy="give it: what goes on would end")
     with transaction() as connection:
         found = dialogs_of(connection, schema, state=state, older_than=older_than)
     if not dry_run:

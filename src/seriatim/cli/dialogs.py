@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["dialogs"]
 
 _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+#: What the other side of a dialog is told that ended with an error, if nothing else was given.
+_ENDED_BY = "ended by an operator"
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
 
 
@@ -70,7 +72,11 @@ def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
 @dialogs.command("end")
 @click.argument("handle")
 @click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error of this code.")
-@click.option("--error-text", default="ended by an operator", show_default=True, help="What the other side is told.")
+@click.option(
+    "--error-text",
+    default=None,
+    help=f"With --error-code: what the other side is told.  [default: {_ENDED_BY}]",
+)
 @click.option("--cleanup", is_flag=True, help="Tell the other side nothing, and leave it alone.")
 @which_box
 @_json
@@ -78,14 +84,16 @@ def _end(
     handle: str,
     *,
     error_code: int | None,
-    error_text: str,
+    error_text: str | None,
     cleanup: bool,
     dsn: str | None,
     schema: str,
     json_: bool,
 ) -> None:
     """End the side of the dialog HANDLE."""
-    error = None if error_code is None else (error_code, error_text)
+    if error_text is not None and error_code is None:
+        raise click.UsageError("--error-text says why a dialog has failed: give --error-code, too")
+    error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with opened(dsn, schema) as box:
         with box.session() as tx:
             tx.end(handle, error=error, cleanup=cleanup)

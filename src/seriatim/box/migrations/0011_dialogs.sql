@@ -439,7 +439,12 @@ BEGIN
         what := 'a lifetime is more than 0';
         RETURN;
     END IF;
-    IF cardinality(array_remove(to_services, NULL)) = 0 OR EXISTS (
+    IF coalesce(cardinality(to_services), 0) = 0 THEN
+        what := 'the monolog has no service that it goes to';
+        remedy := 'name those that listen';
+        RETURN;
+    END IF;
+    IF EXISTS (
         SELECT FROM unnest(to_services) AS one WHERE coalesce(length(one), 0) NOT BETWEEN 1 AND 128
     ) OR cardinality(to_services) <> (SELECT count(DISTINCT one) FROM unnest(to_services) AS one) THEN
         what := 'a service''s name has 1 to 128 characters, and each is given once';
