@@ -11,7 +11,7 @@ from seriatim.box.turns import Turns
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action
-from tests.box.console import BY, define, failing, logged, publish, received, rows
+from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows
 
 
 def listed(box, **chosen):
@@ -135,6 +135,61 @@ def test_how_a_group_stands_that_a_late_message_has_stopped(box):
     assert groups.standing(box, "shop", "c1").helps == (Action.ABORT,)
 
 
+def test_to_skip_a_message_is_allowed_where_a_late_one_has_stopped_the_group(box):
+    define(box, sq.Standard(start="first", late="suspend"))
+    for group in ("late", "theirs"):
+        publish(box, 5, 6, group=group)
+        received(box, group)
+    publish(box, 4, group="late")
+    assert received(box, "late") == []
+    groups.suspend(box, "shop", "theirs", **BY)
+    assert Action.SKIP_MESSAGE in groups.standing(box, "shop", "late").allowed
+    assert Action.SKIP_MESSAGE not in groups.standing(box, "shop", "theirs").allowed
+    assert [one.group for one in bulk.chosen(box, Action.SKIP_MESSAGE, groups.group_filter("shop"))] == ["late"]
+    assert [one.group for one in bulk.chosen(box, Action.RESUME, groups.group_filter("shop"))] == ["late", "theirs"]
+
+
+def test_how_a_group_stands_that_waits_for_its_next_attempt(box):
+    define(box, retry_delay=3600, retry_ceiling=3600)
+    for group in ("c1", "c2"):
+        publish(box, 1, 2, group=group)
+    failing(box, TRANSIENT)
+    received(box, "c2", limit=1)
+    found = groups.standing(box, "shop", "c1")
+    until = found.view.retry_at.astimezone().isoformat(" ", "seconds")
+    assert found.why == f"the handler failed, and tries it again at {until}: TimeoutError: try later"
+    assert (found.view.state, found.view.reason) == ("ready", "TimeoutError: try later")
+    assert found.helps == (Action.RETRY,)
+    assert Action.RETRY in found.allowed
+    assert Action.RETRY not in groups.standing(box, "shop", "c2").allowed
+    assert [one.group for one in groups.groups(box, error="TRY LATER")] == ["c1"]
+    chosen = bulk.chosen(box, Action.RETRY, groups.group_filter("shop"))
+    assert [one.group for one in chosen] == ["c1"]
+    (done,) = bulk.each(box, Action.RETRY, chosen, **BY)
+    assert (done.before, done.after) == ("ready", "ready")
+    found = groups.standing(box, "shop", "c1")
+    assert (found.view.retry_at, found.view.reason, found.helps) == (None, None, ())
+    assert received(box) == [1, 2]
+
+
+def test_what_is_suspended_at_the_end_of_its_turn_is_locked_until_then(box):
+    define(box)
+    publish(box, 1, 2)
+    with box.session() as tx:
+        delivery = tx.receive("shop", limit=1)
+        groups.suspend(box, "shop", "c1", **BY)
+        found = groups.standing(box, "shop", "c1")
+        assert (found.view.state, found.view.obeyed) == ("suspended", False)
+        assert found.allowed == (Action.SUSPEND, Action.RESUME, Action.REQUEUE)
+        for action in (Action.RESET, Action.ABORT, Action.CLOSE):
+            with pytest.raises(sq.ActionRefused, match=f"{action} doesn't fit a group that is locked") as refused:
+                groups.act(box, action, "shop", "c1", next=9 if action is Action.RESET else None, **BY)
+            assert refused.value.remedy == "allowed now: suspend, resume, requeue"
+        delivery.done()
+    assert groups.group_view(box, "shop", "c1").obeyed
+    assert groups.close(box, "shop", "c1", **BY).before == "suspended"
+
+
 RULES = [
     (sq.Standard(start="first", late="suspend"), Reason.BEFORE_FIRST),
     (sq.Standard(late="suspend"), Reason.SKIPPED),
@@ -206,6 +261,7 @@ def test_who_suspended_a_life_before_is_not_named(box):
     publish(box, 1)
     assert received(box) == [1]
     groups.suspend(box, "shop", "c1", **BY)
+    groups.resume(box, "shop", "c1", **BY)
     box.forget("shop", "c1", **BY)
     publish(box, 5)
     assert received(box) == [5]

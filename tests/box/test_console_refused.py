@@ -113,8 +113,8 @@ def assert_refused(box, action, queue, key, state):
         do(box, action, queue, key)
     assert refused.value.what == f"{action} doesn't fit a group that is {state}"
     assert refused.value.where == f"queue '{queue}', group {key!r}"
-    leased = [Action.ABORT] if before.leased_by is not None else []
-    assert refused.value.remedy == f"allowed now: {', '.join([*allowed_in(state), *leased])}"
+    allowed = set(allowed_in(state)) | ({Action.ABORT} if before.leased_by is not None else set())
+    assert refused.value.remedy == f"allowed now: {', '.join(one for one in Action if one in allowed)}"
     after = groups.group_view(box, queue, key)
     assert (after.state, after.waiting, after.next) == (before.state, before.waiting, before.next)
     assert log_of(box, key) == said

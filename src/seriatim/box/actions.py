@@ -28,7 +28,7 @@ from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState, require
+from seriatim.kernel.states import Action, GroupState
 
 __all__ = ["Asked", "Operation", "act", "require_of"]
 
@@ -152,12 +152,14 @@ def require_of(found: GroupView, action: Action) -> None:
     Raises:
         ActionRefused: names the state, and the actions that are allowed; from a worker's lease a group is aborted.
     """
-    try:
-        require(action, found.state, found.group)
-    except ActionRefused as error:
-        more = f", {Action.ABORT}" if found.state is GroupState.LOCKED and found.leased_by is not None else ""
-        where = f"queue {found.queue!r}, {error.where}"
-        raise ActionRefused(error.what, where=where, remedy=f"{error.remedy}{more}") from None
+    if found.allows(action):
+        return
+    state = found.state if found.obeyed else f"{GroupState.LOCKED}, and {found.state} when the turn ends"
+    raise ActionRefused(
+        f"{action} doesn't fit a group that is {state}",
+        where=f"queue {found.queue!r}, group {found.group!r}",
+        remedy=f"allowed now: {', '.join(one for one in Action if found.allows(one))}",
+    )
 
 
 def _requested(

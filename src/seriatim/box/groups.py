@@ -11,9 +11,12 @@ from psycopg.rows import dict_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.states import ALLOWED, Action, GroupState
 
-__all__ = ["GroupFilter", "GroupView", "containing", "fitting", "group_of", "groups_of"]
+__all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "fitting", "group_of", "groups_of"]
+
+#: What a group shows whose message waits for its next attempt, unless something else stops it.
+TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,12 @@ class GroupView:
         touched_at: when it was worked on or judged last; None where nobody has.
         suspended_by: who suspended it; None where nobody did, or a rule of order.
         suspended_because: the reason that was given; or the rule, with the sequence of the late message that came.
-        error: what the handler failed at that has stopped it; None where it isn't faulted.
+        error: what the handler failed at that has stopped it, or that is to be tried again; None where it isn't so.
         leased_by: the worker that has it in a lease; None where none has.
         leased_until: when that lease runs out, unless its worker puts it off.
+        late: how many of those that it holds are out of order.
+        retry_at: when what its handler failed at is tried again; None where nothing waits for its next attempt.
+        obeyed: False where it is suspended only when the turn ends in which somebody works on it.
     """
 
     queue: str
@@ -69,6 +75,9 @@ class GroupView:
     error: str | None
     leased_by: str | None = None
     leased_until: datetime | None = None
+    late: int = 0
+    retry_at: datetime | None = None
+    obeyed: bool = True
 
     @property
     def waiting(self) -> int:
@@ -77,10 +86,28 @@ class GroupView:
 
     @property
     def reason(self) -> str | None:
-        """Why it is suspended or faulted, and by whom; None where it is neither."""
+        """Why it is suspended, faulted, or tried again later, and by whom; None where it is nothing of that."""
         if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
             return f"{self.suspended_by}: {self.suspended_because}"
-        return {GroupState.SUSPENDED: self.suspended_because, GroupState.FAULTED: self.error}.get(self.state)
+        if self.state is GroupState.SUSPENDED:
+            return self.suspended_because
+        return self.error if self.state is GroupState.FAULTED or self.tries_again else None
+
+    @property
+    def tries_again(self) -> bool:
+        """Whether nothing stops it but the time until the next attempt."""
+        return self.retry_at is not None and self.state in TRIED_AGAIN
+
+    def allows(self, action: Action) -> bool:
+        """Whether it takes an action now: what its state allows, and what is so besides."""
+        if action is Action.ABORT and self.leased_by is not None:
+            return True  # that fences the worker off
+        if action is Action.SKIP_MESSAGE and self.state is GroupState.SUSPENDED and not self.late:
+            return False
+        if action is Action.RETRY and self.tries_again:
+            return True
+        at_once = self.obeyed or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
+        return at_once and self.state in ALLOWED[action]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from seriatim.box.definitions import Known
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.operator_log import Logged, logged
 from seriatim.box.statements import statement
-from seriatim.kernel.states import Action, GroupState, allowed_in
+from seriatim.kernel.states import Action, GroupState
 
 __all__ = ["Head", "Standing", "standing_of"]
 
@@ -98,16 +98,10 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
         blocks,
         following,
         view.waiting - (blocks is not None),
-        _allowed(view),
-        _helping(view, blocks),
+        tuple(action for action in Action if view.allows(action)),
+        ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
         tuple(logged(connection, schema, queue=queue, group=group, limit=_LOGGED)),
     )
-
-
-def _allowed(view: GroupView) -> tuple[Action, ...]:
-    """What its state allows, and to abort it while it is in a lease: that fences the worker off."""
-    found = set(allowed_in(view.state)) | ({Action.ABORT} if view.leased_by is not None else set())
-    return tuple(action for action in Action if action in found)
 
 
 def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
@@ -120,6 +114,12 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
 
 
 def _why(view: GroupView, following: Head | None) -> str:
+    if view.tries_again and view.retry_at is not None:
+        return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
+    return _what_stops(view, following)
+
+
+def _what_stops(view: GroupView, following: Head | None) -> str:
     match view.state:
         case GroupState.CLOSED:
             return "it is closed: what it has stays, and what comes is late"
@@ -142,8 +142,11 @@ def _why(view: GroupView, following: Head | None) -> str:
 def _who_has(view: GroupView) -> str:
     if view.leased_by is None or view.leased_until is None:
         return f"process {view.locked_by} of the database works on it"
-    until = view.leased_until.astimezone().isoformat(" ", "seconds")
-    return f"the worker {view.leased_by} works on it, in a lease until {until}"
+    return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone().isoformat(" ", "seconds")
 
 
 def _what_comes(view: GroupView, following: Head | None) -> str:

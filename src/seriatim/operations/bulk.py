@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from seriatim.box.actions import Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
-from seriatim.box.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.groups import TRIED_AGAIN, GroupFilter, GroupView, groups_of
 from seriatim.box.operator_log import Operator
 from seriatim.box.session import Session
 from seriatim.box.translate import translated
@@ -56,24 +56,26 @@ class Refused:
 
 
 def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupView]:
-    """The groups that an action would be done to: those that a filter names and whose state the action fits.
+    """The groups that an action would be done to: those that a filter names and that it fits.
 
     Raises:
         UsageError: the action can't be done to many groups at once.
     """
     if action not in BULK:
         raise UsageError(f"{action} can't be done to many groups at once", remedy=f"one of {', '.join(BULK)}")
-    fitting = ALLOWED[action] if where.states is None else where.states & ALLOWED[action]
+    states = ALLOWED[action] | (TRIED_AGAIN if action is Action.RETRY else frozenset())
+    fitting = states if where.states is None else where.states & states
     if not fitting:
         return []
     found: list[GroupView] = []
+    after: tuple[str, str] | None = None
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         while True:
-            after = (found[-1].queue, found[-1].group) if found else None
             page = groups_of(tx.connection, box.schema, replace(where, states=fitting), after, _PAGE)
-            found += page
+            found += [view for view in page if view.allows(action)]
             if len(page) < _PAGE:
                 return found
+            after = (page[-1].queue, page[-1].group)
 
 
 def each(

@@ -1,7 +1,8 @@
 -- Purpose: groups as they stand, by queue and key, a page of them; of one queue, key, pattern of keys, state, age or text.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group for each faulted.
+-- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each
+-- that is faulted or has a timer.
 -- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page; what a group that
 -- a late message has suspended holds is read for that, too.
 WITH place AS MATERIALIZED (
@@ -47,7 +48,7 @@ WITH place AS MATERIALIZED (
     ) AS fresh USING (queue_id, group_key)
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, known.group_key, fact.*, place.increment, known.ordinal,
+        place.queue_id, place.queue, known.group_key, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.arrived, known.touched_at, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
@@ -55,7 +56,7 @@ WITH place AS MATERIALIZED (
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, locked.pid AS locked_by, said.actor AS suspended_by,
+        fault.error, fault.retry_at, locked.pid AS locked_by, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
             WHEN found.suspended THEN {schema}.late_because(place.name, known.first, came.sequence)
@@ -80,6 +81,8 @@ WITH place AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT
             coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
+            coalesce(asked.suspends, FALSE) AND known.flags & 8 = 0
+                AND (locked.pid IS NOT NULL OR lease.token IS NOT NULL) AS in_turn,
             place.name = 'standard' AND known.since IS NOT NULL AS hole
     ) AS found
     CROSS JOIN LATERAL (
@@ -104,9 +107,15 @@ WITH place AS MATERIALIZED (
         ORDER BY late.arrival LIMIT 1
     ) AS came ON TRUE
     LEFT JOIN LATERAL (
-        SELECT one.at, one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
-        WHERE known.flags & 16 <> 0 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
-        ORDER BY one.fault_id DESC LIMIT 1
+        SELECT last.at, last.error, again.visible_at AS retry_at FROM (
+            SELECT one.at, one.error_class || ': ' || one.error AS error, one.entry_id FROM {schema}.faults AS one
+            WHERE (known.flags & 16 <> 0 OR known.due_at IS NOT NULL)
+                AND one.queue_id = known.queue_id AND one.group_key = known.group_key
+            ORDER BY one.fault_id DESC LIMIT 1
+        ) AS last
+        LEFT JOIN {schema}.entries AS again ON known.flags & 16 = 0 AND again.entry_id = last.entry_id
+            AND again.status = 'queued' AND again.attempt > 0 AND again.visible_at > clock_timestamp()
+        WHERE known.flags & 16 <> 0 OR again.entry_id IS NOT NULL
     ) AS fault ON TRUE
 ), page AS MATERIALIZED (
     SELECT * FROM shown
@@ -123,11 +132,12 @@ SELECT
     page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
-    page.error, page.leased_by, page.leased_until
+    page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed
 FROM page
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status = 'held' AND late) AS late,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
         min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
