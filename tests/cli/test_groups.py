@@ -8,6 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.operations import bulk
+from seriatim.operations import groups as operations
+from seriatim.operations.groups import Action
 from tests.box.console import TRANSIENT, define, failing, publish, received, rows
 
 WHY = ("--reason", "ticket 4711", "--actor", "ann")
@@ -97,6 +100,28 @@ def test_actions_on_one_group(shop, call):
     assert "suspend doesn't fit a group that is closed (allowed now: abort, close)" in refused
     log = rows(shop, "SELECT DISTINCT actor, reason FROM {schema}.operator_log")
     assert log == [("ann", "ticket 4711")]
+
+
+def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch):
+    chosen = bulk.chosen(shop, Action.SUSPEND, operations.group_filter("shop", key="c?"))
+    operations.close(shop, "shop", "c3", actor="bob", reason="meanwhile")
+    monkeypatch.setattr(bulk, "chosen", lambda *_: chosen)  # what was found before that
+    many = ("group", "suspend", "--all", "--key", "c?", "--yes", *WHY)
+    lines = call(*many, code=1).stdout.splitlines()
+    assert any(line.startswith("shop, group c3: refused, suspend doesn't fit") for line in lines)
+    assert lines[-1] == f"{len(chosen) - 1} of {len(chosen)} groups: suspend"
+    done = told(call(*many, "--json", code=1))
+    assert "why" in next(one for one in done["groups"] if one["group"] == "c3")
+
+
+def test_what_happened_to_a_group_are_objects(shop, call):
+    done = told(call("group", "skip-hole", "c2", *WHY, "--json"))
+    assert done["events"][0] == {"kind": "hole_skipped", "group": "c2", "first": 1, "last": 1}
+
+
+def test_a_next_number_that_cannot_be(shop, call):
+    bad = call("group", "reset", "c2", "--next", 2**63 - 1, *WHY, code=2).stderr
+    assert "9223372036854775807 is out of range" in bad
 
 
 def test_a_locked_group_stops_at_the_end_of_its_turn(shop, call):

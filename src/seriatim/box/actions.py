@@ -36,6 +36,8 @@ __all__ = ["Asked", "Operation", "act", "require_of"]
 _BRIEFLY_MS = 250
 #: A group that is stopped is worked on only by turns that judge it, in whatever transactions these are.
 _STOPPED_MS = 10_000
+#: A group goes on at no number beyond that, or below its negative.
+_LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
 #: After these something may be handed out that nobody was called for.
@@ -65,7 +67,7 @@ class Asked:
         body: of `retry`: what to put in the place of the body of the message that failed; None: it stays.
 
     Raises:
-        UsageError: no actor or reason, or a text that can't be kept.
+        UsageError: no actor or reason, a text that can't be kept, or a number to go on at that is out of range.
     """
 
     action: Action
@@ -79,6 +81,9 @@ class Asked:
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
+        if isinstance(self.following, int) and not -_LAST_NEXT <= self.following <= _LAST_NEXT:
+            what = f"{self.following} is out of range"
+            raise UsageError(what, where=f"group {self.group!r}", remedy=f"at most {_LAST_NEXT:,}, and its negative")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ def resume(access: Access, connection: psycopg.Connection, instance_id: int, act
 def terminate(
     access: Access, connection: psycopg.Connection, instance_id: int, actor: str, reason: str
 ) -> InstanceView:
-    """End it: what waits in its group follows the starting subscriptions again. A suspended one is resumed for that.
+    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+
+    A suspended one is resumed for that.
 
     Returns:
         what it was.

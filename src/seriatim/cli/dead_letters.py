@@ -11,7 +11,7 @@ import click
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, listed, opened, which_box
-from seriatim.cli.why import confirmed, said, says_why
+from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _requeue(
         done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
     if json_:
         click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
-        return
-    for one in done:
+    for one in () if json_ else done:
         click.echo(_line(one))
+    no_if_refused(done)
 
 
 @dead_letters.command("delete")

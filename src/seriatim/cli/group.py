@@ -13,7 +13,7 @@ from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.standing import tell
 from seriatim.cli.which import as_json, in_columns, opened, which_box
-from seriatim.cli.why import confirmed, said, says_why
+from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
 
@@ -142,7 +142,7 @@ def _one(
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     done = operations.act(box, action, _queue_of(box, queue, key), key, **{**own, **who})
-    click.echo(as_json(asdict(done)) if json_ else _line(done))
+    click.echo(as_json(_plain(done)) if json_ else _line(done))
 
 
 def _many(
@@ -168,11 +168,22 @@ def _many(
             confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
         done = list(bulk.each(box, action, views, **said(*why))) if views else []
     if json_:
-        click.echo(as_json({"action": action, "dry_run": False, "groups": [asdict(one) for one in done]}))
-        return
-    for one in done:
-        click.echo(_line(one))
-    click.echo(f"{sum(hasattr(one, 'obeyed') for one in done):,} of {len(views):,} groups: {action.replace('_', '-')}")
+        click.echo(as_json({"action": action, "dry_run": False, "groups": [_plain(one) for one in done]}))
+    else:
+        for one in done:
+            click.echo(_line(one))
+        obeyed = sum(hasattr(one, "obeyed") for one in done)
+        click.echo(f"{obeyed:,} of {len(views):,} groups: {action.replace('_', '-')}")
+    no_if_refused(done)
+
+
+def _plain(done: Operation | Refused) -> dict[str, object]:
+    """What was done, as JSON has it: an event is an object."""
+    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
+
+    if isinstance(done, Refused):
+        return asdict(done)
+    return asdict(done) | {"events": [event._asdict() for event in done.events]}
 
 
 def _line(done: Operation | Refused) -> str:

@@ -13,7 +13,7 @@ import click
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.which import as_json, listed, opened, which_box
-from seriatim.cli.why import confirmed, said, says_why
+from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def _requeue(
     for one in () if json_ else done:
         click.echo(in_line(_put_back(one)))
     _perhaps_more(found)
+    no_if_refused(done)
 
 
 @messages.command("resubmit")

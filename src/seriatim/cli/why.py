@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
 from seriatim.errors import UsageError
 
-__all__ = ["confirmed", "said", "says_why"]
+__all__ = ["confirmed", "no_if_refused", "said", "says_why"]
 
 
 def says_why(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,3 +47,11 @@ def confirmed(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"this asks first: {question}", remedy="give --yes if that is meant, or --dry-run to look")
     click.confirm(question, abort=True, err=True)
+
+
+def no_if_refused(done: Iterable[object]) -> None:
+    """Exit with 1 where something of what was done to many was refused; everything has been told before."""
+    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
+
+    if any(isinstance(one, Refused) for one in done):
+        click.get_current_context().exit(1)

@@ -67,7 +67,7 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
 
     Raises:
         UsageError: there is no such instance, or nobody or nothing is named as actor or reason.
-        ActionRefused: it is suspended already, or its group is closed. So for all actions that don't fit.
+        ActionRefused: its group is closed. So for all actions that don't fit.
         Unavailable: the transaction has to be repeated.
     """
     _checked(instance_id)
@@ -76,14 +76,16 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """Let its messages go on. Errors as of `suspend`."""
+    """Let its messages go on. Errors as of `suspend`; one that isn't suspended refuses it."""
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
         return instance_actions.resume(tx.access, tx.connection, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """End it: what waits in its group follows the starting subscriptions again. A suspended one is resumed for that.
+    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+
+    A suspended one is resumed for that.
 
     Returns:
         what it was.
