@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
+from seriatim.box import publish
 from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
 
@@ -187,3 +188,71 @@ def test_it_is_received_where_it_says(queue, row, again):
         assert staging.merge("w", 0, [staged]) == 1
     (message,) = queue.messages(status="unrouted")
     assert message.location == "crm"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "left"),
+    [
+        ({"body": "b" * 65}, "column 'body': 65 bytes, of which at most 64 can be kept: left out", b""),
+        (
+            {"context": "no", "body": "b" * 65},
+            "column 'body': 65 bytes, of which at most 64 can be kept: left out",
+            b"",
+        ),
+        (
+            {"parts": [{"name": "a", "body": b"x" * 60}, {"name": "b", "body": b"y"}]},
+            "column 'parts': 61 bytes, of which at most 60 can be kept beside the body: left out",
+            b"kept",
+        ),
+    ],
+)
+def test_what_is_too_large_to_be_kept_is_left_out_and_stops_nothing(queue, monkeypatch, row, reason, left):
+    monkeypatch.setattr(publish, "MOST_BODY_BYTES", 64)
+    with Staging(queue.dsn, queue.schema) as staging:
+        assert written(staging, 0, batch(*good("first"), row, *good("last"))) == 3
+    ((message_id, _, body, problem),) = kept(queue)
+    assert (message_id, body) == ("m-7", left)
+    assert reason in problem
+    assert queued(queue) == ["first", "last"]
+    assert queue.broken() == []
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"customer": "c" * 300}, ""),
+        ({"context": '{"x": "%s"}' % ("\u00e9" * 300)}, ""),
+        ({"context": "{" + "n" * 300}, "column 'context': not JSON"),
+        ({"context": '{"to": "nowhere", "x": "%s"}' % ("c" * 300)}, "message m-7 is addressed to 'nowhere'"),
+        ({"context": '{"to": "nowhere", "customer": "mine"}', "customer": "\x01" * 60}, "message m-7 is addressed"),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_properties_that_are_too_large_are_left_out_and_stop_nothing(queue, monkeypatch, row, reason, again):
+    monkeypatch.setattr(publish, "MOST_CONTEXT_BYTES", 256)
+    with Staging(queue.dsn, queue.schema) as staging:
+        staged = staging.stage("w", 0, [batch(*good("first"), row | {"location": "crm"}, *good("last"))])
+        if again:
+            queue.define(sq.Queue("other", policy=sq.Unordered()))
+        assert staging.merge("w", 0, [staged]) == 3
+    ((_, _, body, problem),) = kept(queue)
+    assert body == b"kept"
+    assert problem.startswith(reason)
+    assert "bytes of properties, of which at most 256 can be kept: left out '" in problem
+    (message,) = queue.messages(status="unrouted")
+    assert message.location == "crm"
+    assert queued(queue) == ["first", "last"]
+    assert queue.broken() == []
+
+
+def test_properties_that_a_body_brings_are_left_out_too(queue, monkeypatch):
+    monkeypatch.setattr(publish, "MOST_CONTEXT_BYTES", 256)
+    note = {"type": "string", "path": "$.note"}
+    queue.define(sq.MessageType("order", properties={"note": note, "customer": "string"}))
+    with Staging(queue.dsn, queue.schema) as staging:
+        body = '{"note": "%s"}' % ("n" * 300)
+        assert written(staging, 0, batch({"body": body}, {"message_id": "last", "body": "{}"})) == 2
+    ((*_, kept_body, problem),) = kept(queue)
+    assert kept_body == body.encode()
+    assert problem.endswith("bytes of properties, of which at most 256 can be kept: left out 'note'")
+    assert queued(queue) == ["last"]

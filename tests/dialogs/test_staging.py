@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box import dialog_staging
+from seriatim.box import dialog_staging, publish
 from seriatim.box.dialog_staging import DialogStaging, Speaker
 from seriatim.box.incoming import Incoming
 from tests.dialogs.talking import states, taken
@@ -230,6 +230,21 @@ def test_a_row_that_is_no_message_is_kept_as_unrouted_and_stops_no_dialog(talk, 
     assert arrived(talk) == [items(b"a1", b"a2")]
     (problem,) = kept(talk)
     assert problem.startswith(reason)
+    assert left(talk) == [0, 0, 0]
+    assert talk.broken() == []
+
+
+def test_what_is_too_large_to_be_kept_stops_no_dialog(talk, staging, monkeypatch):
+    monkeypatch.setattr(publish, "MOST_BODY_BYTES", 64)
+    monkeypatch.setattr(publish, "MOST_CONTEXT_BYTES", 256)
+    given = rows(("a", b"a1"), ("a", b"w" * 65), ("a", b"w"), ("a", b"a2")).to_pydict()
+    given["context"] = ['{"x": "%s"}' % ("c" * 300), None, "{" + "n" * 300, None]
+    table = pa.RecordBatch.from_pydict(given)
+    assert staging.merge("w", 0, [staging.stage("w", 0, [table])]) == 4
+    assert arrived(talk) == [items(b"a1", b"a2")]  # properties aren't sent, whatever they are
+    large, broken = kept(talk)
+    assert large == "column 'body': 65 bytes, of which at most 64 can be kept: left out"
+    assert broken.endswith("can be kept: left out 'context'")
     assert left(talk) == [0, 0, 0]
     assert talk.broken() == []
 

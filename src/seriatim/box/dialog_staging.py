@@ -17,7 +17,7 @@ import psycopg
 from seriatim.box.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_kept_out
-from seriatim.box.incoming import Incoming, Placed, storable
+from seriatim.box.incoming import Incoming, Placed, fitting, storable
 from seriatim.box.staging import StagedPart, Staging
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS
@@ -163,8 +163,16 @@ class DialogStaging(Staging):
             location, wrong = _location(message.context)
             problem = why or wrong or (REASONS[reason] if reason else None)
             # Only of those that can't be sent; the others are what their bodies are.
-            kept = json.dumps(storable({name: value for name, value in message.context.items() if name != "location"}))
-            fields = (message.message_id, message.type, location, message.content_type, kept, None, message.body)
+            kept, _ = fitting(storable({name: value for name, value in message.context.items() if name != "location"}))
+            fields = (
+                message.message_id,
+                message.type,
+                location,
+                message.content_type,
+                json.dumps(kept),
+                None,
+                message.body,
+            )
             rows.append((part_id, place, *fields, 1, None, None))
             keys.append((part_id, place, None if problem else key, problem))
         self._copy(connection, "stage_messages", _MESSAGE_TYPES, rows)

@@ -16,6 +16,7 @@ A row with which something is wrong is kept all the same, as far as it can be, w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from seriatim.box import publish
 from seriatim.errors import UsageError
 from seriatim.pipeline.box_types import OWN
 from seriatim.pipeline.json_paths import json_reader
@@ -31,7 +33,7 @@ from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Part, Property, new_message_id
 from seriatim.pipeline.values import Unreadable, problem_text, shortened
 
-__all__ = ["FIELDS", "UNTYPED", "Incoming", "Placed", "messages_of", "storable"]
+__all__ = ["FIELDS", "UNTYPED", "Incoming", "Placed", "fitting", "messages_of", "storable"]
 
 #: The columns that aren't properties.
 FIELDS = ("message_id", "type", "body", "content_type", "context")
@@ -161,23 +163,27 @@ def _message(
         context = {**_read(row.context), **context}
     except Unreadable as error:
         found["context"], context["context"] = str(error), row.context
+    properties, left_out = fitting(storable(context))
+    if left_out is not None:
+        found["context"] = "; ".join(filter(None, (found.get("context"), left_out)))
     parts, reasons = _usable(row.parts or ())
     if reasons:
         found["parts"] = "; ".join(reasons)
-    return Message(
-        type=kind or UNTYPED, body=row.body or b"", context=storable(context), message_id=message_id,
+    message = Message(
+        type=kind or UNTYPED, body=row.body or b"", context=properties, message_id=message_id,
         content_type=content_type, parts=parts,
-    ), found  # fmt: skip
+    )  # fmt: skip
+    return _cut(message, found), found
 
 
 def _whole(row: _Row, incoming: Incoming) -> Message:
     """The message of a row with which nothing is wrong.
 
     Raises:
-        UsageError: something is.
+        UsageError: something is, or its body is too large.
         Unreadable: its context can't be read.
     """
-    return Message(
+    message = Message(
         type=row.type or incoming.type or "",
         body=row.body or b"",
         context={**_read(row.context), **_given(row)},
@@ -185,6 +191,22 @@ def _whole(row: _Row, incoming: Incoming) -> Message:
         content_type=_escaped(row.content_type),
         parts=[_part(one) for one in row.parts] if row.parts else (),
     )
+    publish.check_size(message)
+    return message
+
+
+def _cut(message: Message, found: dict[str, str]) -> Message:
+    """A message without what is too large to be kept: its body, or else its parts; told in `found`, by the column."""
+    most = publish.MOST_BODY_BYTES
+    if len(message.body) > most:
+        found["body"] = f"{len(message.body):,} bytes, of which at most {most:,} can be kept: left out"
+        message = replace(message, body=b"")
+    room, size = most - len(message.body), sum(len(part.body) for part in message.parts)
+    if size > room:
+        left_out = f"{size:,} bytes, of which at most {room:,} can be kept beside the body: left out"
+        found["parts"] = "; ".join(filter(None, (found.get("parts"), left_out)))
+        message = replace(message, parts=())
+    return message
 
 
 def _refused(**fields: Any) -> str | None:
@@ -251,6 +273,27 @@ def _read(context: str | None) -> dict[str, Property]:
 def storable(context: Mapping[str, Any]) -> dict[str, Property]:
     """The properties of a message at which something is wrong, as text that can be kept, whatever they are."""
     return {_text(_name(name, value)): _text(value) for name, value in context.items()}
+
+
+def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], str | None]:
+    """Properties without the largest ones where all are more than can be kept; and what is to be told of that, or None."""
+    most = publish.MOST_CONTEXT_BYTES
+    # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
+    if 6 * sum([len(value) for value in context.values() if type(value) is str]) + 2_000 * len(context) <= most:
+        return context, None
+    sizes = {name: len(json.dumps({name: str(value)}, ensure_ascii=False).encode()) for name, value in context.items()}
+    size = left = sum(sizes.values())
+    too_large = []
+    for name in sorted(sizes, key=lambda one: sizes[one], reverse=True):
+        if left <= most:
+            break
+        left -= sizes[name]
+        too_large.append(name)
+    if not too_large:
+        return context, None
+    names = ", ".join(repr(name) for name in too_large)
+    why = f"{size:,} bytes of properties, of which at most {most:,} can be kept: left out {names}"
+    return {name: value for name, value in context.items() if name not in too_large}, problem_text(why)
 
 
 def _name(name: str, value: Any) -> str:

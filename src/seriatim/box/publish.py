@@ -21,7 +21,9 @@ from seriatim.pipeline.message import Message, Property, Received
 __all__ = [
     "DEFAULT_LOCATION",
     "MOST_BODY_BYTES",
+    "MOST_CONTEXT_BYTES",
     "check_all",
+    "check_size",
     "distinct",
     "listed",
     "parameters_of",
@@ -33,8 +35,8 @@ __all__ = [
 MOST_BODY_BYTES = 512 * 2**20
 #: A statement carries that many bytes of bodies, unless one body is larger.
 _PORTION_BYTES = 32 * 2**20
-#: What PostgreSQL takes for all names and values of a JSON object.
-_MOST_CONTEXT_BYTES = 2**28 - 1
+#: What PostgreSQL takes for all names and values of a JSON object, the context.
+MOST_CONTEXT_BYTES = 2**28 - 1
 #: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
 _LONGEST_NUMBER = 100
 #: Given by the box, or fields of the message: no application sets these among the properties.
@@ -69,14 +71,23 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
             raise UsageError(f"{type(message).__name__} is not a message", remedy="publish a list of seriatim.Message")
         if isinstance(message, Received):
             message.check()  # its receiver may have changed it
-        if (size := _size(message)) > MOST_BODY_BYTES:
-            raise UsageError(
-                f"the body of message {message.message_id} has {size:,} bytes"
-                + (", its parts included" if message.parts else ""),
-                remedy=f"at most {MOST_BODY_BYTES:,}; store it elsewhere and publish where it is",
-            )
+        check_size(message)
         found.setdefault(message.message_id, message)
     return list(found.values())
+
+
+def check_size(message: Message) -> None:
+    """See that a message isn't too large.
+
+    Raises:
+        UsageError: its body is, with its parts.
+    """
+    if (size := _size(message)) > MOST_BODY_BYTES:
+        raise UsageError(
+            f"the body of message {message.message_id} has {size:,} bytes"
+            + (", its parts included" if message.parts else ""),
+            remedy=f"at most {MOST_BODY_BYTES:,}; store it elsewhere and publish where it is",
+        )
 
 
 def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
@@ -209,10 +220,10 @@ def _json(message: Message, context: Mapping[str, Property]) -> str:
         )
     pairs = (f"{_text(name, name, message)}: {_value(name, value, message)}" for name, value in context.items())
     written = "{" + ", ".join(pairs) + "}"
-    if len(written) > _MOST_CONTEXT_BYTES // 4 and (size := len(written.encode())) > _MOST_CONTEXT_BYTES:
+    if len(written) > MOST_CONTEXT_BYTES // 4 and (size := len(written.encode())) > MOST_CONTEXT_BYTES:
         raise UsageError(
             f"the context of message {message.message_id} has {size:,} bytes",
-            remedy=f"at most {_MOST_CONTEXT_BYTES:,}; put into the body what is large",
+            remedy=f"at most {MOST_CONTEXT_BYTES:,}; put into the body what is large",
         )
     return written
 

@@ -27,7 +27,7 @@ from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_kept_out
-from seriatim.box.incoming import Incoming, Placed, messages_of, storable
+from seriatim.box.incoming import Incoming, Placed, fitting, messages_of, storable
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.room import full_for_batch
@@ -291,11 +291,15 @@ class Staging(Closing):
         for row, (message, context) in enumerate(zip(typed.messages, typed.contexts, strict=True)):
             if problems[row] is not None:
                 continue
-            if (problem := typed.problems[row]) is not None:
-                problems[row], messages[row] = problem, replace(message, context=storable(message.context))
-            elif (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
+            problem = typed.problems[row]
+            known = context if problem is None else storable(message.context)
+            if problem is None and (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
                 # Its properties are as they should be: it can be resubmitted when the queue is there.
-                problems[row], messages[row] = problem_text(wrong.what), replace(message, context=context)
+                problem = problem_text(wrong.what)
+            properties, left_out = fitting(known)
+            if problem is not None or left_out is not None:
+                problems[row] = "; ".join(filter(None, (problem, left_out)))
+                messages[row] = replace(message, context=properties)
         contexts = [{} if why else one for one, why in zip(typed.contexts, problems, strict=True)]
         undeclared = [row for row in typed.undeclared if problems[row] is None]
         return Typed(messages, contexts, problems, undeclared)
