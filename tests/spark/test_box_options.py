@@ -53,7 +53,9 @@ def test_keys_that_can_be(kind):
     check_columns(T.StructType().add("customer", kind).add("body", T.StringType()), None, None, "customer")
 
 
-@pytest.mark.parametrize("name", ["Body", "TYPE", "Message_Id", "Received_at", "Parts"])
+@pytest.mark.parametrize(
+    "name", ["Body", "TYPE", "Message_Id", "Received_at", "Parts", "To", "Correlation_ID", "PARENT_ID", "Part"]
+)
 def test_columns_that_differ_from_ours_by_capitals_only(name):
     schema = T.StructType().add("customer", T.StringType()).add(name, T.StringType())
     with pytest.raises(sq.ColumnError, match=f"column {name!r}: it differs from {name.lower()!r} by capitals only"):

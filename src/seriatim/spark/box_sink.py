@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from seriatim.errors import ColumnError
+from seriatim.pipeline.box_types import OWN
 
 __all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
 
@@ -37,8 +38,8 @@ _PROPERTIES = (
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: What the box gives; a frame that was read from one has them.
 _GIVEN = frozenset({"ticket", "epoch", "received_at"})
-#: All names that aren't those of properties, by themselves in small letters.
-_OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, "parts")}
+#: All names that mean something to a box, by themselves in small letters.
+_OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 
 
 class Staging(Protocol):
