@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.access import Access
+from seriatim.box.away import Reach
 from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
@@ -102,10 +103,11 @@ class Connections(Closing):
         limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
         # Asked for each new connection, since the embedded server may have to be found again.
         where = dsn if server is None else server.found_again
-        settings, set_up = _settings(dsn), partial(_set_up, self.access.identity)
-        self._pool = _pool(where, settings, most, "seriatim", partial(set_up, limit_ms))
+        settings, reach = _settings(dsn), Reach(place)
+        set_up = partial(_set_up, self.access.identity, reach)
+        self._pool = _pool(where, settings, most, reach.pool_name(), partial(set_up, limit_ms))
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = _pool(where, settings, _APART, "seriatim-2", partial(set_up, None))
+        self._second = _pool(where, settings, _APART, reach.pool_name(), partial(set_up, None))
         self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
 
     @classmethod
@@ -297,12 +299,13 @@ def _turn_limit_ms(limit: float | str) -> int:
     return limit_ms
 
 
-def _set_up(identity: Identity, limit_ms: int | None, connection: psycopg.Connection) -> None:
+def _set_up(identity: Identity, reach: Reach, limit_ms: int | None, connection: psycopg.Connection) -> None:
     """What a new connection knows; PostgreSQL ends one that does nothing for so long in the midst of a transaction."""
     identity.remember(connection)
     if limit_ms is not None:
         connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
         connection.commit()
+    reach.made()
 
 
 def _check_owner(connection: psycopg.Connection, schema: str, place: str) -> None:

@@ -1,0 +1,69 @@
+"""Servers that are away: it is told once when a pool can make no connection any more, and once when it can again.
+
+A pool of psycopg's warns of every try, about once a second. Of our own pools, which it knows by their names, these
+warnings are kept from its log; nothing else is, and nothing of other pools.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import count
+from threading import Lock
+from weakref import WeakValueDictionary
+
+__all__ = ["Reach"]
+
+_LOG = logging.getLogger("seriatim.box")
+#: What a pool warns of after a try, and after some; with its name. If other words come, they are just not kept from its log.
+_TRY, _TRIES = "error connecting in %r: %s", "reconnection attempt in pool %r failed after %s sec"
+_NUMBERS = count(1)
+
+
+class Reach:
+    """Whether connections to a box can be made, as far as its pools have tried.
+
+    Args:
+        place: host, database and schema, for the log.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._lock = Lock()
+        self._is_away = False
+
+    def pool_name(self) -> str:
+        """A name for a pool, by which its tries are known to be those of this box."""
+        name = f"seriatim-{next(_NUMBERS)}"
+        _REACHES[name] = self
+        return name
+
+    def failed(self, why: object) -> None:
+        """Tell of a try that failed: of the first one as a warning, of the others for who looks closely."""
+        with self._lock:
+            is_first, self._is_away = not self._is_away, True
+        level = logging.WARNING if is_first else logging.DEBUG
+        _LOG.log(level, "%s: no connection can be made, and it is tried again and again: %s", self._place, why)
+
+    def made(self) -> None:
+        """Tell that there is a connection again, if there was none."""
+        with self._lock:
+            was_away, self._is_away = self._is_away, False
+        if was_away:
+            _LOG.warning("%s: connections can be made again", self._place)
+
+
+class _Ours(logging.Filter):
+    """Keeps what our pools warn of their tries from the log, and tells of it in our words."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg not in (_TRY, _TRIES) or not isinstance(record.args, tuple):
+            return True
+        reach = _REACHES.get(str(record.args[0]))
+        if reach is not None and record.msg == _TRY:
+            reach.failed(record.args[1])
+        return reach is None
+
+
+#: By the names of their pools.
+_REACHES: WeakValueDictionary[str, Reach] = WeakValueDictionary()
+logging.getLogger("psycopg.pool").addFilter(_Ours())
