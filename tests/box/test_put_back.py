@@ -188,10 +188,7 @@ def test_many_of_one_group_are_put_back_by_as_many_statements_as_one(box, monkey
         assert received(box, key) == []
         found = set_aside.set_aside(box, group=key)
         assert len(found) == many
-        with monkeypatch.context() as patched:
-            calls = _counting(patched)
-            assert len(list(set_aside.requeue_each(box, found, **BY))) == many
-        counted.append(len(calls))
+        counted.append(statements_of(set_aside.requeue_each, box, found, monkeypatch))
     assert counted[0] == counted[1]
     assert received(box, "many", 100) == list(range(1, 61))
     assert box.broken() == []
@@ -205,10 +202,7 @@ def test_so_are_many_dead_letters(box, monkeypatch):
         groups.abort(box, "shop", key, **BY)
         found = dead_letters.dead_letters(box, key=key, limit=100)
         assert len(found) == many
-        with monkeypatch.context() as patched:
-            calls = _counting(patched)
-            assert len(list(dead_letters.requeue_each(box, found, **BY))) == many
-        counted.append(len(calls))
+        counted.append(statements_of(dead_letters.requeue_each, box, found, monkeypatch))
     assert counted[0] == counted[1]
     assert received(box, "many", 100) == list(range(1, 61))
     assert box.broken() == []
@@ -227,6 +221,14 @@ def test_a_group_that_can_take_no_dead_letters_says_so_and_the_others_do(box):
     )
     assert [one.letter.sequence for one in done] == [1, 2]
     assert received(box, "open") == [1, 2]
+
+
+def statements_of(requeue_each, box, found, monkeypatch):
+    """How many statements it takes to put all of these back."""
+    with monkeypatch.context() as patched:
+        calls = _counting(patched)
+        assert len(list(requeue_each(box, found, **BY))) == len(found)
+    return len(calls)
 
 
 def _counting(patched):
