@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test check format bench docs clean
+.PHONY: help demo example test quick soak check format bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -21,10 +21,19 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 	@scripts/java
 	@$(BIN)/python -m examples.run $(NAME)
 
-test:  ## set up, then run the whole suite (ARGS=… goes to pytest)
+WORKERS ?= 2
+test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest)
 	@scripts/set-up test
 	@scripts/java
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+quick:  ## the suite without the tests that kill processes
+	@$(MAKE) --no-print-directory test ARGS="-m 'not faults' $(ARGS)"
+
+soak:  ## the long tests at full size, one after another; their figures are the last lines
+	@scripts/set-up test
+	@scripts/java
+	@SERIATIM_SOAK=full $(BIN)/python -m pytest -m soak $(ARGS)
 
 check:  ## format, lint, types, import layers; under a minute
 	@scripts/set-up dev

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.named import unmet
+from tests.databases import Databases, fresh_box, serving
+from tests.named import Named
+from tests.shares import arrange
+from tests.soak import seed
+from tests.summary import FIGURES, Summary
 
 # How long an example takes is the machine's business, and that may have other work.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,56 +43,46 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The DSN of the one PostgreSQL of the whole run; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
-    from seriatim.box.binaries import NEWEST
-    from seriatim.box.embedded import EmbeddedServer
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """The one PostgreSQL of this worker, which waits for no disk; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
+    with serving(tmp_path_factory.mktemp("postgresql")) as found:
+        yield found
 
-    major = int(os.environ.get("SERIATIM_TEST_POSTGRESQL", NEWEST))
-    server = EmbeddedServer(tmp_path_factory.mktemp("postgresql") / "server", major)
-    yield server.dsn
-    server.close()
+
+@pytest.fixture(scope="session")
+def postgresql(databases: Databases) -> str:
+    """The DSN of a database of the one PostgreSQL of this worker in which there is no message box."""
+    return databases.dsn
 
 
 @pytest.fixture
-def box(postgresql: str) -> Iterator[Any]:
-    """A fresh message box, in a schema of its own."""
-    from seriatim.box.box import MessageBox
-
-    with MessageBox.open(postgresql, schema=f"test_{next(_BOXES)}") as opened:
+def box(databases: Databases) -> Iterator[Any]:
+    """A fresh message box, in a database of its own."""
+    with fresh_box(databases) as opened:
         yield opened
 
 
-_BOXES = itertools.count(1)
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Tells what a long test has done; the run's last lines say it."""
+    return lambda text: request.node.user_properties.append((FIGURES, text))
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    arrange(items, Path(__file__).parent / "faults")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--named", metavar="FILE", help="fail if a test that FILE names didn't run and pass")
+    parser.addoption("--budget", metavar="FILE", help="say where the time went, beside what FILE allows each folder")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    path = config.getoption("--named")
-    if path:
-        config.pluginmanager.register(_Named(config.rootpath / path), "named")
-
-
-class _Named:
-    """Watches what becomes of every test."""
-
-    def __init__(self, path: Path) -> None:
-        self._named = path.read_text(encoding="utf-8")
-        self._passed: set[str] = set()
-        self._unmet: list[str] = []
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
-            self._passed.add(report.nodeid)
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self._unmet = unmet(self._named, self._passed)
-        if self._unmet and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for name in self._unmet:
-            terminalreporter.write_line(f"NAMED BUT NOT PASSED: {name}", red=True)
+    seed()  # the workers of a parallel run inherit it
+    if hasattr(config, "workerinput"):
+        return
+    named, budget = (config.getoption(name) for name in ("--named", "--budget"))
+    config.pluginmanager.register(Summary(config.rootpath / budget if budget else None), "summary")
+    if named:
+        config.pluginmanager.register(Named(config.rootpath / named), "named")

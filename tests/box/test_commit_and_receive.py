@@ -120,7 +120,7 @@ def test_a_commit_that_fails_leaves_all_as_it_was(box):
         assert tx.receive("shop").group == "a"
 
 
-def test_a_queue_that_was_turned_off_meanwhile(box, postgresql):
+def test_a_queue_that_was_turned_off_meanwhile(box):
     define(box, policy=sq.Fifo(), sequence=None)
     publish(box, 1, customer="a")
     publish(box, 2, customer="b")
@@ -128,7 +128,7 @@ def test_a_queue_that_was_turned_off_meanwhile(box, postgresql):
     def goes_on():
         with box.session() as tx:
             tx.receive("shop")
-            with sq.MessageBox.open(postgresql, schema=box.schema) as another:
+            with sq.MessageBox.open(box.dsn, schema=box.schema) as another:
                 another.turn_off("shop")
             tx.commit_and_receive()
 
@@ -146,11 +146,11 @@ def test_keys_are_values_whatever_is_in_them(box, key):
 
 
 @pytest.mark.parametrize("style", ["German, DMY", "SQL, MDY", "ISO, DMY"])
-def test_all_of_a_message_comes_whatever_the_form_of_dates(box, postgresql, style):
+def test_all_of_a_message_comes_whatever_the_form_of_dates(box, style):
     define(box, policy=sq.Fifo(), sequence=None)
     body = bytes(range(256)) * 8192
     box.publish([sq.Message(type="order", body=body, context={"customer": "c1"}) for _ in range(2)])
-    dsn = psycopg.conninfo.make_conninfo(postgresql, options=f"-c DateStyle={style.replace(' ', '')}")
+    dsn = psycopg.conninfo.make_conninfo(box.dsn, options=f"-c DateStyle={style.replace(' ', '')}")
     with sq.MessageBox.open(dsn, schema=box.schema) as styled, styled.session() as tx:
         first = tx.receive("shop").messages[0]
         second = tx.commit_and_receive().messages[0]
@@ -174,12 +174,12 @@ def test_it_is_one_round_trip(box, monkeypatch):
     assert len(trips) == 5
 
 
-def test_refused(box, postgresql):
+def test_refused(box):
     define(box)
     publish(box, 1)
     with box.session() as tx, pytest.raises(sq.UsageError, match="nothing to go on from"):
         tx.commit_and_receive()
-    with psycopg.connect(postgresql) as connection, box.session(connection) as tx:
+    with psycopg.connect(box.dsn) as connection, box.session(connection) as tx:
         tx.receive("shop")
         with pytest.raises(sq.UsageError, match="nothing to go on from"):
             tx.commit_and_receive()

@@ -93,9 +93,9 @@ def test_nor_is_it_in_the_filter_of_a_set(box):
         box.define(ORDER, queue)
 
 
-def test_two_who_define_at_once_come_one_after_another(box, postgresql):
+def test_two_who_define_at_once_come_one_after_another(box):
     """Nothing is lost, and no version is given twice."""
-    boxes = [sq.MessageBox.open(postgresql, schema=box.schema) for _ in range(4)]
+    boxes = [sq.MessageBox.open(box.dsn, schema=box.schema) for _ in range(4)]
     before = box.definitions().version
     box.define(ORDER)
 
@@ -115,7 +115,7 @@ def test_two_who_define_at_once_come_one_after_another(box, postgresql):
         one.close()
 
 
-def test_what_is_rolled_back_is_not_routed_by(box, postgresql, monkeypatch):
+def test_what_is_rolled_back_is_not_routed_by(box, monkeypatch):
     """A version may be given twice: first by a transaction that fails, then by another process."""
     box.define(ORDER, QUEUE, replace(ALL, where="type = 'other'"))
     publish(box, 1)  # so this process knows the version
@@ -127,7 +127,7 @@ def test_what_is_rolled_back_is_not_routed_by(box, postgresql, monkeypatch):
         patch.setattr(defining, "check_fit", failing)
         with pytest.raises(sq.UsageError, match="last moment"):
             box.define(replace(ALL, where="FALSE"))
-    with sq.MessageBox.open(postgresql, schema=box.schema) as other:
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as other:
         other.define(ALL)
         assert other.definitions().version == box.definitions().version
     publish(box, 2)
@@ -145,9 +145,9 @@ def test_a_dry_run_is_not_routed_by(box, tmp_path):
     assert received(box) == [1, 2]
 
 
-def test_the_next_publish_of_another_process_sees_it(box, postgresql):
+def test_the_next_publish_of_another_process_sees_it(box):
     box.define(ORDER, QUEUE)
-    with sq.MessageBox.open(postgresql, schema=box.schema) as other:
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as other:
         publish(other, 1)
         box.define(ALL)
         publish(other, 2)

@@ -309,11 +309,11 @@ def test_a_delay_is_within_its_bounds(factor, jitter, attempt, chance, delay, ce
     assert 0 <= found <= ceiling * (1 + jitter) + 1
 
 
-def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box, postgresql):
+def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box):
     define(box)
 
     def notes():
-        with psycopg.connect(postgresql, autocommit=True) as other, box.session() as tx:
+        with psycopg.connect(box.dsn, autocommit=True) as other, box.session() as tx:
             other.execute("SELECT pg_terminate_backend(%s)", [tx.connection.info.backend_pid])
             note_lost(tx, Lost("shop", "c1", 1), POISON, 1.0)
 

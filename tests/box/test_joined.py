@@ -38,7 +38,7 @@ def order(version):
 
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Standard(), sq.Unordered()])
-def test_a_connection_in_the_applications_way(box, postgresql, connection, policy):
+def test_a_connection_in_the_applications_way(box, connection, policy):
     keyed = not isinstance(policy, sq.Unordered)
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "share": "double"}),
@@ -48,7 +48,7 @@ def test_a_connection_in_the_applications_way(box, postgresql, connection, polic
         ),
         sq.Subscription("all", where="type = 'order'", to="q"),
     )  # fmt: skip
-    with sq.MessageBox.open(postgresql, schema=box.schema) as fresh:  # which has read no definitions yet
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as fresh:  # which has read no definitions yet
         with fresh.session(connection=connection) as tx:
             assert tx.connection is connection
             tx.publish([order(1), order(2)])

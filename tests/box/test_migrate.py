@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -15,21 +16,10 @@ from seriatim.box.statements import script
 
 
 @pytest.fixture
-def database(postgresql, request):
+def database(databases):
     """Makes databases of their own."""
-    made = []
-
-    def make():
-        name = f"migrate_{len(made)}"
-        with psycopg.connect(postgresql, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        made.append(name)
-        return postgresql.replace("/postgres?", f"/{name}?")
-
-    yield make
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        for name in made:
-            connection.execute(f"DROP DATABASE {name}")
+    with ExitStack() as made:
+        yield lambda: made.enter_context(databases.clone())
 
 
 def dumped(dsn):

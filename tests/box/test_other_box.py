@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
 
 
 @pytest.fixture
-def elsewhere(box):
+def elsewhere(box, databases):
     """The DSN of another database, whose box has the same name and as many changes behind it."""
-    name = f"other_{box.schema}"
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    dsn = box.dsn.replace("/postgres?", f"/{name}?")
-    with sq.MessageBox.open(dsn, schema=box.schema) as other:
-        define(other, "theirs")
-        define(box, "ours")
-    yield dsn
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with databases.clone() as dsn:
+        with sq.MessageBox.open(dsn, schema=box.schema) as other:
+            define(other, "theirs")
+            define(box, "ours")
+        yield dsn
+
+
+def name_of(dsn):
+    return conninfo_to_dict(dsn)["dbname"]
 
 
 def define(box, queue):
@@ -50,7 +49,7 @@ def test_another_database(box, elsewhere, use):
         with pytest.raises(sq.UsageError, match="another message box"), box.session(connection) as tx:
             USES[use](tx)
     assert box.schema in caught.value.where
-    assert f"other_{box.schema}" in caught.value.what
+    assert name_of(elsewhere) in caught.value.what
     assert caught.value.remedy
     box.publish(sq.Message(type="order"))
     assert len(box.peek("ours")) == 1
@@ -64,21 +63,16 @@ def test_another_database(box, elsewhere, use):
             USES[use](tx)
 
 
-def test_a_copy_of_the_database(box, elsewhere):
+def test_a_copy_of_the_database(box, databases, elsewhere):
     """It has all that the box has, also what it is told by."""
-    name = f"copy_{box.schema}"
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE other_{box.schema}")
-        try:
-            with (
-                sq.MessageBox.open(elsewhere, schema=box.schema) as other,
-                psycopg.connect(elsewhere.replace("/other_", "/copy_")) as copy,
-                pytest.raises(sq.UsageError, match="another message box"),
-                other.session(copy) as tx,
-            ):
-                tx.publish(sq.Message(type="order"))
-        finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with (
+        databases.clone(name_of(elsewhere)) as dsn,
+        sq.MessageBox.open(elsewhere, schema=box.schema) as other,
+        psycopg.connect(dsn) as copy,
+        pytest.raises(sq.UsageError, match="another message box"),
+        other.session(copy) as tx,
+    ):
+        tx.publish(sq.Message(type="order"))
 
 
 def test_a_database_without_a_box(box, elsewhere):

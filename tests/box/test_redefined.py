@@ -13,10 +13,10 @@ SUBSCRIBED = sq.Subscription("all", where="TRUE", to="q")
 
 
 @pytest.fixture
-def worker(box, postgresql):
+def worker(box):
     """Another process, as good as: it has read the definitions that are there when it first receives."""
     box.define(sq.MessageType("order", properties={"customer": "string", "version": "long"}))
-    with sq.MessageBox.open(postgresql, schema=box.schema) as opened:
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as opened:
         yield opened
 
 

@@ -66,13 +66,13 @@ def test_a_body_that_is_no_text_is_a_fault(box, table):
     assert table[1]() == []
 
 
-def test_over_a_connection_of_its_own_each_row_is_there_once_by_its_key(box, postgresql):
+def test_over_a_connection_of_its_own_each_row_is_there_once_by_its_key(box):
     define(box, retry_delay=0.05)
     publish(box, *range(1, 21))
     table = f"{box.schema}_orders"
     rows(box, f"CREATE TABLE {table} (message_id text PRIMARY KEY, n bigint)")
     columns, failed = {"message_id": "message_id", "n": "version"}, []
-    with closing(TablePort(table, columns, key=["message_id"], dsn=postgresql)) as port:
+    with closing(TablePort(table, columns, key=["message_id"], dsn=box.dsn)) as port:
 
         def handle(message, tx):
             port(message, tx)

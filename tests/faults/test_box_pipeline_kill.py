@@ -8,14 +8,10 @@ from __future__ import annotations
 import subprocess
 from collections import defaultdict
 
-import pytest
-
 import seriatim as sq
 from seriatim.box.binaries import find_binaries
 from tests.faults.process import running
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
-
-pytestmark = pytest.mark.faults
 
 PASSWORD = "hush-hush-4711"
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-import pytest
-
 import seriatim as sq
 from tests.faults import box_query
 from tests.faults.process import started
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
-
-pytestmark = pytest.mark.faults
 
 
 def moments(watch):

@@ -20,8 +20,8 @@ from tests.faults.cluster import SPARK_HOME, Cluster, catch_writing, cluster
 from tests.faults.disk import Disk, check, check_conservation
 from tests.faults.feed import LOCATION, write_feed
 from tests.faults.process import Run, running, until
+from tests.soak import seed
 
-SEED = 20240502
 SPARK_SUBMIT = str(SPARK_HOME / "bin/spark-submit")
 GROUPS, PARTITIONS = 500, 4
 
@@ -123,10 +123,9 @@ def spread(disk: Disk) -> dict[int, set[str]]:
     return dict(found)
 
 
-@pytest.mark.faults
 def test_a_killed_executor_and_a_killed_worker_lose_repeat_and_reorder_nothing(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", SEED, groups=GROUPS)
+    truth = write_feed(tmp_path / "in", seed(), groups=GROUPS)
     file, events = write_pipeline(tmp_path, files=4, buckets=16, partitions=PARTITIONS), tmp_path / "events"
     with (
         cluster(tmp_path / "cluster", workers=2) as nodes,
@@ -166,10 +165,9 @@ main()
 """
 
 
-@pytest.mark.faults
 def test_spark_submit_says_where_a_pipeline_runs(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", SEED, groups=10)
+    truth = write_feed(tmp_path / "in", seed(), groups=10)
     script, events = tmp_path / "main.py", tmp_path / "events"
     script.write_text(MAIN)
     write_pipeline(tmp_path, files=16, buckets=1, partitions=1)

@@ -16,10 +16,11 @@ import seriatim as sq
 from seriatim.box.embedded import EmbeddedServer
 from tests.faults import talkers
 from tests.faults.crew import Crew, wait_for_an_end
+from tests.soak import seed, sized
 
-DIALOGS = int(os.environ.get("SERIATIM_TEST_DIALOGS", "1000"))
+DIALOGS = sized(1000, 300)
 TOTAL = DIALOGS * (talkers.MESSAGES + 1)
-SENDERS, RECEIVERS = 2, 4
+SENDERS, RECEIVERS, SERVER_KILLS = 2, 4, sized(3, 1)
 DEADLINE_S = 900.0
 
 
@@ -36,7 +37,7 @@ def heard_of(dsn):
 
 
 class Killer:
-    """SIGKILL to a sender and a receiver whenever some more was heard, and three times to PostgreSQL.
+    """SIGKILL to a sender and a receiver whenever some more was heard, and to PostgreSQL: three times, or once where little is said.
 
     Args:
         crews: the senders and the receivers.
@@ -46,7 +47,7 @@ class Killer:
 
     def __init__(self, crews, note, total):
         self._crews, self._note, self._total = crews, note, total
-        self._chance, self._due, self._born = random.Random(7), 0.0, 0
+        self._chance, self._due, self._born = random.Random(seed()), 0.0, 0
         self.servers = 0
 
     def add(self, crew):
@@ -61,14 +62,14 @@ class Killer:
             if crew.running:
                 crew.kill(self._chance)
                 self.add(crew)
-        if self.servers < 3 and heard > self._total * (self.servers + 1) / 5:
+        if self.servers < SERVER_KILLS and heard > self._total * (self.servers + 1) / 5:
             with suppress(FileNotFoundError, ProcessLookupError):
                 os.kill(int(self._note.read_text().splitlines()[0]), signal.SIGKILL)
                 self.servers += 1
 
 
-@pytest.mark.faults
-def test_killed_in_turn_they_lose_repeat_and_reorder_nothing(tmp_path):
+@pytest.mark.soak
+def test_killed_in_turn_they_lose_repeat_and_reorder_nothing(tmp_path, figures):
     folder = tmp_path / "server"
     server = EmbeddedServer(folder)
     senders = Crew(lambda name: talkers.words("sender", name, server.dsn), tmp_path / "senders")
@@ -87,10 +88,14 @@ def test_killed_in_turn_they_lose_repeat_and_reorder_nothing(tmp_path):
             if told is not None:
                 killer(told[0])
         receivers.kill_all()
-        assert killer.servers == 3
+        assert killer.servers == SERVER_KILLS
         assert receivers.killed >= 10
         assert senders.killed >= 1
         check(server.dsn)
+        figures(
+            f"{DIALOGS:,} dialogs, {TOTAL:,} messages, {senders.killed} senders, {receivers.killed} receivers and "
+            f"{killer.servers} servers killed, {time.monotonic() - begun:.0f} s"
+        )
     finally:
         senders.kill_all()
         receivers.kill_all()

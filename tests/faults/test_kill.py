@@ -15,8 +15,7 @@ import pytest
 from tests.faults.disk import Disk, check, check_conservation
 from tests.faults.feed import LOCATION, write_feed
 from tests.faults.process import Run, running
-
-SEED = 20240501
+from tests.soak import full, seed
 
 FILE = f"""
 name: orders
@@ -86,29 +85,31 @@ def in_place(disk: Disk, after: int) -> Moment:
     return moment
 
 
-def moments(seed: int) -> Iterator[tuple[Callable[[Disk, int], Moment], int]]:
-    """Ten moments and how many batches pass before each, four of them while the sink writes."""
-    chance = random.Random(seed)
-    kinds = [writing] * 4 + [in_place] * 2 + [told] * 2 + [computing, starting]
+def moments() -> Iterator[tuple[Callable[[Disk, int], Moment], int]]:
+    """Moments and how many batches pass before each: of each kind one, or ten in all, four of them while the sink writes."""
+    chance = random.Random(seed())
+    kinds = [writing, in_place, told, computing, starting] + ([writing] * 3 + [in_place, told]) * full()
     chance.shuffle(kinds)
     return ((kind, chance.randrange(3)) for kind in kinds)
 
 
-@pytest.mark.faults
-def test_killed_at_ten_moments_a_pipeline_loses_repeats_and_reorders_nothing(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_killed_at_each_moment_a_pipeline_loses_repeats_and_reorders_nothing(
+    tmp_path: Path, figures: Callable[[str], None]
+) -> None:
     disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", SEED)
+    truth = write_feed(tmp_path / "in", seed())
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE)
     killed: Counter[str] = Counter()
-    for number, (kind, after) in enumerate(moments(SEED)):
+    for number, (kind, after) in enumerate(moments()):
         with running(file, tmp_path / f"run-{number}.jsonl") as run:
             run.kill_when(kind(disk, after))
             assert not run.alive()
         killed[kind.__name__] += 1
         assert kind is not writing or disk.writes()
-    assert killed.total() == 10
-    assert killed["writing"] >= 3
+    assert {one.__name__ for one in (writing, in_place, told, computing, starting)} == set(killed)
+    assert killed.total() == (10 if full() else 5)
     with running(file, tmp_path / "last.jsonl") as run:
         assert run.wait() == 0, (tmp_path / "last.err").read_text()
         end = run.progress()[-1]
@@ -116,3 +117,4 @@ def test_killed_at_ten_moments_a_pipeline_loses_repeats_and_reorders_nothing(tmp
     assert not any((port / ".staging").exists() for port in disk.ports)
     check(disk, truth)
     check_conservation(disk, truth)
+    figures(f"killed {', '.join(f'{count} x {name}' for name, count in killed.items())}")

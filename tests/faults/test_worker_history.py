@@ -1,7 +1,5 @@
 """Workers and PostgreSQL are killed at random, handlers fail at random and an operator mends: then the checker reads what the
 handlers wrote down themselves.
-
-SERIATIM_TEST_HISTORY says how many messages each case has: 50000 is the whole.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from tests.faults.checker import assert_good
 from tests.faults.failing_handlers import MENDED, is_bad, is_skipped
 from tests.faults.history import History, Sent
 from tests.faults.receivers import Log
+from tests.soak import seed, sized
 
-SEED = 20240501
-MESSAGES = int(os.environ.get("SERIATIM_TEST_HISTORY", "500"))
+MESSAGES = sized(50_000, 500)
 MOST_GROUPS, BATCH = 500, 50
 #: One process dies for so many messages; each third time it is PostgreSQL.
 A_KILL = max(60, MESSAGES // 100)
@@ -90,7 +88,7 @@ class Operator(threading.Thread):
         super().__init__(daemon=True)
         self._box = box
         self._sets = isinstance(policy, sq.UnitOfWork)
-        self._chance = random.Random(SEED)
+        self._chance = random.Random(seed())
         self._file = folder / "body"
         self._ending = threading.Event()
         self.mended = self.killed = 0
@@ -156,6 +154,7 @@ def written(box, log):
         return None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("policy", "errors"),
     [
@@ -164,9 +163,9 @@ def written(box, log):
     ],
     ids=lambda one: one if isinstance(one, str) else one.name,
 )  # fmt: skip
-def test_killed_at_random(server, tmp_path, policy, errors):
+def test_killed_at_random(server, tmp_path, figures, policy, errors):
     dsn, folder = server
-    chance = random.Random(SEED)
+    chance = random.Random(seed())
     with sq.MessageBox.open(dsn, schema=f"history_{policy.name}") as box:
         box.define(
             sq.MessageType("event", properties={"key": "string", "n": "long"}),
@@ -215,7 +214,7 @@ def test_killed_at_random(server, tmp_path, policy, errors):
         found = assert_good(History(policy, sent, handled, set_aside, frozenset({"dead"})))
         assert found.handled == expected
         assert box.broken() == []
-    print(  # noqa: T201 -- what the whole has been
+    figures(
         f"{len(sent):,} messages, {kills[0]} workers and {kills[1]} servers killed, {operator.mended} groups mended, "
         f"{operator.killed} commands killed, {time.monotonic() - begun:.0f} s"
     )

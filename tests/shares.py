@@ -1,0 +1,52 @@
+"""Which tests one worker of a parallel run has to keep, and which come first.
+
+Whatever isn't named here may run anywhere and beside anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+__all__ = ["arrange"]
+
+#: The tests that share the one Spark session, and those that kill processes, which don't run beside each other. They are the
+#: longest, so they begin first, each on a worker of its own.
+_SPARK, _FAULTS = "spark", "faults"
+_FIRST = (_SPARK, _FAULTS)
+
+
+def arrange(items: list[pytest.Item], faults: Path) -> None:
+    """Give each test its share (the group of pytest-xdist), and put the long shares first, in their own order.
+
+    What is under the folder `faults` has the mark of that name.
+    """
+    for item in items:
+        if item.path.is_relative_to(faults):
+            item.add_marker(pytest.mark.faults)
+        share = _share(item)
+        if share is not None:
+            item.add_marker(pytest.mark.xdist_group(share))
+    items.sort(key=_place)  # stable
+
+
+def _place(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("xdist_group")
+    return _FIRST.index(mark.args[0]) if mark and mark.args[0] in _FIRST else len(_FIRST)
+
+
+def _share(item: pytest.Item) -> str | None:
+    fixtures = getattr(item, "fixturenames", ())
+    if "spark" in fixtures:
+        return _SPARK
+    if item.get_closest_marker(_FAULTS):
+        return _FAULTS
+    if not isinstance(item, pytest.Function) or _shares_a_fixture(item):
+        return str(item.path.relative_to(item.config.rootpath))  # a document's examples follow one another, too
+    return None
+
+
+def _shares_a_fixture(item: pytest.Function) -> bool:
+    found = item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 -- pytest shows it nowhere else
+    return any(one.scope in ("module", "class", "package") for each in found for one in each)
