@@ -10,9 +10,12 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.rows import scalar_row
 
@@ -20,10 +23,11 @@ from seriatim import MessageBox
 from seriatim.box.binaries import NEWEST
 from seriatim.box.embedded import EmbeddedServer
 
-__all__ = ["SCHEMA", "Databases", "fresh_box", "serving"]
+__all__ = ["SCHEMA", "Databases", "box_with", "fresh_box", "serving"]
 
 #: The schema of every box that is cloned: another than the default, which has tests of its own.
 SCHEMA = "test"
+Prepare = Callable[[MessageBox], object]
 _DATABASE = "/postgres?"
 _HURRIED = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
@@ -40,11 +44,31 @@ def serving(folder: Path, *, durable: bool = False) -> Iterator[Databases]:
 
 
 @contextmanager
-def fresh_box(databases: Databases) -> Iterator[MessageBox]:
-    """A message box in a database of its own."""
+def fresh_box(databases: Databases, prepare: Prepare | None = None) -> Iterator[MessageBox]:
+    """A message box in a database of its own, on which `prepare` was called when the first of its kind was made."""
     template = databases.template("box", lambda dsn: MessageBox.migrate(dsn, schema=SCHEMA))
+    if prepare is not None:
+        template = databases.template(
+            f"{prepare.__module__}.{prepare.__qualname__}", partial(_prepare, prepare), template
+        )
     with databases.clone(template) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
         yield opened
+
+
+def box_with(prepare: Prepare, scope: Literal["function", "module"] = "function") -> Any:
+    """A fixture: a message box as `prepare` leaves it, for each test or, where they only read or are refused, for a module."""
+
+    @pytest.fixture(scope=scope)
+    def box_as_prepared(databases: Databases) -> Iterator[MessageBox]:
+        with fresh_box(databases, prepare) as opened:
+            yield opened
+
+    return box_as_prepared
+
+
+def _prepare(prepare: Prepare, dsn: str) -> None:
+    with MessageBox.open(dsn, schema=SCHEMA) as opened:
+        prepare(opened)
 
 
 class Databases:
@@ -72,7 +96,7 @@ class Databases:
     def template(self, name: str, make: Callable[[str], object], of: str | None = None) -> str:
         """The database of that name, made once: a clone of `of`, to which `make` has done its work, given its DSN."""
         if name not in self._templates:
-            database = f"template_{name}"
+            database = f"template_{len(self._templates)}"
             self._create(database, of)
             make(self._dsn_of(database))
             self._templates[name] = database

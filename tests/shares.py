@@ -48,5 +48,5 @@ def _share(item: pytest.Item) -> str | None:
 
 
 def _shares_a_fixture(item: pytest.Function) -> bool:
-    found = item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 -- pytest shows it nowhere else
+    found = item._fixtureinfo.name2fixturedefs.values()
     return any(one.scope in ("module", "class", "package") for each in found for one in each)

@@ -68,6 +68,6 @@ class Summary:
 
 def folder_of(nodeid: str, budget: dict[str, int]) -> str:
     """The longest name in the budget that a test's path begins with."""
-    path = PurePosixPath(nodeid.split("::")[0])
+    path = PurePosixPath(nodeid.split("::", maxsplit=1)[0])
     names = [str(path), *map(str, path.parents)]
     return next((name for name in names if name in budget), _REST)

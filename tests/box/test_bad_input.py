@@ -29,6 +29,7 @@ from seriatim.operations import dead_letters
 from seriatim.operations.faults import fault_view
 from seriatim.operations.instances import instances
 from tests.command import environment
+from tests.databases import box_with
 
 #: Each would do harm where a text became part of a statement, a filter, an array or a pattern.
 NASTY = (
@@ -48,15 +49,16 @@ NASTY = (
 )
 
 
-@pytest.fixture
-def queue(box):
+def with_orders(box):
     """A box with a queue, `orders`, that every order goes to."""
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
         sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version"),
         sq.Subscription("all", where="type = 'order'", to="orders"),
     )
-    return box
+
+
+queue = box_with(with_orders)
 
 
 def order(customer="a", version=1, **fields):

@@ -12,14 +12,14 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action
 from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows
+from tests.databases import box_with
 
 
 def listed(box, **chosen):
     return [(one.group, one.state) for one in groups.groups(box, "shop", **chosen)]
 
 
-@pytest.fixture
-def shop(box):
+def with_groups_in_several_states(box):
     """Groups in several states."""
     define(box, sq.Standard(hole_timeout=3600))
     for group in ("ready", "gone_on", "faulted", "stopped"):
@@ -29,7 +29,9 @@ def shop(box):
     assert received(box, "gone_on") == [1, 2, 3]
     failing(box, group="faulted", done=1)
     groups.suspend(box, "shop", "stopped", **BY)
-    return box
+
+
+shop = box_with(with_groups_in_several_states)
 
 
 def test_each_group_with_its_state_since_when_and_what_waits(shop):

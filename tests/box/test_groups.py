@@ -12,13 +12,13 @@ import seriatim as sq
 from seriatim.box.turns import Turns
 from seriatim.kernel.states import GroupState
 from seriatim.operations import groups
+from tests.databases import box_with
 
 TYPE = sq.MessageType("order", properties={"customer": "string", "version": "long"})
 BY = {"actor": "ann", "reason": "ticket 4711"}
 
 
-@pytest.fixture
-def q(box):
+def with_queues(box):
     """A box with a queue of each kind that the tests need."""
     box.define(
         TYPE,
@@ -26,7 +26,9 @@ def q(box):
         sq.Queue("late", sq.Standard(start="first", late="suspend"), group="customer", sequence="version"),
         sq.Queue("sets", sq.UnitOfWork(size=2), group="customer", sequence="version"),
     )
-    return box
+
+
+q = box_with(with_queues)
 
 
 def publish(box, *numbers, group="c", queue="orders"):

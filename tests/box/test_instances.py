@@ -21,6 +21,7 @@ from seriatim.kernel.filter import type_from
 from seriatim.operations import groups, instances
 from seriatim.pipeline.typed import MessageTypes
 from seriatim.pipeline.typed_columns import columns
+from tests.databases import box_with
 
 BY = {"actor": "ann", "reason": "ticket 4711"}
 TYPES = (
@@ -33,8 +34,7 @@ ACTIVATION = sq.Subscription(
 )
 
 
-@pytest.fixture
-def work(box):
+def with_work(box):
     """A box where an order starts an instance in the queue `work`, and payments follow it there."""
     box.define(
         *TYPES,
@@ -42,7 +42,9 @@ def work(box):
         ACTIVATION,
         sq.Subscription("payments", "type = 'paid'", "work"),
     )
-    return box
+
+
+work = box_with(with_work)
 
 
 def message(kind, **context):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 import seriatim as sq
+from tests.databases import box_with
 
 GROUPS = 200
 
 
-@pytest.fixture
-def queue(box):
+def with_orders(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"}),
         sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", priority="level"),
         sq.Subscription("all", where="type = 'order'", to="orders"),
     )
-    return box
+
+
+queue = box_with(with_orders)
 
 
 def order(customer, version=1, **context):

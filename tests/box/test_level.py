@@ -10,6 +10,7 @@ from seriatim.box.live import frozen
 from seriatim.cli.main import main
 from seriatim.operations import groups as operations
 from seriatim.pipeline.stored import from_json, to_json
+from tests.databases import box_with
 from tests.runtime.test_worker import until, working
 
 POLICIES = {"note": sq.Fifo(), "paid": sq.Standard(start=10, increment=10, hole_timeout=0.01, on_hole="skip")}
@@ -21,13 +22,14 @@ def queue(**more):
     return sq.Queue("shop", **given | more)
 
 
-@pytest.fixture
-def shop(box):
+def with_shop(box):
     box.define(
         *(sq.MessageType(name, FIELDS) for name in ("order", "note", "paid", "a/b", "a%b")),
         queue(), sq.Subscription("shop", where="TRUE", to="shop"),
     )  # fmt: skip
-    return box
+
+
+shop = box_with(with_shop)
 
 
 def publish(box, kind, *versions, customer="c1"):

@@ -15,6 +15,7 @@ from seriatim.box import publish as sending
 from seriatim.box.feed import Feed
 from seriatim.box.staging import Staging
 from seriatim.cli.main import main
+from tests.databases import box_with
 
 PARTS = (
     sq.Part("scan.tif", "image/tiff", b"\0\xff" * 1000),
@@ -23,8 +24,7 @@ PARTS = (
 )
 
 
-@pytest.fixture
-def queues(box):
+def with_two_queues(box):
     """A box whose messages go to `first`, and those of type `both` to `second`, too."""
     box.define(
         sq.MessageType("t", properties={"group": "string"}),
@@ -34,7 +34,9 @@ def queues(box):
         sq.Subscription("all", where="type IN ('t', 'both')", to="first"),
         sq.Subscription("more", where="type = 'both'", to="second"),
     )
-    return box
+
+
+queues = box_with(with_two_queues)
 
 
 def message(kind="t", **fields):

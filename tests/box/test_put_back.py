@@ -8,6 +8,7 @@ import seriatim as sq
 from seriatim.box import requeue
 from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BY, define, deliveries, publish, received, rows
+from tests.databases import box_with
 
 LOG = "SELECT actor, queue, group_key, reason, details FROM {schema}.operator_log WHERE action = 'requeue' ORDER BY 1"
 
@@ -25,8 +26,7 @@ def statuses(box):
     return sorted((one.status, one.sequence) for one in box.messages(queue="shop"))
 
 
-@pytest.fixture
-def skipped(box):
+def with_skipped_numbers(box):
     """A queue that was released up to 4, without 2 and 3, which came later and are late."""
     define(box)
     publish(box, 1, 4)
@@ -34,7 +34,9 @@ def skipped(box):
     groups.skip_hole(box, "shop", "c1", **BY)
     publish(box, 3, 2)
     assert received(box) == [4]
-    return box
+
+
+skipped = box_with(with_skipped_numbers)
 
 
 def test_late_ones_go_to_the_end_flagged_in_their_order(skipped):

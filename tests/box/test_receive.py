@@ -11,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box import waiting
+from tests.databases import box_with
 
 PATIENCE_S = 60
 
@@ -25,15 +26,16 @@ def order(customer, version=None, **context):
     )
 
 
-@pytest.fixture
-def queue(box):
+def with_orders(box):
     """A box with one queue, `orders`, that every order goes to."""
     box.define(
         ORDER,
         sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", priority="level"),
         sq.Subscription("all", where="type = 'order'", to="orders"),
     )
-    return box
+
+
+queue = box_with(with_orders)
 
 
 def publish(box, *messages, **when):

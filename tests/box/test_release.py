@@ -11,17 +11,19 @@ import seriatim as sq
 from seriatim.box.release import Released
 from seriatim.cli.main import main
 from tests.box.fed import define, feed
+from tests.databases import box_with
 
 
-@pytest.fixture
-def queue(box):
+def with_three_orders(box):
     define(box)
     with box.session() as tx:
         tx.publish(
             sq.Message(type="order", context={"customer": customer, "version": version})
             for customer, version in (("a", 1), ("a", 2), ("b", 1))
         )
-    return box
+
+
+queue = box_with(with_three_orders)
 
 
 def received(box, queue="orders"):

@@ -14,12 +14,12 @@ from seriatim.box import pending
 from seriatim.box.tick import Tick
 from seriatim.box.turns import Turns
 from tests.box.given_up import given_up
+from tests.databases import box_with
 
 DEADLINE_S = 30.0
 
 
-@pytest.fixture
-def queues(box):
+def with_queues(box):
     """A box with queues of every kind of order, and a publisher in SQL."""
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"}),
@@ -30,7 +30,9 @@ def queues(box):
         sq.Subscription("large", where="amount >= 100", to="large"),
         sq.Subscription("mail", where="type = 'mail'", to="any"),
     )
-    return box
+
+
+queues = box_with(with_queues)
 
 
 def published(box, *arguments, connection=None):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
+from tests.databases import box_with
 
 
-@pytest.fixture
-def queue(box):
+def with_orders(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string"}),
         sq.Queue("orders", policy=sq.Fifo(), group="customer", max_messages=3),
         sq.Subscription("all", where="type = 'order'", to="orders"),
     )
-    return box
+
+
+queue = box_with(with_orders)
 
 
 def publish(box, count):

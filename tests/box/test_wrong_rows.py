@@ -10,6 +10,7 @@ import seriatim as sq
 from seriatim.box import publish
 from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
+from tests.databases import box_with
 
 PARTS = pa.list_(pa.struct([("name", pa.string()), ("body", pa.binary())]))
 COLUMNS = {
@@ -53,10 +54,11 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def queue(box):
+def with_one_queue(box):
     box.define(sq.Queue("all", policy=sq.Unordered()), sq.Subscription("all", where="TRUE", to="all"))
-    return box
+
+
+queue = box_with(with_one_queue)
 
 
 def batch(*rows):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-
 import seriatim as sq
+from tests.databases import box_with
 
 
-@pytest.fixture
-def talk(box):
+def with_two_services(box):
     """A box with two services, each with a queue of its own."""
     box.define(
         sq.Contract("AddItem", {"AddItem": "initiator", "ItemAdded": "target", "Note": "any"}),
         sq.Service("Orders", queue="orders"),
         sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
     )
-    return box
+
+
+talk = box_with(with_two_services)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from uuid import uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -11,7 +11,7 @@ import pytest
 import seriatim as sq
 from tests.dialogs.talking import begun, far_of, states, taken
 
-NOBODY = uuid4()
+NOBODY = UUID(int=4711)
 LONG = "x" * 300
 
 

@@ -227,7 +227,9 @@ def test_a_feed_has_all_numbers_scrambled_and_some_again():
 @pytest.mark.soak
 def test_receivers_killed_at_random_handle_all_once_and_in_order(box, tmp_path, figures):
     """200,000 messages at full size, 20,000 otherwise."""
-    figures(kill_receivers(box, sq.Standard(), Feed(seed(), groups=sized(1000, 200), numbers=sized(200, 100)), tmp_path))
+    figures(
+        kill_receivers(box, sq.Standard(), Feed(seed(), groups=sized(1000, 200), numbers=sized(200, 100)), tmp_path)
+    )
 
 
 @pytest.mark.soak

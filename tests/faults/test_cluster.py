@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.command import environment
 from tests.faults.cluster import SPARK_HOME, Cluster, catch_writing, cluster
 from tests.faults.disk import Disk, check, check_conservation

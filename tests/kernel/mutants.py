@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, Self
 
-import numpy  # noqa: F401 -- the most expensive import; the forks find it there
+import numpy as np  # noqa: F401 -- the most expensive import; the forks find it there
 
 __all__ = ["Mutants"]
 
@@ -30,7 +30,7 @@ _ROOT = Path(__file__).parents[2]
 class Mutants:
     """The process that plays mutants, one after another."""
 
-    def __enter__(self) -> Mutants:
+    def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.kernel.mutants"],
             cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -42,7 +42,8 @@ class Mutants:
 
     def play(self, module: str = "", text: str = "") -> tuple[int, str]:
         """The exit code of the corpus, and what it wrote, where the source of `module` is `text`."""
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.write(json.dumps({"module": module, "text": text}) + "\n")
         self._process.stdin.flush()
         code, told = json.loads(self._process.stdout.readline())
@@ -59,7 +60,8 @@ class _Mutation(importlib.abc.MetaPathFinder):
         if name != self._module:
             return None
         spec = PathFinder.find_spec(name, path, target)
-        assert spec and spec.origin
+        assert spec
+        assert spec.origin
         spec.loader = _Mutated(name, spec.origin, self._text)
         return spec
 

@@ -60,7 +60,9 @@ def test_the_kernel_needs_numpy_only():
     allowed = set(sys.stdlib_module_names) | {"numpy", "seriatim"}
     kernel = [path for path in MODULES if path.parent.name == "kernel"]
     assert kernel
-    assert {path: foreign for path in kernel if (foreign := {name.split(".")[0] for name in imports(path)} - allowed)} == {}
+    assert {
+        path: foreign for path in kernel if (foreign := {name.split(".")[0] for name in imports(path)} - allowed)
+    } == {}
 
 
 def exported(path: Path) -> list[str] | None:

@@ -150,7 +150,7 @@ def test_an_order_that_is_not_total_names_both(
         ({"order_by": ["n", "m"]}, ColumnError, "column 'm': a map<string,int> says no order"),
         ({"order_by": "d"}, ColumnError, "column 'd': a double says no order"),
         ({"location": "g"}, UsageError, "'g' is a column of the frame, but text is the name of one location"),
-        ({"location": F.col}, UsageError, "a location is text or a column"),
+        ({"location": len}, UsageError, "a location is text or a column"),
         ({"location": 5}, UsageError, "a location is text or a column, not 5"),
         ({"last_number": 0}, UsageError, "last_number must be a whole number from 1 to"),
         ({"last_number": 2**53}, UsageError, "last_number must be"),
