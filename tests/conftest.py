@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.databases import Databases, fresh_box, serving
 from tests.named import Named
-from tests.shares import arrange
+from tests.shares import Shares
 from tests.soak import seed
 from tests.summary import FIGURES, Summary
 
@@ -68,11 +68,6 @@ def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append((FIGURES, text))
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    arrange(items, Path(__file__).parent / "faults")
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--named", metavar="FILE", help="fail if a test that FILE names didn't run and pass")
     parser.addoption("--budget", metavar="FILE", help="say where the time went, beside what FILE allows each folder")
@@ -80,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seed()  # the workers of a parallel run inherit it
+    config.pluginmanager.register(Shares(Path(__file__).parent / "faults"), "shares")
     if hasattr(config, "workerinput"):
         return
     named, budget = (config.getoption(name) for name in ("--named", "--budget"))

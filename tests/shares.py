@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["arrange"]
+__all__ = ["Shares"]
 
 #: The tests that share the one Spark session, and those that kill processes, which don't run beside each other. They are the
 #: longest, so they begin first, each on a worker of its own.
@@ -17,18 +17,23 @@ _SPARK, _FAULTS = "spark", "faults"
 _FIRST = (_SPARK, _FAULTS)
 
 
-def arrange(items: list[pytest.Item], faults: Path) -> None:
-    """Give each test its share (the group of pytest-xdist), and put the long shares first, in their own order.
+class Shares:
+    """Gives each test its share, a group of pytest-xdist; what is under the folder `faults` gets the mark of that name, too."""
 
-    What is under the folder `faults` has the mark of that name.
-    """
-    for item in items:
-        if item.path.is_relative_to(faults):
+    def __init__(self, faults: Path) -> None:
+        self._faults = faults
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Before pytest-xdist looks for groups."""
+        if item.path.is_relative_to(self._faults):
             item.add_marker(pytest.mark.faults)
         share = _share(item)
         if share is not None:
             item.add_marker(pytest.mark.xdist_group(share))
-    items.sort(key=_place)  # stable
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """The long shares first, each in its own order."""
+        items.sort(key=_place)  # stable
 
 
 def _place(item: pytest.Item) -> int:
