@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.command import environment
 from tests.databases import Databases, fresh_box, serving
 from tests.named import Named
 from tests.shares import Shares
@@ -37,7 +38,9 @@ def spark() -> Iterator[Any]:
     """The one Spark session of the whole run."""
     from seriatim.spark.session import open_session
 
-    session = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", environment()["JAVA_TOOL_OPTIONS"])
+        session = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
 
