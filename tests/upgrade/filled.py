@@ -1,0 +1,310 @@
+"""Fills every table of a box, through what users call: the box that an upgrade has to understand.
+
+The body of each message that will leave a queue is a number, which ascends in the order in which its group leaves it. What
+is added to a box later is filled here, too, and then a dump is made of it: see `dump.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+import seriatim as sq
+from seriatim.box.dialog_staging import DialogStaging, Speaker
+from seriatim.box.feed import Feed
+from seriatim.box.incoming import Incoming
+from seriatim.box.lease import claim
+from seriatim.box.staging import Staging
+from seriatim.operations import groups, instances
+from tests.box.given_up import given_up
+
+__all__ = ["ROLES", "SCHEMA", "empty_tables", "filled"]
+
+SCHEMA = "seriatim"
+#: The roles of applications that have rights in the box.
+ROLES = _ROUTER, _RECEIVER = ("seriatim_router", "seriatim_receiver")
+_BY = {"actor": "ann", "reason": "ticket 4711"}
+_HOUR_US = 3_600_000_000
+_PATIENCE_S = 30.0
+
+_PROPERTIES = {"customer": "string", "version": "long", "size": "long", "amount": "decimal(12,2)", "at": "timestamp"}
+_NUMBERED = {"group": "customer", "sequence": "version"}
+_DEFINED = (
+    sq.Location("crm", last_number=3),
+    sq.MessageType("order", properties=_PROPERTIES),
+    sq.MessageType("paid", properties={"customer": "string", "shipment": "string"}),
+    sq.Queue("standard", policy=sq.Standard(hole_timeout="1d", on_hole="skip"), **_NUMBERED),
+    sq.Queue("from-first", policy=sq.Standard(start="first", late="suspend"), **_NUMBERED),
+    sq.Queue("fifo", policy=sq.Fifo(), group="customer", keep="everything"),
+    sq.Queue("best-effort", policy=sq.BestEffort(window="1h"), **_NUMBERED),
+    sq.Queue("by-time", policy=sq.BestEffort(by="time"), group="customer", sequence="at"),
+    sq.Queue("sets", policy=sq.UnitOfWork(size="size", timeout="1d"), **_NUMBERED),
+    sq.Queue("loose", policy=sq.Unordered(), max_messages=1000, when_full="refuse"),
+    sq.Queue("failing", policy=sq.Fifo(), group="customer"),
+    sq.Queue("leased", policy=sq.Fifo(), group="customer"),
+    sq.Queue("loose-leased", policy=sq.Unordered()),
+    sq.Queue("piped", policy=sq.Standard(), **_NUMBERED),
+    sq.Queue("work", policy=sq.Fifo(), group="customer"),
+    sq.Queue("idle", policy=sq.Fifo(), group="customer"),
+    sq.Queue("off", policy=sq.Fifo(), group="customer", enabled=False),
+    sq.Subscription("large", where="type = 'order' AND amount >= 1000", to="fifo"),
+    sq.Subscription("large-too", where="type = 'order' AND amount >= 1000", to="loose"),
+    sq.Subscription("stopped", where="type = 'order' AND customer = 'late'", to="fifo", state="stopped"),
+    sq.Subscription("starts", "type = 'order' AND customer LIKE 'i%'", "work", starts="orders.work:handle",
+                    correlate=["customer", "shipment"]),
+    sq.Contract("AddItem", {"AddItem": "initiator", "ItemAdded": "target", "Note": "any"}),
+    sq.Service("Orders", queue="orders", contracts=["AddItem"]),
+    sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
+    sq.Service("Keeper", queue="keeping", contracts=["AddItem"], retention=True),
+)  # fmt: skip
+
+
+class _Numbers:
+    """Messages with numbers as bodies."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def body(self) -> bytes:
+        self._last += 1
+        return b"%06d" % self._last
+
+    def order(self, queue: str | None, customer: str | None, version: int | None = None, **more: Any) -> sq.Message:
+        context = {"customer": customer, "version": version, "to": queue, **more}
+        known = {name: value for name, value in context.items() if value is not None}
+        return sq.Message(type="order", body=self.body(), context=known)
+
+
+@contextmanager
+def filled(dsn: str) -> Iterator[sq.MessageBox]:
+    """A box with rows in every table, as long as the block lasts: some are only there while somebody waits."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for role in ROLES:
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+    with sq.MessageBox.open(dsn, schema=SCHEMA) as box:
+        box.define(*_DEFINED)
+        box.grant(_ROUTER, publish=["fifo", "loose", "idle"], receive=["fifo"], subscribe=["loose"], route=True)
+        box.grant(_RECEIVER, receive=["idle"])
+        box.purge()
+        numbers = _Numbers()
+        _publish(box, numbers)
+        _judge(box)
+        _fail(box, numbers)
+        _start(box, numbers)
+        _talk(box)
+        _lease(box, numbers)
+        _pipe(box, numbers)
+        _leave_over(box, numbers)
+        with _waiting(box):
+            yield box
+
+
+def empty_tables(dsn: str) -> list[str]:
+    """The tables of the box that have no row."""
+    with psycopg.connect(dsn) as connection:
+        tables = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') "
+            "AND NOT relispartition ORDER BY relname",
+            [SCHEMA],
+        ).fetchall()
+        found = sql.SQL("SELECT EXISTS (SELECT FROM {})")
+        return [
+            name
+            for (name,) in tables
+            if connection.execute(found.format(sql.Identifier(SCHEMA, name))).fetchone() == (False,)
+        ]
+
+
+def _publish(box: sq.MessageBox, numbers: _Numbers) -> None:
+    order = numbers.order
+    box.publish([order("standard", "whole", n) for n in range(1, 6)])
+    box.publish([order("standard", "hole", n) for n in (1, 2, 5, 6)])
+    box.publish([order("standard", "twice", n) for n in (1, 1, 2)])
+    box.publish([order("standard", "first missing", n) for n in (2, 3)])
+    box.publish([order("standard", "no step", 0), order("standard", None, 1)])
+    box.publish([order("from-first", "late", n) for n in (7, 8, 6)])
+    box.publish([order("fifo", "a", amount="5.00"), order("fifo", "b")])
+    box.publish(
+        [sq.Message(type="order", body=numbers.body(), context={"customer": "a", "to": "fifo"},
+                    parts=[sq.Part("note", "text/plain", b"n"), sq.Part("scan", None, b"\0\1")])]
+    )  # fmt: skip
+    box.publish([order(None, "a", amount="1234.50"), order(None, "late", amount="1.00"), order(None, "b", amount="2000")])
+    box.publish([order("best-effort", "a", n) for n in (3, 4, 9)])
+    box.publish([order("by-time", "a", at=f"2026-01-0{n}T00:00:00Z") for n in (1, 2)])
+    box.publish([order("sets", "whole", n, size=2) for n in (1, 2)])
+    box.publish([order("sets", "part", n, size=3) for n in (1, 3)])
+    box.publish([order("loose", None), order("loose", None)])
+    box.publish([order("loose", None)], delay="1h")
+    box.publish([order("off", "a"), order("off", "a")])
+    box.publish([order("idle", "suspended"), order("idle", "closed"), order("idle", "aborted")])
+    box.publish([sq.Message(type="odd", body=b"nobody wants it")])
+    with box.session() as tx:
+        assert len(tx.dispense("crm", count=7).ranges) == 3
+        tx.publish(order("fifo", "b", location="crm"))
+
+
+def _judge(box: sq.MessageBox) -> None:
+    """Some of it is done, some is judged and waits, some is set aside; operators act."""
+    for queue in ("standard", "from-first", "best-effort", "by-time", "sets"):
+        for one in groups.groups(box, queue):
+            with box.session() as tx:
+                if (delivery := tx.receive(queue, group=one.group, limit=100)) is not None:
+                    delivery.put_back()
+    with box.session() as tx:
+        delivery = tx.receive("standard", limit=2, group="whole")
+        assert [one.sequence for one in delivery] == [1, 2]
+    with box.session() as tx:
+        assert len(list(tx.receive("fifo", limit=1, group="a"))) == 1
+    groups.suspend(box, "idle", "suspended", **_BY)
+    groups.close(box, "idle", "closed", **_BY)
+    groups.abort(box, "idle", "aborted", **_BY)
+
+
+def _fail(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """A message that its handler can't do: faults, a body that was edited, a dead letter, and a group that stays faulted."""
+    given = [numbers.order("failing", customer) for customer in ("edited", "dead", "faulted") for _ in range(2)]
+    box.publish(given)
+
+    def fail(_message: sq.Received, _tx: sq.Session) -> None:
+        raise sq.Business("no")
+
+    worker = sq.Worker(box, "failing", fail, workers=1)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        _until(lambda: len(groups.groups(box, "failing", state="faulted")) == 3)
+    finally:
+        worker.stop()
+        thread.join()
+    groups.retry(box, "failing", "edited", body=given[0].body, **_BY)
+    groups.skip_message(box, "failing", "dead", **_BY)
+
+
+def _start(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """An instance that runs, and is found by a value; and one that is suspended."""
+    for customer in ("i1", "i2"):
+        box.publish([numbers.order(None, customer)])
+        with box.session() as tx:
+            for _ in tx.receive("work"):
+                tx.instance.state["customer"] = customer
+                tx.instance.correlate(shipment=f"s-{customer}")
+    box.publish([sq.Message(type="paid", body=numbers.body(), context={"shipment": "s-i1"}) for _ in range(2)])
+    instances.suspend(box, instances.instances(box)[-1].instance_id, **_BY)
+
+
+def _talk(box: sq.MessageBox) -> None:
+    """Dialogs in every state, what can't be delivered yet, what is retained, and a message that was rolled back."""
+    with box.session() as tx:
+        waits = tx.begin_dialog("Orders", "Nowhere", contract="AddItem")
+        tx.send(waits, "AddItem", b"000001")
+        tx.begin_dialog("Orders", "Inventory", contract="AddItem", lifetime="1d")
+        open_ = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
+        for n in range(1, 4):
+            tx.send(open_, "AddItem", b"%06d" % n)
+        tx.set_timer(open_, "1d")
+        keeps = tx.begin_dialog("Keeper", "Inventory", contract="AddItem")
+        tx.send(keeps, "AddItem", b"000001")
+        failed = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
+        tx.send(failed, "AddItem", b"000001")
+        monolog = tx.begin_monolog("Orders", ["Inventory"], contract="AddItem")
+        tx.send(monolog, "AddItem", b"000001")
+    with box.session() as tx:
+        tx.end(failed, error=(7, "broken"))
+    with box.session() as tx:
+        ended = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
+        tx.send(ended, "AddItem", b"000001")
+        tx.end(ended)
+    with given_up(box.session()) as tx:  # and so it is counted, when it is received again
+        assert tx.receive("inventory") is not None
+    with given_up(box.session()) as tx:
+        assert tx.receive("inventory") is not None
+    with box.session() as tx:
+        over = tx.begin_dialog("Keeper", "Orders", contract="AddItem")
+        tx.send(over, "AddItem", b"000001")
+        tx.end(over)
+    with box.session() as tx:
+        for message in tx.receive("orders", limit=10):
+            tx.end(message.dialog.handle)
+
+
+def _lease(box: sq.MessageBox, numbers: _Numbers) -> None:
+    box.publish([numbers.order(queue, "a") for queue in ("leased", "loose-leased") for _ in range(3)])
+    for queue in ("leased", "loose-leased"):
+        with box.session() as tx:
+            delivery = tx.receive(queue, limit=2)
+            claim(tx, delivery, 2, "worker-1", _HOUR_US)
+
+
+def _pipe(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """A pipeline reads a queue and has a batch in hand; another one has written batches, and a third part lies there."""
+    box.publish([numbers.order("piped", "a", n) for n in range(1, 5)])
+    with Feed(box.dsn, box.schema, queue="piped", pipeline="capture") as feed:
+        assert feed.next("", 0, None)[2] == 4
+    rows = pa.RecordBatch.from_pydict(
+        {"type": ["order"], "customer": ["piped in"], "body": [numbers.body()], "parts": [[{"name": "n", "body": b"p"}]]},
+        schema=pa.schema(
+            [("type", pa.string()), ("customer", pa.string()), ("body", pa.binary()),
+             ("parts", pa.list_(pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])))]
+        ),
+    )  # fmt: skip
+    with Staging(box.dsn, box.schema, queue="fifo", incoming=Incoming("order")) as staging:
+        staging.merge("writer", 0, [staging.stage("writer", 0, [rows])])
+        staging.stage("writer", 1, [rows])
+    said = pa.RecordBatch.from_pydict({"type": ["AddItem"], "customer": ["talks"], "body": [b"000001"]})
+    speaker = Speaker("Orders", "Inventory", "AddItem")
+    with DialogStaging(box.dsn, box.schema, speaker=speaker, incoming=Incoming("AddItem", "customer")) as talking:
+        talking.merge("talker", 0, [talking.stage("talker", 0, [said])])
+        talking.stage("talker", 1, [said])
+
+
+def _leave_over(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """What the next call of somebody would take away."""
+    with box.session() as tx:  # the last reference but one of a message
+        assert len(list(tx.receive("loose", limit=10))) > 2
+    with given_up(box.session()) as tx:
+        assert tx.receive("fifo", group="b") is not None
+        groups.suspend(box, "fifo", "b", **_BY)  # obeyed by its next turn
+    groups.resume(box, "fifo", "b", **_BY)
+    with box.session() as tx:
+        tx.connection.execute(
+            f"SELECT {SCHEMA}.publish('order', %s, %s)", [numbers.body(), '{"customer": "sql", "to": "fifo"}']
+        )
+    with psycopg.connect(box.dsn) as connection:  # as a worker of logical replication
+        connection.execute("SET session_replication_role = replica")
+        with box.session(connection) as tx:
+            tx.publish(numbers.order("idle", "not numbered"))
+
+
+@contextmanager
+def _waiting(box: sq.MessageBox) -> Iterator[None]:
+    """A receiver waits that may not route, until a message comes."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        with sq.MessageBox.open(box.dsn.replace("seriatim@", f"{_RECEIVER}@"), schema=SCHEMA) as limited:
+            while not stop.is_set():
+                with limited.session() as tx:
+                    tx.receive("idle", group="nobody", wait=0.5)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        _until(lambda: "waiters" not in empty_tables(box.dsn))
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
