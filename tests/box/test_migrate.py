@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -10,9 +9,9 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.binaries import find_binaries
 from seriatim.box.migrate import fresh_sql, migrate, migrations
 from seriatim.box.statements import script
+from tests.box.schema_text import schema_text
 
 
 @pytest.fixture
@@ -20,16 +19,6 @@ def database(databases):
     """Makes databases of their own."""
     with ExitStack() as made:
         yield lambda: made.enter_context(databases.clone())
-
-
-def dumped(dsn):
-    """The schema as PostgreSQL itself tells it."""
-    program = find_binaries().root / "bin" / "pg_dump"
-    words = [program, "--schema-only", "--schema=seriatim", "--dbname", dsn]
-    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    lines = [line for line in text.splitlines() if line and not line.startswith(("--", "\\restrict", "\\unrestrict"))]
-    assert len(lines) > 50
-    return lines
 
 
 def test_made_at_once_in_steps_or_by_hand_it_is_the_same(database):
@@ -45,13 +34,14 @@ def test_made_at_once_in_steps_or_by_hand_it_is_the_same(database):
     assert tuple(sq.MessageBox.migrate(stepped)) == rest
     with psycopg.connect(by_hand, autocommit=True) as connection:
         connection.execute(fresh_sql("seriatim"))
-    assert dumped(fresh) == dumped(stepped) == dumped(by_hand)
+    assert schema_text(fresh) == schema_text(stepped) == schema_text(by_hand)
     with sq.MessageBox.open(by_hand) as box:  # the record is there, too
         assert box.status().version == migrations()[-1].number
 
 
 def test_the_numbers_of_the_migrations():
-    assert [one.number for one in migrations()] == list(range(1, len(migrations()) + 1))
+    numbers = [one.number for one in migrations()]
+    assert numbers == sorted(set(numbers))
 
 
 def test_again_it_changes_nothing(box):
@@ -77,6 +67,43 @@ def test_another_version_is_refused_with_what_helps(box, change, version, helps)
         sq.MessageBox.open(box.dsn, schema=box.schema)
     assert helps in caught.value.remedy
     assert box.schema in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("UPDATE {}.migrations SET checksum = 'other' WHERE number = 3", "migration 0003 (queues) was another text there"),
+        ("DELETE FROM {}.migrations WHERE number = 3", "a migration 0003, which was not applied there"),
+        ("INSERT INTO {}.migrations VALUES (0, 'before')", "a migration 0000, which this one hasn't"),
+    ],
+)
+def test_one_of_another_build_is_refused(box, change, what):
+    with box.session() as tx:
+        tx.connection.execute(change.format(box.schema))
+    for call in (sq.MessageBox.open, sq.MessageBox.migrate, sq.MessageBox.check):
+        with pytest.raises(sq.SchemaMismatch, match="another build of seriatim has made the schema") as caught:
+            call(box.dsn, schema=box.schema)
+        assert what in caught.value.what
+        assert "use the build that made it" in caught.value.remedy
+
+
+def test_one_without_a_checksum_is_looked_at_by_a_migration(box):
+    with box.session() as tx:
+        tx.connection.execute(f"UPDATE {box.schema}.migrations SET checksum = NULL WHERE number < 5")
+    with pytest.raises(sq.SchemaMismatch, match="doesn't say what its migrations were") as caught:
+        sq.MessageBox.open(box.dsn, schema=box.schema)
+    assert "seriatim box migrate" in caught.value.remedy
+    assert sq.MessageBox.migrate(box.dsn, schema=box.schema) == []
+    sq.MessageBox.open(box.dsn, schema=box.schema).close()
+
+
+def test_who_holds_a_migration_up_is_named(box):
+    """Whoever may log in can take that lock."""
+    with psycopg.connect(box.dsn) as holder:
+        holder.execute("SELECT pg_advisory_lock(hashtextextended('seriatim:' || %s, 0))", [box.schema])
+        dsn = f"{box.dsn}&options=-clock_timeout%3D50ms"
+        with pytest.raises(sq.Unavailable, match=f"process {holder.info.backend_pid} of the role 'seriatim' has the lock"):
+            sq.MessageBox.migrate(dsn, schema=box.schema)
 
 
 def test_a_newer_one_is_not_migrated(box):

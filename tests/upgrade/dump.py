@@ -6,12 +6,10 @@ what each migration is, by its SHA-256: from then on none of them is edited. A d
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import subprocess
 import sys
 import tempfile
-from importlib import resources
 from pathlib import Path
 
 from seriatim.box.binaries import find_binaries
@@ -44,8 +42,7 @@ def noted() -> dict[str, str]:
 
 def present() -> dict[str, str]:
     """The migrations that there are, and their SHA-256."""
-    files = {one.path.rpartition("/")[2]: resources.files("seriatim.box").joinpath(one.path) for one in migrations()}
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
+    return {one.path.rpartition("/")[2]: one.checksum for one in migrations()}
 
 
 def dumped() -> bytes:

@@ -22,7 +22,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke
-from seriatim.box.migrate import Migration, check, migrate, version_of
+from seriatim.box.migrate import Migration, check, find, migrate
 from seriatim.box.operator_log import Operator
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
@@ -105,7 +105,7 @@ class MessageBox(Closing):
             SchemaMismatch: also where there is none.
         """
         with connected_once(dsn, schema) as (connection, place):
-            check(connection, schema, version_of(connection, schema))
+            check(connection, schema, find(connection, schema))
             return read_status(connection, schema, place)
 
     @property
@@ -503,6 +503,16 @@ class MessageBox(Closing):
         with self._transaction() as connection, translated(self._place):
             return invariants.leases_run_out(connection, self._schema, seconds)
 
+    def never_numbered(self) -> list[str]:
+        """What transactions have published that ended without numbering it, in words; `tick` numbers it."""
+        with self._transaction() as connection, translated(self._place):
+            return invariants.never_numbered(connection, self._schema)
+
+    def silent_triggers(self) -> list[str]:
+        """The triggers of the box that somebody has switched off, in words: what it publishes or deletes isn't whole, then."""
+        with self._transaction() as connection, translated(self._place):
+            return invariants.silent_triggers(connection, self._schema)
+
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
         self._connections.close()
@@ -525,6 +535,7 @@ class MessageBox(Closing):
         receive: Iterable[str] = (),
         subscribe: Iterable[str] = (),
         route: bool = False,
+        dispense: Iterable[str] = (),
     ) -> None:
         """Give a role of PostgreSQL rights in this box, besides those that it has. Only the box's owner can.
 
@@ -534,12 +545,13 @@ class MessageBox(Closing):
             receive: queues that it may receive from.
             subscribe: queues that it may make subscriptions for.
             route: whether it may route what others publish through SQL, which it can read, then.
+            dispense: locations whose numbers it may take. It can hold up all who publish there, and turn them over.
 
         Raises:
-            UsageError: no such role or queue, no right is named, or a text where a list of queues is wanted.
+            UsageError: no such role, queue or location, no right is named, or a text where a list of names is wanted.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(publish, receive, subscribe, route)
+        rights = Rights(publish, receive, subscribe, route, dispense)
         with self._transaction() as connection, translated(self._place):
             grant(connection, self._schema, role, rights)
 
@@ -551,14 +563,15 @@ class MessageBox(Closing):
         receive: Iterable[str] = (),
         subscribe: Iterable[str] = (),
         route: bool = False,
+        dispense: Iterable[str] = (),
     ) -> None:
         """Take rights from a role: those that are named, or else all of them.
 
         Raises:
-            UsageError: the role has none, there is no such queue, or a text where a list of queues is wanted.
+            UsageError: the role has none, there is no such queue, or a text where a list of names is wanted.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(publish, receive, subscribe, route)
+        rights = Rights(publish, receive, subscribe, route, dispense)
         with self._transaction() as connection, translated(self._place):
             revoke(connection, self._schema, role, rights)
 

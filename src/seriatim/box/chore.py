@@ -27,5 +27,5 @@ def alone(box: MessageBox, chore: str) -> Iterator[bool]:
         Unavailable: no connection.
     """
     with box.session() as session, session.connection.cursor(row_factory=tuple_row) as cursor:
-        mine, _ = cursor.execute(statement("claim_chore", box.schema), {"chore": chore}).fetchall()[0]
+        (mine,) = cursor.execute(statement("claim_chore", box.schema), {"chore": chore}).fetchall()[0]
         yield bool(mine)

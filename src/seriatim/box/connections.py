@@ -23,7 +23,7 @@ from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.identity import Identity, identity_of
-from seriatim.box.migrate import check, migrate, version_of
+from seriatim.box.migrate import check, find, migrate
 from seriatim.box.round_trip import OwnConnection
 from seriatim.box.statements import checked_schema, statement
 from seriatim.box.translate import reached, translated
@@ -131,7 +131,7 @@ class Connections(Closing):
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
-                found = version_of(connection, schema)
+                found = find(connection, schema)
                 if server is not None if found is not None else create:
                     migrate(connection, schema)
                 else:

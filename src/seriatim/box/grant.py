@@ -1,4 +1,4 @@
-"""Which queues the roles of applications may use; PostgreSQL itself holds them to it."""
+"""Which queues and locations the roles of applications may use; PostgreSQL itself holds them to it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.definitions import read_definitions
+from seriatim.box.drop import locations
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
+from seriatim.pipeline.section import likely
 from seriatim.pipeline.text import checked_text
 
 __all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
+
+#: The rights that are lists of names, and of what.
+_LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispense": "location"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +30,51 @@ class Rights:
         receive: the queues that it may receive from.
         subscribe: the queues that it may make subscriptions for.
         route: whether it may route what others have published through SQL; it can read that.
+        dispense: the locations whose numbers it may take.
     """
 
     publish: Iterable[str] = ()
     receive: Iterable[str] = ()
     subscribe: Iterable[str] = ()
     route: bool = False
+    dispense: Iterable[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("publish", "receive", "subscribe"):
+        for name, what in _LISTS.items():
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Iterable):
-                raise UsageError(f"{given!r} is no list of queues", where=name, remedy="give a list of their names")
-            names = [checked_text(one, "a queue's name") for one in given]
+                raise UsageError(f"{given!r} is no list of {what}s", where=name, remedy="give a list of their names")
+            names = [checked_text(one, f"a {what}'s name") for one in given]
             object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 
     def __bool__(self) -> bool:
-        return bool(self.publish or self.receive or self.subscribe or self.route)
+        return bool(self.publish or self.receive or self.subscribe or self.route or self.dispense)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a role may do in a box: the names of the queues, sorted; and whether it may `route`."""
+    """What a role may do in a box: the names of the queues and locations, sorted; and whether it may `route`."""
 
     role: str
     publish: list[str]
     receive: list[str]
     subscribe: list[str]
     route: bool
+    dispense: list[str]
 
 
 def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
     """Give a role rights, besides those that it has.
 
     Raises:
-        UsageError: no such role or queue, or no rights at all.
+        UsageError: no such role, queue or location, or no rights at all.
         EnvironmentProblem: whoever connects isn't the owner of the box.
     """
     if not rights:
-        raise UsageError("no right is named", remedy="name queues to publish to, receive from or subscribe for")
+        raise UsageError("no right is named", remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of")
     checked_text(role, "a role's name")
     named = _named(connection, schema, rights)
+    _check_locations(connection, schema, rights.dispense)
     with connection.cursor(row_factory=tuple_row) as cursor:
         if not cursor.execute(statement("let_in", schema), {"role": role}).fetchall():
             raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
@@ -101,13 +110,24 @@ def _is_let_in(cursor: psycopg.Cursor[tuple[bool]], schema: str, role: str) -> b
 
 
 def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[str, list[object]]:
-    """The rights as columns: what may be done, and with which queue."""
+    """The rights as columns: what may be done, and with which queue or location."""
     definitions = read_definitions(connection, schema)
-    pairs: list[tuple[str, int | None]] = [
-        (may, definitions.queue(name).queue_id)
+    rows: list[tuple[str, int | None, str | None]] = [
+        (may, definitions.queue(name).queue_id, None)
         for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
         for name in names
     ]
     if rights.route:
-        pairs.append(("route", None))
-    return {"may": [may for may, _ in pairs], "queue_ids": [queue for _, queue in pairs]}
+        rows.append(("route", None, None))
+    rows += [("dispense", None, name) for name in rights.dispense]
+    may, queue_ids, places = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    return {"may": may, "queue_ids": queue_ids, "locations": places}
+
+
+def _check_locations(connection: psycopg.Connection, schema: str, names: Iterable[str]) -> None:
+    known = {one.name for one, _ in locations(connection, schema)}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no location {name!r}", remedy=likely(name, known) or f"box.define(Location({name!r}))"
+            )

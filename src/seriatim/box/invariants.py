@@ -8,7 +8,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.purge import audit
 from seriatim.box.statements import statement
 
-__all__ = ["broken", "leases_run_out", "long_transactions"]
+__all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
 
 
 def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[str]:
@@ -74,3 +74,21 @@ def leases_run_out(connection: psycopg.Connection, schema: str, seconds: float, 
     return [
         f"queue {queue!r}, group {group!r}: that of {worker}, {age:,.0f} s ago" for queue, group, worker, age in rows
     ]
+
+
+def never_numbered(connection: psycopg.Connection, schema: str, most: int = 5) -> list[str]:
+    """What was published by transactions that have ended, and has no ticket: no turn sees it, and later messages pass it."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("never_numbered", schema), {"most": most}).fetchall()
+    return [
+        f"location {location!r}: {messages:,} messages"
+        + ("" if since is None else f", the first of {since.astimezone().isoformat(' ', 'seconds')}")
+        for location, messages, since in rows
+    ]
+
+
+def silent_triggers(connection: psycopg.Connection, schema: str) -> list[str]:
+    """The triggers of a box that were switched off, or don't fire in the session of a replica: by table and name."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("silent_triggers", schema)).fetchall()
+    return [f"{name} of {table}" for table, name in rows]

@@ -1,32 +1,39 @@
 """Makes the schema of a box and brings it up to date; knows which version this seriatim works with.
 
 A box is made by all migrations, in order; an older one goes through those that it lacks; in one transaction, one process
-at a time. There is no way back: a newer schema is for a newer seriatim.
+at a time. There is no way back: a newer schema is for a newer seriatim. A migration is never edited, and a box keeps the
+checksum of each that was applied: so one that another build has made otherwise isn't taken for one of this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.rows import tuple_row
 
-from seriatim.box.statements import checked_schema, script, statement
-from seriatim.errors import EnvironmentProblem, SchemaMismatch
+from seriatim.box.recognise import differing
+from seriatim.box.statements import checked_schema, script, statement, template
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 
-__all__ = ["LEAST_POSTGRESQL", "Migration", "check", "fresh_sql", "migrate", "migrations", "version_of"]
+__all__ = ["LEAST_POSTGRESQL", "Found", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
 
 LEAST_POSTGRESQL = 16
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+#: Whoever makes a box takes a while; others of the same box wait for that. Everybody who uses it waits behind a migration.
+_OTHERS, _USERS = "60s", "10s"
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step forward: its `number`, and its `name`."""
+    """One step forward: its `number`, and its `name`. Numbers ascend, and may have gaps."""
 
     number: int
     name: str
@@ -36,6 +43,29 @@ class Migration:
         """Its file, from the package."""
         return f"migrations/{self.number:04}_{self.name}.sql"
 
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of its text, in hexadecimal digits."""
+        return _checksum(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has made a box.
+
+    Args:
+        version: the number of the last migration that was applied.
+        checksums: those of all of them, by number; None where none was kept. None: by a build that kept none.
+    """
+
+    version: int
+    checksums: Mapping[int, str | None] | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a checksum of each."""
+        return self.checksums is not None and None not in self.checksums.values()
+
 
 @cache
 def migrations() -> tuple[Migration, ...]:
@@ -44,14 +74,14 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
 
 
-def version_of(connection: psycopg.Connection, schema: str) -> int | None:
-    """The version of the box in a schema; None if there is no such schema.
+def find(connection: psycopg.Connection, schema: str) -> Found | None:
+    """What has made the box in a schema; None if there is no such schema.
 
     Raises:
         SchemaMismatch: there is a schema of that name that isn't a box.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        is_there, is_box = cursor.execute(statement("find_schema", schema), {"schema": schema}).fetchall()[0]
+        is_there, is_box, has_checksums = cursor.execute(statement("find_schema", schema), {"schema": schema}).fetchall()[0]
         if not is_there:
             return None
         if not is_box:
@@ -59,27 +89,34 @@ def version_of(connection: psycopg.Connection, schema: str) -> int | None:
                 f"the schema {schema} is there, but it is no message box",
                 remedy="give another schema to the box, or drop that one",
             )
-        (version,) = cursor.execute(statement("schema_version", schema)).fetchall()[0]
-        return version or 0
+        if not has_checksums:
+            return Found(cursor.execute(statement("schema_version", schema)).fetchall()[0][0] or 0, None)
+        checksums = dict(cursor.execute(statement("applied_migrations", schema)).fetchall())
+        return Found(max(checksums, default=0), checksums)
 
 
-def check(connection: psycopg.Connection, schema: str, found: int | None) -> None:
-    """Refuse a box that this seriatim can't work with; `found` is the version that it has, as of `version_of`.
+def check(connection: psycopg.Connection, schema: str, found: Found | None) -> None:
+    """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
 
     Raises:
-        SchemaMismatch: there is none, or an older or a newer one; names the command that helps.
+        SchemaMismatch: there is none, an older or a newer one, or one of another build; names what helps.
         EnvironmentProblem: PostgreSQL is too old.
     """
     _check_server(connection)
     known = migrations()[-1].number
     if found is None:
         raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
-    if found < known:
+    if found.version < known:
         raise SchemaMismatch(
-            f"the schema {schema} has version {found}, and this seriatim works with {known}",
+            f"the schema {schema} has version {found.version}, and this seriatim works with {known}",
             remedy="seriatim box migrate",
         )
-    _refuse_newer(found, schema)
+    _refuse_newer(found.version, schema)
+    _refuse_edited(found, schema)
+    if not found.is_known:
+        raise SchemaMismatch(
+            f"the schema {schema} doesn't say what its migrations were", remedy="seriatim box migrate, which looks"
+        )
 
 
 def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
@@ -89,17 +126,24 @@ def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
         what was applied; empty if it was up to date.
 
     Raises:
-        SchemaMismatch: the schema is newer than this seriatim, or no box.
+        SchemaMismatch: the schema is newer than this seriatim, of another build, or no box.
         EnvironmentProblem: PostgreSQL is too old.
+        Unavailable: somebody uses the box, or migrates it, for too long.
     """
     _check_server(connection)
-    connection.execute(statement("lock_schema", schema), {"schema": schema})
-    found = version_of(connection, schema)
-    _refuse_newer(found or 0, schema)
-    missing = [one for one in migrations() if one.number > (found or 0)]
+    _lock(connection, schema)
+    found = find(connection, schema)
+    if found is not None:
+        _refuse_newer(found.version, schema)
+        _refuse_edited(found, schema)
+        if not found.is_known:
+            _refuse_differing(connection, schema, found)
+    version = 0 if found is None else found.version
+    missing = [one for one in migrations() if one.number > version]
     for one in missing:
         connection.execute(script(one.path, schema))
-        connection.execute(statement("record_migration", schema), {"number": one.number, "name": one.name})
+    if missing or (found is not None and not found.is_known):
+        connection.execute(statement("record_migrations", schema), _columns())
     if missing:
         connection.execute(statement("shut_all_out", schema))
         connection.execute(statement("let_in_again", schema))
@@ -109,11 +153,44 @@ def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
 def fresh_sql(schema: str) -> str:
     """The SQL that makes a box, as one transaction; the same as `migrate` does where there is none."""
     steps = "\n".join(script(one.path, schema).decode() for one in migrations())
-    applied = ",\n    ".join(f"({one.number}, '{one.name}')" for one in migrations())
+    applied = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in migrations())
     target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
-    record = f"INSERT INTO {target} (number, name) VALUES\n    {applied};"
+    record = f"INSERT INTO {target} (number, name, checksum) VALUES\n    {applied};"
     rights = statement("shut_all_out", schema).decode().strip()
     return f"BEGIN;\n\n{steps}\n{rights};\n\n{record}\n\nCOMMIT;"
+
+
+@cache
+def _checksum(path: str) -> str:
+    return hashlib.sha256(template(path).encode()).hexdigest()
+
+
+def _columns() -> dict[str, list[int] | list[str]]:
+    known = migrations()
+    return {
+        "numbers": [one.number for one in known],
+        "names": [one.name for one in known],
+        "checksums": [one.checksum for one in known],
+    }
+
+
+def _lock(connection: psycopg.Connection, schema: str) -> None:
+    """Let nobody else make or change the schema; and wait for those who use it no longer than others can wait behind."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        own, _ = cursor.execute(statement("wait_at_most", schema), {"most": _OTHERS}).fetchall()[0]
+        if own != "0":
+            cursor.execute(statement("wait_at_most", schema), {"most": own})
+        try:
+            with connection.transaction():
+                cursor.execute(statement("lock_schema", schema), {"schema": schema})
+        except errors.LockNotAvailable as error:
+            holders = cursor.execute(statement("holders_of_schema", schema), {"schema": schema}).fetchall()
+            who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+            raise Unavailable(
+                f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+            ) from error
+        if own == "0":
+            cursor.execute(statement("wait_at_most", schema), {"most": _USERS})
 
 
 def _refuse_newer(found: int, schema: str) -> None:
@@ -123,6 +200,37 @@ def _refuse_newer(found: int, schema: str) -> None:
             f"the schema {schema} has version {found}, and this seriatim knows {known} at most",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )
+
+
+def _refuse_edited(found: Found, schema: str) -> None:
+    """Refuse a box of which it is known that another build has made it."""
+    if found.checksums is None:
+        return
+    ours = {one.number: one for one in migrations() if one.number <= found.version}
+    for number in sorted(ours.keys() | found.checksums.keys()):
+        one, mark = ours.get(number), found.checksums.get(number)
+        if one is None or number not in found.checksums:
+            which = "which this one hasn't" if one is None else "which was not applied there"
+            raise _of_another_build(schema, f"there is a migration {number:04}, {which}")
+        if mark is not None and mark != one.checksum:
+            raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
+
+
+def _refuse_differing(connection: psycopg.Connection, schema: str, found: Found) -> None:
+    """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
+    scripts = [script(one.path, schema) for one in migrations() if one.number <= found.version]
+    if others := differing(connection, schema, scripts):
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        what = f"of its version {found.version} these are not what they are here: {', '.join(others[:_SHOWN])}{more}"
+        raise _of_another_build(schema, what)
+
+
+def _of_another_build(schema: str, what: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"another build of seriatim has made the schema {schema}: {what}",
+        remedy="use the build that made it; or make a new box, in another schema, or in this one after "
+        f"DROP SCHEMA {schema} CASCADE, which deletes all that is in it",
+    )
 
 
 def _check_server(connection: psycopg.Connection) -> None:

@@ -49,6 +49,8 @@ class Logged:
         group: to which group of it.
         reason: why.
         details: what was given, and what came of it.
+        role: the role of PostgreSQL that had logged in (`session_user`), whoever the actor says that he is; None where
+            that was not written down yet.
     """
 
     operation_id: int
@@ -59,6 +61,7 @@ class Logged:
     group: str | None
     reason: str
     details: Mapping[str, Any]
+    role: str | None = None
 
 
 def logged(

@@ -54,7 +54,7 @@ class Purged:
         tickets: rows about numbers whose messages are gone, or that were dispensed.
         waiters: receivers whose connection is gone.
         groups: groups that had expired and were forgotten.
-        arrivals: what transactions left behind that didn't number what they published.
+        arrivals: messages that were numbered now, since the transactions that published them hadn't.
         faults: handlers' failures that were older than they are kept.
         complete: whether all was looked at; False where the time was over before.
     """
@@ -299,9 +299,10 @@ class _CleanUp:
         if self._goes_on():
             with self._transaction() as cursor:
                 waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
-                arrivals = cursor.execute(statement("purge_arrivals", self._access.schema)).rowcount
                 cursor.execute(statement("purge_samples", self._access.schema))
                 cursor.execute(statement("purge_edited", self._access.schema))
+            with self._access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+                (arrivals,) = cursor.execute(statement("number_left", self._access.schema)).fetchall()[0]
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history

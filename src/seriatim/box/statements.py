@@ -10,7 +10,7 @@ from psycopg import sql
 
 from seriatim.errors import UsageError
 
-__all__ = ["checked_schema", "script", "statement"]
+__all__ = ["checked_schema", "script", "statement", "template"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 
@@ -32,19 +32,20 @@ def checked_schema(schema: str) -> str:
 @cache
 def statement(name: str, schema: str) -> bytes:
     """The statement ``sql/NAME.sql`` for a schema, without its header comment."""
-    lines = _text(f"sql/{name}.sql").splitlines()
+    lines = template(f"sql/{name}.sql").splitlines()
     return _for_schema("\n".join(line for line in lines if not line.startswith("--")), schema)
 
 
 def script(name: str, schema: str) -> bytes:
     """A file of several statements, ``migrations/NAME``, with its comments."""
-    return _for_schema(_text(name), schema)
+    return _for_schema(template(name), schema)
 
 
-def _text(name: str) -> str:
+def template(name: str) -> str:
+    """A file of the package as it is, the schema's name left open."""
     return resources.files("seriatim.box").joinpath(name).read_text(encoding="utf-8")
 
 
 def _for_schema(text: str, schema: str) -> bytes:
-    template = sql.SQL(text)  # a file of ours, not a stranger's text
-    return template.format(schema=sql.Identifier(checked_schema(schema))).as_bytes(None)
+    written = sql.SQL(text)  # a file of ours, not a stranger's text
+    return written.format(schema=sql.Identifier(checked_schema(schema))).as_bytes(None)

@@ -8,7 +8,7 @@ from datetime import datetime
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from seriatim.box.migrate import version_of
+from seriatim.box.migrate import find
 from seriatim.box.statements import statement
 
 __all__ = ["BoxStatus", "Dispenser", "TableSize", "read_status"]
@@ -84,6 +84,7 @@ def read_status(connection: psycopg.Connection, schema: str, place: str) -> BoxS
     with connection.cursor(row_factory=tuple_row) as notes:
         noted = notes.execute(statement("earlier_sizes", schema)).fetchall()
     since = noted[0][0] if noted else None
+    found = find(connection, schema)
     earlier = {name: (rows, size) for _, name, rows, size in noted}
     if since is not None:
         tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
@@ -92,7 +93,7 @@ def read_status(connection: psycopg.Connection, schema: str, place: str) -> BoxS
     return BoxStatus(
         place=place,
         schema=schema,
-        version=version_of(connection, schema) or 0,
+        version=0 if found is None else found.version,
         postgresql=connection.info.parameter_status("server_version") or "",
         size_bytes=sum(one.size_bytes for one in tables),
         locations=dispensers,

@@ -10,6 +10,7 @@ from seriatim.box.failures import judge_and_tell
 from seriatim.box.pending import route_pending
 from seriatim.box.reap import reap
 from seriatim.box.recover import recover
+from seriatim.box.statements import statement
 from seriatim.box.transmission import transmit
 from seriatim.box.turns import Turns
 from seriatim.kernel.policy import Unordered
@@ -35,6 +36,8 @@ class Tick:
 def tick(access: Access) -> Tick:
     """Route what waits, judge each group that has a timer which is due, and retry what recovers; nothing is handed out.
 
+    What was never numbered, because somebody had switched off a trigger, is numbered first.
+
     Of dialogs: timers and lifetimes; what waits in the transmission queue is delivered, if it can be now; and those that
     have been closed for long are forgotten.
 
@@ -44,6 +47,8 @@ def tick(access: Access) -> Tick:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
         Unavailable: the transaction has to be repeated.
     """
+    with access.transaction() as connection:
+        connection.execute(statement("number_left", access.schema))
     routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as connection:
         definitions = access.known.current(connection)

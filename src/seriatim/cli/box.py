@@ -131,7 +131,7 @@ def _gone(done: Purged) -> str:
         (done.message_ids, "message ids"),
         (done.tickets, "runs of tickets"),
         (done.waiters, "waiters"),
-        (done.arrivals, "arrivals"),
+        (done.arrivals, "messages numbered"),
         (done.groups, "groups forgotten"),
         (done.faults, "faults"),
     )

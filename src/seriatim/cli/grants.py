@@ -1,4 +1,4 @@
-"""``seriatim box grant``, ``revoke`` and ``grants``: which queues the roles of applications may use."""
+"""``seriatim box grant``, ``revoke`` and ``grants``: which queues and locations the roles of applications may use."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ __all__ = ["grant", "grants", "revoke"]
 def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that name rights."""
     many: dict[str, Any] = {"multiple": True, "metavar": "QUEUE"}
+    command = click.option(
+        "--dispense", multiple=True, metavar="LOCATION", help="Take numbers of this location; once for each location."
+    )(command)
     command = click.option("--route", is_flag=True, help="Route what others publish through SQL, and so read it.")(
         command
     )
@@ -50,14 +53,15 @@ def revoke(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show which roles may use which queues."""
+    """Show which roles may use which queues and locations."""
     with opened(dsn, schema) as box:
         found = box.grants()
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
         return
     rows = [
-        (one.role, ", ".join(one.publish), ", ".join(one.receive), ", ".join(one.subscribe), "yes" if one.route else "")
+        (one.role, ", ".join(one.publish), ", ".join(one.receive), ", ".join(one.subscribe), "yes" if one.route else "",
+         ", ".join(one.dispense))
         for one in found
     ]
-    in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "ROUTE"), rows)
+    in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "ROUTE", "DISPENSE"), rows)

@@ -180,7 +180,7 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
         from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
         with MessageBox.open(dsn, schema=schema, create=False) as box:
-            for name, look in (("laws", _laws), ("turns", _turns), ("faults", _faults), ("leases", _leases)):
+            for name, look in (("laws", _laws), ("tickets", _tickets), ("turns", _turns), ("faults", _faults), ("leases", _leases)):
                 yield _tried(name, partial(look, box))
 
 
@@ -211,6 +211,20 @@ def _laws(box: MessageBox) -> Finding:
             "laws", State.OK, "every message of every group, released or not, and every body is accounted for"
         )
     return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
+
+
+def _tickets(box: MessageBox) -> Finding:
+    """Whether each commit numbers what it publishes."""
+    silent = box.silent_triggers()
+    if silent:
+        what = f"don't fire, or not in the session of a replica: {', '.join(silent)}"
+        return Finding("tickets", State.WRONG, what, "ALTER TABLE … ENABLE ALWAYS TRIGGER …, then seriatim box tick")
+    lost = box.never_numbered()
+    if not lost:
+        return Finding("tickets", State.OK, "every message got its ticket with the commit that published it")
+    found = f"published by transactions that have ended, and never numbered: {'; '.join(lost)}"
+    remedy = "seriatim box tick gives them the next numbers; somebody had switched off the triggers of the box"
+    return Finding("tickets", State.WRONG, found, remedy)
 
 
 def _turns(box: MessageBox) -> Finding:

@@ -31,7 +31,9 @@ WITH referred AS (
 ) UNION ALL (
     SELECT 'a message without a ticket', stored.arrival_id, stored.position
     FROM {schema}.spool AS stored LEFT JOIN {schema}.tickets AS run USING (arrival_id)
-    WHERE run.location IS NULL LIMIT %(most)s
+    WHERE run.location IS NULL
+        -- Of what a tick numbers something else tells.
+        AND NOT EXISTS (SELECT FROM {schema}.arrivals AS one WHERE one.arrival_id = stored.arrival_id) LIMIT %(most)s
 ) UNION ALL (
     SELECT 'an entry with a place in the order of commit that its ticket has not', entry.arrival_id, entry.position
     FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)

@@ -1,4 +1,4 @@
--- Purpose: is there a schema of that name, and has it a box's record of migrations?
+-- Purpose: is there a schema of that name, has it a box's record of migrations, and does that say what they were?
 -- Caller: migrate.py.
 -- Locks: none.
 -- Index: the catalog's own.
@@ -7,4 +7,8 @@ SELECT
     EXISTS (
         SELECT FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
         WHERE space.nspname = %(schema)s AND class.relname = 'migrations'
-    ) AS is_box
+    ) AS is_box,
+    EXISTS (
+        SELECT FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace
+        WHERE space.nspname = %(schema)s AND known.proname = 'applied_migrations'
+    ) AS has_checksums

@@ -2,4 +2,4 @@
 -- Caller: drop.py and define.py.
 -- Locks: the location's advisory lock; waits for whoever is numbering there.
 -- Index: none.
-SELECT pg_advisory_xact_lock({schema}.location_lock(%(location)s))
+SELECT {schema}.take_lock({schema}.location_lock(%(location)s), format('the location "%%s"', %(location)s::text))

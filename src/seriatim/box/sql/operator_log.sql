@@ -2,7 +2,7 @@
 -- Caller: operator_log.py.
 -- Locks: none.
 -- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
-SELECT operation_id, at, actor, action, queue, group_key AS "group", reason, details
+SELECT operation_id, at, actor, action, queue, group_key AS "group", reason, details, role
 FROM {schema}.operator_log
 WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
 ORDER BY operation_id DESC

@@ -4,7 +4,7 @@
 -- waits a quarter of a second for any lock, because others would wait behind it.
 -- Index: none.
 SELECT
-    pg_advisory_xact_lock(hashtextextended('seriatim purge', '{schema}'::regnamespace::oid::bigint)),
+    {schema}.take_lock({schema}.lock_of('purge'), 'the clean-up'),
     set_config('lock_timeout', '250ms', TRUE),
     set_config('enable_seqscan', 'off', TRUE),
     set_config('enable_hashjoin', 'off', TRUE),

@@ -1,6 +1,6 @@
 -- Purpose: a role that has no rights left can call nothing any more.
 -- Caller: grant.py.
 -- Locks: the catalog's rows of the schema and of its functions, briefly.
--- Index: grants_role_may_queue_id_key.
+-- Index: grants_each_once.
 SELECT {schema}.shut_out(oid::regrole) FROM pg_roles
 WHERE rolname = %(role)s AND NOT EXISTS (SELECT FROM {schema}.grants WHERE role = oid::regrole)

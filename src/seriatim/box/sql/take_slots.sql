@@ -2,7 +2,4 @@
 -- Caller: slots.py, which has none of them.
 -- Locks: an advisory lock of the schema, the queue and the place for each, of the session; nobody waits for it.
 -- Index: none.
-SELECT slot FROM unnest(%(slots)s::integer[]) AS slot
-WHERE pg_try_advisory_lock(hashtextextended(
-    'seriatim reader ' || %(queue_id)s::integer || ' ' || slot, '{schema}'::regnamespace::oid::bigint
-))
+SELECT slot FROM {schema}.take_slots(%(queue_id)s, %(slots)s::integer[]) AS slot

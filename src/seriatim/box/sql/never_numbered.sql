@@ -1,0 +1,8 @@
+-- Purpose: what transactions published that have ended without numbering it: others see no other rows of arrivals.
+-- Caller: invariants.py.
+-- Locks: none.
+-- Index: spool_pkey. The arrivals are read whole; mostly there are none.
+SELECT one.location, sum(one.count)::bigint AS messages, min(first.received_at) AS since
+FROM {schema}.arrivals AS one
+LEFT JOIN {schema}.spool AS first ON first.arrival_id = one.arrival_id AND first.position = 0
+GROUP BY one.location ORDER BY one.location LIMIT %(most)s

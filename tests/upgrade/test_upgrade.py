@@ -1,0 +1,175 @@
+"""Boxes that earlier builds have made, with rows in every table, are brought up to date: nothing is lost, all of it works."""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+from contextlib import contextmanager
+
+import psycopg
+import pyarrow as pa
+import pytest
+from psycopg import sql
+
+import seriatim as sq
+from seriatim.box.incoming import Incoming
+from seriatim.box.migrate import find, migrate, migrations
+from seriatim.box.staging import Staging
+from tests.box.schema_text import schema_text
+from tests.upgrade.dump import DUMPS, noted, present
+from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled
+
+NEWEST = migrations()[-1].number
+VERSIONS = sorted(int(path.name.split(".")[0]) for path in DUMPS.glob("*.sql.xz"))
+_NAMES = itertools.count(1)
+
+
+@pytest.fixture
+def database(postgresql):
+    """Makes databases; `database(version)` has the box of a dump, `database()` nothing."""
+    made = []
+
+    def make(version=None):
+        name = f"upgrade_{next(_NAMES)}"
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        made.append(name)
+        dsn = postgresql.replace("/postgres?", f"/{name}?")
+        if version is not None:
+            text = lzma.decompress((DUMPS / f"{version:04}.sql.xz").read_bytes())
+            with psycopg.connect(dsn) as connection, roles(connection):
+                connection.execute(text)
+        return dsn
+
+    yield make
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        for name in made:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        for role in ROLES:
+            connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+
+
+@contextmanager
+def roles(connection):
+    """They belong to the server, and no dump has them."""
+    known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+    for role in ROLES:
+        if role not in known:
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+    yield
+
+
+def query(dsn, text, *arguments):
+    with psycopg.connect(dsn) as connection:
+        cursor = connection.execute(text, arguments or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def in_queues(dsn):
+    """How many messages are in queues, or wait to be routed there."""
+    count = f"SELECT (SELECT count(*) FROM {SCHEMA}.entries) + (SELECT count(*) FROM {SCHEMA}.to_route)"
+    return query(dsn, count)[0][0]
+
+
+def received(box, *names):
+    """All that leaves: by queue and group the bodies, in order."""
+    found = {}
+    for queue in names or [one.queue for one in box.queues() if one.enabled and one.owner is None]:
+        while True:
+            with box.session() as tx:
+                if (delivery := tx.receive(queue, limit=100)) is None:
+                    break
+                found.setdefault((queue, delivery.group), []).extend(one.body for one in delivery)
+    return found
+
+
+def order(queue, customer, version, body):
+    return sq.Message(type="order", body=body, context={"to": queue, "customer": customer, "version": version})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version):
+    dsn, fresh = database(version), database()
+    assert empty_tables(dsn) == []
+    before = in_queues(dsn)
+    if version < NEWEST:
+        with pytest.raises(sq.SchemaMismatch, match=f"has version {version}") as caught:
+            sq.MessageBox.open(dsn)
+        assert caught.value.remedy == "seriatim box migrate"
+    assert sq.MessageBox.migrate(dsn) == [one for one in migrations() if one.number > version]
+    assert sq.MessageBox.migrate(dsn) == []
+    sq.MessageBox.open(fresh).close()
+    assert schema_text(dsn) == schema_text(fresh)
+    marks = "SELECT number, name, checksum FROM {}.migrations ORDER BY number".format(SCHEMA)
+    assert query(dsn, marks) == query(fresh, marks)
+    with sq.MessageBox.open(dsn) as box:
+        assert box.broken() == box.never_numbered() == box.silent_triggers() == []
+        assert {change.what for change in box.define(*DEFINED)} <= {"added"}
+        assert {one.role for one in box.grants()} == set(ROLES)
+        box.tick()
+        found = received(box)
+        assert sum(map(len, found.values())) + in_queues(dsn) == before
+        for bodies in found.values():
+            numbers = [int(body) for body in bodies if body.isdigit()]
+            assert numbers == sorted(set(numbers))
+        assert len(found["standard", "whole"]) == 3
+        assert ("idle", "not numbered") in found
+        # What is published now goes on where it was.
+        box.publish([order("standard", "hole", n, b"%d" % n) for n in (4, 3)])
+        box.publish(order("standard", "first missing", 1, b"1"))
+        assert {group: len(bodies) for (_, group), bodies in received(box, "standard").items()} == {
+            "hole": 4, "first missing": 3
+        }  # fmt: skip
+        box.release("piped")
+        assert len(received(box, "piped")["piped", "a"]) == 4
+        box.turn_on("off")
+        assert len(received(box, "off")["off", "a"]) == 2
+        rows = pa.RecordBatch.from_pydict({"type": ["order"], "customer": ["piped in"], "body": [b"x"]})
+        with Staging(dsn, SCHEMA, queue="fifo", incoming=Incoming("order")) as staging:
+            assert [staging.merge("writer", n, [staging.stage("writer", n, [rows])]) for n in (0, 1)] == [0, 1]
+        with sq.MessageBox.open(dsn.replace("seriatim@", f"{ROLES[0]}@")) as limited:
+            limited.publish(order("fifo", "by a role", 1, b"y"))
+        assert received(box, "fifo") == {("fifo", "piped in"): [b"x"], ("fifo", "by a role"): [b"y"]}
+        box.purge()
+        assert box.broken() == []
+
+
+def test_no_table_is_left_out(database):
+    """What is added to a box is filled, too, before a dump is made of it."""
+    dsn = database()
+    with filled(dsn):
+        assert empty_tables(dsn) == []
+
+
+def test_no_migration_is_edited():
+    """Those of a stored state are on somebody's server: a change is a new file behind them."""
+    assert {name: present().get(name) for name in noted()} == noted()
+
+
+OTHERWISE = {
+    "DROP INDEX {}.entries_of_message": "index seriatim.entries_of_message",
+    "ALTER TABLE {}.entries ALTER COLUMN attempt SET DEFAULT 1": "table seriatim.entries",
+    "CREATE OR REPLACE FUNCTION {}.now_us() RETURNS bigint LANGUAGE sql RETURN 0": "function seriatim.now_us()",
+    "UPDATE {}.dialog_rules SET refusal = 'no' WHERE refusal IS NOT NULL": "rows of dialog_rules",
+    "DROP TRIGGER note_dropped ON {}.aside": "table seriatim.aside",
+}
+
+
+def test_a_box_of_a_build_without_checksums_is_looked_at(database):
+    dsn = database(VERSIONS[0])
+    with psycopg.connect(dsn) as connection:
+        for change, named in OTHERWISE.items():
+            connection.execute(change.format(SCHEMA))
+            with pytest.raises(sq.SchemaMismatch, match="another build of seriatim has made") as caught:
+                migrate(connection, SCHEMA)
+            assert named in caught.value.what
+            assert f"DROP SCHEMA {SCHEMA} CASCADE" in caught.value.remedy
+            assert find(connection, SCHEMA).version == VERSIONS[0]
+            count = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'seriatim'"
+            assert connection.execute(count).fetchall() == [(1,)]
+            connection.rollback()
+        # What an administrator has added is none of another build.
+        connection.execute(f"CREATE INDEX mine ON {SCHEMA}.spool (type)")
+        connection.execute(f"ALTER TABLE {SCHEMA}.entries SET (autovacuum_vacuum_scale_factor = 0.01)")
+        assert migrate(connection, SCHEMA)
+        connection.rollback()
