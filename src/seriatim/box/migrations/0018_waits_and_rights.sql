@@ -89,8 +89,13 @@ CREATE FUNCTION {schema}.lock_of(what text) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN hashtextextended('seriatim ' || what, '{schema}'::regnamespace::oid::bigint);
 
--- Wait for a lock that somebody else has, as long as `lock_timeout` of the session says, or ten seconds where that says
--- nothing; then it says who has it.
+-- For how long, in a session that has no `lock_timeout`.
+CREATE FUNCTION {schema}.lock_patience() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN '10s';
+
+-- Wait for a lock that somebody else has, as long as `lock_timeout` of the session says, or else `lock_patience`; then say
+-- who has it.
 CREATE FUNCTION {schema}.wait_for_lock(key bigint, shared boolean, of_what text) RETURNS boolean
 LANGUAGE plpgsql
 AS $function$
@@ -99,7 +104,7 @@ DECLARE
     holders text;
 BEGIN
     IF before = '0' THEN
-        PERFORM set_config('lock_timeout', '10s', TRUE);
+        PERFORM set_config('lock_timeout', {schema}.lock_patience(), TRUE);
     END IF;
     BEGIN
         IF shared THEN

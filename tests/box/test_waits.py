@@ -1,0 +1,165 @@
+"""Nobody waits without end for a lock that any role can take: it is told who has it."""
+
+from __future__ import annotations
+
+import itertools
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import seriatim as sq
+from seriatim.box.chore import alone
+from seriatim.box.slots import Slots
+from tests.box.shop import define, rows
+
+DENIED = psycopg.errors.InsufficientPrivilege
+_NAMES = itertools.count(1)
+
+
+@pytest.fixture
+def stranger(postgresql):
+    """The DSN and the name of a role that has no right but to log in."""
+    name = f"stranger_{next(_NAMES)}"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+    yield postgresql.replace("seriatim@", f"{name}@"), name
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def impatient(box):
+    """The box, in sessions that wait for no lock longer than a moment."""
+    with sq.MessageBox.open(f"{box.dsn}&options=-clock_timeout%3D50ms", schema=box.schema) as opened:
+        yield opened
+
+
+def named(box, what):
+    """The key of a lock that there is once in a box."""
+    return rows(box, "SELECT hashtextextended('seriatim ' || %s, '{schema}'::regnamespace::oid::bigint)", what)[0][0]
+
+
+def order(version=1, **more):
+    return sq.Message(type="order", context={"customer": "c1", "version": version, **more})
+
+
+def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
+    dsn, name = stranger
+    define(box)
+    box.define(sq.Service("Orders", queue="orders"))
+    with box.session() as tx:
+        handle = tx.begin_dialog("Orders", "Nowhere")
+        ((group,),) = tx.connection.execute(f"SELECT group_id FROM {box.schema}.endpoints").fetchall()
+        ((dialog,),) = tx.connection.execute(
+            f"SELECT {box.schema}.group_lock(queue_id, group_id::text) FROM {box.schema}.endpoints"
+        ).fetchall()
+        ((location,),) = tx.connection.execute(f"SELECT {box.schema}.location_lock('box')").fetchall()
+        tx.connection.execute(f"SELECT {box.schema}.publish('order', '')")
+
+    def in_session(does):
+        with impatient.session() as tx:
+            does(tx)
+
+    publishes = [
+        lambda: impatient.publish(order()),
+        lambda: impatient.publish([order(1), order(2)]),
+        lambda: in_session(lambda tx: tx.publish(order())),
+    ]
+    cases = [
+        (named(box, "publishers"), publishes),
+        (location, [*publishes, lambda: in_session(lambda tx: tx.dispense("box"))]),
+        (named(box, "definitions"), [
+            lambda: impatient.define(sq.Location("erp")), lambda: impatient.stop("shop"), lambda: impatient.turn_off("shop"),
+        ]),
+        (named(box, "routing"), [impatient.tick]),
+        (dialog, [
+            lambda: in_session(lambda tx: tx.send(handle, "DEFAULT", b"")),
+            lambda: in_session(lambda tx: tx.end(handle)),
+            lambda: in_session(lambda tx: tx.set_timer(handle, 5)),
+            lambda: in_session(lambda tx: tx.move(handle, group)),
+            lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", related_to=handle)),
+            lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", group=group)),
+        ]),
+        (named(box, "purge"), [impatient.purge]),
+    ]  # fmt: skip
+    with psycopg.connect(dsn, autocommit=True) as holder:
+        who = f'process {holder.info.backend_pid} of the role "{name}" has'
+        for key, calls in cases:
+            holder.execute("SELECT pg_advisory_lock(%s)", [key])
+            for call in calls:
+                with pytest.raises(sq.Unavailable, match="waited 50ms for the lock of") as caught:
+                    call()
+                assert who in caught.value.what.replace("which ", "")
+            holder.execute("SELECT pg_advisory_unlock(%s)", [key])
+    impatient.publish(order())
+    assert box.broken() == []
+
+
+def test_without_a_limit_of_its_own_a_session_has_that_of_the_box(box, stranger):
+    dsn, _ = stranger
+    define(box)
+    assert rows(box, "SELECT {schema}.lock_patience()") == [("10s",)]
+    rows(box, "CREATE OR REPLACE FUNCTION {schema}.lock_patience() RETURNS text LANGUAGE sql RETURN '30ms'")
+    with psycopg.connect(dsn, autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", [named(box, "publishers")])
+        with pytest.raises(sq.Unavailable, match="waited 30ms for the lock"):
+            box.publish(order())
+        with psycopg.connect(box.dsn) as connection, box.session(connection) as tx:  # the application's
+            with pytest.raises(sq.Unavailable, match="waited 30ms"), connection.transaction():
+                tx.publish(order())
+            assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
+
+
+def test_who_waited_in_vain_leaves_the_limit_as_it_was_and_so_does_who_did_not(box):
+    define(box)
+    with psycopg.connect(box.dsn) as first, psycopg.connect(box.dsn) as second:
+        with box.session(first) as tx:
+            tx.dispense("crm")
+        second.execute("SET lock_timeout = '20ms'")
+        second.commit()
+        with box.session(second) as tx, pytest.raises(sq.Unavailable, match='the location "crm"'):
+            tx.dispense("crm")
+        second.rollback()
+        first.commit()
+        with box.session(second) as tx:
+            assert tx.dispense("crm").first == 2
+        assert second.execute("SHOW lock_timeout").fetchone() == ("20ms",)
+
+
+def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(postgresql, stranger):
+    """What docs/how-to/roles.md says to take from everybody; in a database of its own, since it counts for all of it."""
+    dsn, name = stranger
+    owner, database = f"{name}_owner", f"{name}_database"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {owner} LOGIN")
+        connection.execute(f"CREATE DATABASE {database} OWNER {owner}")
+    own, theirs = (one.replace("/postgres?", f"/{database}?") for one in (postgresql, dsn))
+    owners = own.replace("seriatim@", f"{owner}@")
+    try:
+        with psycopg.connect(own) as connection:
+            for (function,) in connection.execute(
+                "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^pg_(try_)?advisory_'"
+            ).fetchall():
+                connection.execute(f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
+                connection.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {owner}")
+        with sq.MessageBox.open(owners) as box:
+            define(box, activation=sq.Activation("orders:handle"))
+            box.define(sq.Location("crm"))
+            box.grant(name, publish=["shop"], receive=["shop"], subscribe=["shop"], dispense=["crm"], route=True)
+        with psycopg.connect(theirs) as connection, pytest.raises(DENIED):
+            connection.execute("SELECT pg_advisory_lock(1)")
+        with sq.MessageBox.open(theirs) as box:
+            box.publish([order(1), order(2)])
+            with box.session() as tx:
+                assert tx.dispense("crm").first == 1
+                assert len(list(tx.receive("shop", limit=10))) == 2
+            box.define(sq.Subscription("mine", where="customer = 'c2'", to="shop"))
+            with alone(box, "looking") as mine, Slots(box) as slots:
+                ((queue,),) = [(one.queue_id,) for one in slots.look()]
+                assert (mine, slots.fill(queue, 2)) == (True, 2)
+                slots.leave(queue, 1)
+    finally:
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
+            connection.execute(f"DROP ROLE {owner}")
