@@ -130,7 +130,7 @@ class CheckpointMismatch(DeploymentError):
 
 
 class SchemaMismatch(DeploymentError):
-    """The schema of a message box is older or newer than this seriatim, or no box; the remedy names the command."""
+    """The schema of a message box is older or newer than this seriatim, of another build, or no box; the remedy names the command."""
 
     code = "schema"
 

@@ -72,7 +72,10 @@ def test_another_version_is_refused_with_what_helps(box, change, version, helps)
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ("UPDATE {}.migrations SET checksum = 'other' WHERE number = 3", "migration 0003 (queues) was another text there"),
+        (
+            "UPDATE {}.migrations SET checksum = 'other' WHERE number = 3",
+            "migration 0003 (queues) was another text there",
+        ),
         ("DELETE FROM {}.migrations WHERE number = 3", "a migration 0003, which was not applied there"),
         ("INSERT INTO {}.migrations VALUES (0, 'before')", "a migration 0000, which this one hasn't"),
     ],
@@ -102,7 +105,9 @@ def test_who_holds_a_migration_up_is_named(box):
     with psycopg.connect(box.dsn) as holder:
         holder.execute("SELECT pg_advisory_lock(hashtextextended('seriatim:' || %s, 0))", [box.schema])
         dsn = f"{box.dsn}&options=-clock_timeout%3D50ms"
-        with pytest.raises(sq.Unavailable, match=f"process {holder.info.backend_pid} of the role 'seriatim' has the lock"):
+        with pytest.raises(
+            sq.Unavailable, match=f"process {holder.info.backend_pid} of the role 'seriatim' has the lock"
+        ):
             sq.MessageBox.migrate(dsn, schema=box.schema)
 
 

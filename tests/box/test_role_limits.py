@@ -42,7 +42,10 @@ def taken(connection, box, location, count):
 def test_publishing_gives_nobody_the_numbers_of_a_location(box, role, count):
     name, dsn = role
     box.grant(name, publish=["shop"])
-    with psycopg.connect(dsn) as connection, pytest.raises(DENIED, match='may not dispense tickets of the location "box"'):
+    with (
+        psycopg.connect(dsn) as connection,
+        pytest.raises(DENIED, match='may not dispense tickets of the location "box"'),
+    ):
         taken(connection, box, "box", count)
     box.publish([order(1), order(2)])
     assert [(one.epoch, one.next_number) for one in box.status().locations] == [(0, 3)]
@@ -96,7 +99,10 @@ def test_nobody_comes_to_the_end_of_the_epochs(box):
         assert taken(connection, box, "one", 1) == (10**6, 1)
         assert [taken(connection, box, "all", LAST) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
         for wrong in ("", "x" * 129, None):
-            with pytest.raises(psycopg.errors.InvalidParameterValue, match="name of a location"), connection.transaction():
+            with (
+                pytest.raises(psycopg.errors.InvalidParameterValue, match="name of a location"),
+                connection.transaction(),
+            ):
                 taken(connection, box, wrong, 1)
 
 
@@ -105,7 +111,9 @@ def test_where_a_value_leads_is_told_to_those_who_may_publish_there(box, role):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "shipment": "string"}),
         sq.Queue("work", policy=sq.Fifo(), group="customer"),
-        sq.Subscription("starts", "type = 'started'", "work", starts="orders:handle", correlate=["customer", "shipment"]),
+        sq.Subscription(
+            "starts", "type = 'started'", "work", starts="orders:handle", correlate=["customer", "shipment"]
+        ),
     )
     box.publish(sq.Message(type="started", context={"customer": "secret customer"}))
     with box.session() as tx:
@@ -138,7 +146,9 @@ def test_an_instance_that_takes_no_more_refuses_nobody(box, role):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "shipment": "string"}),
         sq.Queue("work", policy=sq.Fifo(), group="customer"),
-        sq.Subscription("starts", "type = 'started'", "work", starts="orders:handle", correlate=["customer", "shipment"]),
+        sq.Subscription(
+            "starts", "type = 'started'", "work", starts="orders:handle", correlate=["customer", "shipment"]
+        ),
         sq.Subscription("keeps", "type = 'kept'", "work", starts="orders:handle", correlate=["customer", "shipment"]),
     )
     box.publish(sq.Message(type="started", context={"customer": "c9"}))

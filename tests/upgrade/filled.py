@@ -137,7 +137,9 @@ def _publish(box: sq.MessageBox, numbers: _Numbers) -> None:
         [sq.Message(type="order", body=numbers.body(), context={"customer": "a", "to": "fifo"},
                     parts=[sq.Part("note", "text/plain", b"n"), sq.Part("scan", None, b"\0\1")])]
     )  # fmt: skip
-    box.publish([order(None, "a", amount="1234.50"), order(None, "late", amount="1.00"), order(None, "b", amount="2000")])
+    box.publish(
+        [order(None, "a", amount="1234.50"), order(None, "late", amount="1.00"), order(None, "b", amount="2000")]
+    )
     box.publish([order("best-effort", "a", n) for n in (3, 4, 9)])
     box.publish([order("by-time", "a", at=f"2026-01-0{n}T00:00:00Z") for n in (1, 2)])
     box.publish([order("sets", "whole", n, size=2) for n in (1, 2)])

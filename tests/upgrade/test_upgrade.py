@@ -100,7 +100,7 @@ def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version)
     assert sq.MessageBox.migrate(dsn) == []
     sq.MessageBox.open(fresh).close()
     assert schema_text(dsn) == schema_text(fresh)
-    marks = "SELECT number, name, checksum FROM {}.migrations ORDER BY number".format(SCHEMA)
+    marks = f"SELECT number, name, checksum FROM {SCHEMA}.migrations ORDER BY number"
     assert query(dsn, marks) == query(fresh, marks)
     with sq.MessageBox.open(dsn) as box:
         assert box.broken() == box.never_numbered() == box.silent_triggers() == []

@@ -71,7 +71,10 @@ def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights
         EnvironmentProblem: whoever connects isn't the owner of the box.
     """
     if not rights:
-        raise UsageError("no right is named", remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of")
+        raise UsageError(
+            "no right is named",
+            remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of",
+        )
     checked_text(role, "a role's name")
     named = _named(connection, schema, rights)
     _check_locations(connection, schema, rights.dispense)

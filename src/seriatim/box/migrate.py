@@ -81,7 +81,9 @@ def find(connection: psycopg.Connection, schema: str) -> Found | None:
         SchemaMismatch: there is a schema of that name that isn't a box.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        is_there, is_box, has_checksums = cursor.execute(statement("find_schema", schema), {"schema": schema}).fetchall()[0]
+        is_there, is_box, has_checksums = cursor.execute(
+            statement("find_schema", schema), {"schema": schema}
+        ).fetchall()[0]
         if not is_there:
             return None
         if not is_box:
@@ -91,7 +93,8 @@ def find(connection: psycopg.Connection, schema: str) -> Found | None:
             )
         if not has_checksums:
             return Found(cursor.execute(statement("schema_version", schema)).fetchall()[0][0] or 0, None)
-        checksums = dict(cursor.execute(statement("applied_migrations", schema)).fetchall())
+        rows = cursor.execute(statement("applied_migrations", schema)).fetchall()
+        checksums: dict[int, str | None] = dict(rows)
         return Found(max(checksums, default=0), checksums)
 
 

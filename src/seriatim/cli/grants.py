@@ -60,8 +60,14 @@ def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
         click.echo(as_json([asdict(one) for one in found]))
         return
     rows = [
-        (one.role, ", ".join(one.publish), ", ".join(one.receive), ", ".join(one.subscribe), "yes" if one.route else "",
-         ", ".join(one.dispense))
+        (
+            one.role,
+            ", ".join(one.publish),
+            ", ".join(one.receive),
+            ", ".join(one.subscribe),
+            "yes" if one.route else "",
+            ", ".join(one.dispense),
+        )
         for one in found
     ]
     in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "ROUTE", "DISPENSE"), rows)

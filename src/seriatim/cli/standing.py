@@ -38,8 +38,8 @@ def tell(found: Standing) -> None:
     for action in found.helps:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
-        rows = [(one.operation_id, one.at, one.actor, one.action, one.reason) for one in found.operations]
-        in_columns(("operation", "at", "actor", "action", "reason"), rows)
+        rows = [(one.operation_id, one.at, one.actor, one.role, one.action, one.reason) for one in found.operations]
+        in_columns(("operation", "at", "actor", "role", "action", "reason"), rows)
 
 
 def _command(view: GroupView, action: str) -> str:

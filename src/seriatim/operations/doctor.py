@@ -180,7 +180,13 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
         from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
         with MessageBox.open(dsn, schema=schema, create=False) as box:
-            for name, look in (("laws", _laws), ("tickets", _tickets), ("turns", _turns), ("faults", _faults), ("leases", _leases)):
+            for name, look in (
+                ("laws", _laws),
+                ("tickets", _tickets),
+                ("turns", _turns),
+                ("faults", _faults),
+                ("leases", _leases),
+            ):
                 yield _tried(name, partial(look, box))
 
 
