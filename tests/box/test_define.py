@@ -341,7 +341,8 @@ def test_a_queue_that_somebody_is_publishing_to_stays(box, monkeypatch):
     box.define(ORDER, QUEUE)
     with box.session() as tx:
         tx.publish(replace(order(1), context={**order(1).context, "to": "q"}))
-        with pytest.raises(sq.Unavailable, match="transactions that publish didn't end"):
+        who = f'process {tx.connection.info.backend_pid} of the role "seriatim"'
+        with pytest.raises(sq.Unavailable, match=f"transactions that publish didn't end .*: {who}"):
             box.drop(queue="q")
         box.define(ALL)  # which takes nothing away
     with pytest.raises(sq.ActionRefused, match="1 to be handed out"):

@@ -279,8 +279,11 @@ class _Defining:
                 ).fetchall()[0][0]
             self._held_publishers = held
             if not held and time.monotonic() > deadline:
+                with self._connection.cursor(row_factory=tuple_row) as cursor:
+                    holders = cursor.execute(statement("publishing_now", self._schema)).fetchall()[0][0]
                 raise Unavailable(
-                    f"transactions that publish didn't end within {_PATIENCE_S:.0f} s",
+                    f"transactions that publish didn't end within {_PATIENCE_S:.0f} s"
+                    + ("" if holders is None else f": {holders}"),
                     remedy="define it again when they have ended",
                 )
             if not held:

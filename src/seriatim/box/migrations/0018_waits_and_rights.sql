@@ -14,16 +14,8 @@ BEGIN
 END
 $function$;
 
--- ---- Triggers. They fire in a session of a replica, too (`session_replication_role`): what is applied there publishes,
--- completes and ends as everybody does.
-
-ALTER TABLE {schema}.arrivals ENABLE ALWAYS TRIGGER number_at_commit;
-ALTER TABLE {schema}.spool ENABLE ALWAYS TRIGGER drop_message_parts;
-ALTER TABLE {schema}.operator_log ENABLE ALWAYS TRIGGER only_added;
-ALTER TABLE {schema}.aside ENABLE ALWAYS TRIGGER note_dropped;
-ALTER TABLE {schema}.unrouted ENABLE ALWAYS TRIGGER note_dropped;
-ALTER TABLE {schema}.to_route ENABLE ALWAYS TRIGGER note_dropped;
-ALTER TABLE {schema}.history ENABLE ALWAYS TRIGGER note_dropped;
+-- ---- Triggers. All of them fire in a session of a replica, too (`session_replication_role`): what is applied there
+-- publishes, completes and ends as everybody does.
 
 -- What goes with an instance or a side of a dialog. Their foreign keys say so too, but those of PostgreSQL's own triggers
 -- are silent in a session of a replica, and nobody but a superuser may change that.
@@ -38,7 +30,6 @@ END
 $function$;
 CREATE TRIGGER drop_correlations AFTER DELETE ON {schema}.known_instances
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.drop_correlations();
-ALTER TABLE {schema}.known_instances ENABLE ALWAYS TRIGGER drop_correlations;
 
 CREATE FUNCTION {schema}.drop_side() RETURNS trigger
 LANGUAGE plpgsql
@@ -52,7 +43,20 @@ END
 $function$;
 CREATE TRIGGER drop_side AFTER DELETE ON {schema}.endpoints
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.drop_side();
-ALTER TABLE {schema}.endpoints ENABLE ALWAYS TRIGGER drop_side;
+
+DO $all$
+DECLARE
+    fires record;
+BEGIN
+    FOR fires IN
+        SELECT known.tgrelid::regclass AS of_table, known.tgname AS name
+        FROM pg_trigger AS known JOIN pg_class AS of_table ON of_table.oid = known.tgrelid
+        WHERE of_table.relnamespace = '{schema}'::regnamespace AND NOT known.tgisinternal
+    LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', fires.of_table, fires.name);
+    END LOOP;
+END
+$all$;
 
 -- Number what transactions have published that have ended and haven't: somebody had switched the trigger off. They get
 -- the next numbers of their locations, in the order in which they were published. Answers how many messages that were.
@@ -94,6 +98,26 @@ CREATE FUNCTION {schema}.lock_patience() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '10s';
 
+-- Who has a lock, in words; NULL: nobody.
+CREATE FUNCTION {schema}.holders_of(key bigint) RETURNS text
+LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RETURN (
+        SELECT string_agg(coalesce(
+            format('process %s of the role "%s"', held.pid, worker.usename), 'a prepared transaction'
+        ), ', ')
+        FROM (
+            SELECT pid FROM pg_locks
+            WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND (classid::bigint << 32) | objid::bigint = key
+            ORDER BY pid LIMIT 3
+        ) AS held LEFT JOIN pg_stat_activity AS worker ON worker.pid = held.pid
+    );
+END
+$function$;
+
 -- Wait for a lock that somebody else has, as long as `lock_timeout` of the session says, or else `lock_patience`; then say
 -- who has it.
 CREATE FUNCTION {schema}.wait_for_lock(key bigint, shared boolean, of_what text) RETURNS boolean
@@ -101,7 +125,6 @@ LANGUAGE plpgsql
 AS $function$
 DECLARE
     before text := current_setting('lock_timeout');
-    holders text;
 BEGIN
     IF before = '0' THEN
         PERFORM set_config('lock_timeout', {schema}.lock_patience(), TRUE);
@@ -113,18 +136,8 @@ BEGIN
             PERFORM pg_advisory_xact_lock(key);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        SELECT string_agg(coalesce(
-            format('process %s of the role "%s"', held.pid, worker.usename), 'a prepared transaction'
-        ), ', ') INTO holders
-        FROM (
-            SELECT pid FROM pg_locks
-            WHERE locktype = 'advisory' AND objsubid = 1 AND granted
-                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                AND (classid::bigint << 32) | objid::bigint = key
-            ORDER BY pid LIMIT 3
-        ) AS held LEFT JOIN pg_stat_activity AS worker ON worker.pid = held.pid;
         RAISE EXCEPTION 'waited % for the lock of %, which % has', current_setting('lock_timeout'), of_what,
-            coalesce(holders, 'another waiter')
+            coalesce({schema}.holders_of(key), 'another waiter')
         USING ERRCODE = 'lock_not_available', HINT = 'docs/how-to/roles.md';
     END;
     IF before = '0' THEN
