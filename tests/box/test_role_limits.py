@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-
 import psycopg
 import pytest
-from psycopg import sql
 
 import seriatim as sq
 from seriatim.operations import groups
 from tests.box.shop import define, rows
+from tests.databases import box_with
 
 LAST = 2**53 - 1
 DENIED = psycopg.errors.InsufficientPrivilege
-_NAMES = itertools.count(1)
+
+
+box = box_with(define)
 
 
 @pytest.fixture
 def role(box):
-    """A box with orders, and a role that can log in: its name and its DSN."""
-    define(box)
-    name = f"limited_{next(_NAMES)}"
-    rows(box, f"CREATE ROLE {name} LOGIN")
-    yield name, box.dsn.replace("seriatim@", f"{name}@")
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA {box.schema} CASCADE")
-        connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
+    """A role that can log in: its name and its DSN."""
+    rows(box, "CREATE ROLE limited LOGIN")
+    return "limited", box.dsn.replace("seriatim@", "limited@")
 
 
 def order(version=1, **more):

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-
 import psycopg
 import pytest
-from psycopg import sql
 
 import seriatim as sq
 from seriatim.box.chore import alone
 from seriatim.box.slots import Slots
 from tests.box.shop import define, rows
+from tests.databases import box_with
 
 DENIED = psycopg.errors.InsufficientPrivilege
-_NAMES = itertools.count(1)
+
+
+box = box_with(define)
 
 
 @pytest.fixture
-def stranger(postgresql):
+def stranger(box):
     """The DSN and the name of a role that has no right but to log in."""
-    name = f"stranger_{next(_NAMES)}"
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
-    yield postgresql.replace("seriatim@", f"{name}@"), name
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+    rows(box, "CREATE ROLE stranger LOGIN")
+    return box.dsn.replace("seriatim@", "stranger@"), "stranger"
 
 
 @pytest.fixture
@@ -46,7 +42,6 @@ def order(version=1, **more):
 
 def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
     dsn, name = stranger
-    define(box)
     box.define(sq.Service("Orders", queue="orders"))
     with box.session() as tx:
         handle = tx.begin_dialog("Orders", "Nowhere")
@@ -98,7 +93,6 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
 
 def test_without_a_limit_of_its_own_a_session_has_that_of_the_box(box, stranger):
     dsn, _ = stranger
-    define(box)
     assert rows(box, "SELECT {schema}.lock_patience()") == [("10s",)]
     rows(box, "CREATE OR REPLACE FUNCTION {schema}.lock_patience() RETURNS text LANGUAGE sql RETURN '30ms'")
     with psycopg.connect(dsn, autocommit=True) as holder:
@@ -112,7 +106,6 @@ def test_without_a_limit_of_its_own_a_session_has_that_of_the_box(box, stranger)
 
 
 def test_who_waited_in_vain_leaves_the_limit_as_it_was_and_so_does_who_did_not(box):
-    define(box)
     with psycopg.connect(box.dsn) as first, psycopg.connect(box.dsn) as second:
         with box.session(first) as tx:
             tx.dispense("crm")
@@ -127,16 +120,14 @@ def test_who_waited_in_vain_leaves_the_limit_as_it_was_and_so_does_who_did_not(b
         assert second.execute("SHOW lock_timeout").fetchone() == ("20ms",)
 
 
-def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(postgresql, stranger):
-    """What docs/how-to/roles.md says to take from everybody; in a database of its own, since it counts for all of it."""
-    dsn, name = stranger
-    owner, database = f"{name}_owner", f"{name}_database"
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {owner} LOGIN")
-        connection.execute(f"CREATE DATABASE {database} OWNER {owner}")
-    own, theirs = (one.replace("/postgres?", f"/{database}?") for one in (postgresql, dsn))
-    owners = own.replace("seriatim@", f"{owner}@")
-    try:
+def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(databases):
+    """What docs/how-to/roles.md says to take from everybody, in a database whose owner is no superuser."""
+    owner, name = "owner_of_the_box", "stranger"
+    with databases.clone() as own:
+        owners, theirs = (own.replace("seriatim@", f"{role}@") for role in (owner, name))
+        with psycopg.connect(own) as connection:
+            connection.execute(f"CREATE ROLE {owner} LOGIN; CREATE ROLE {name} LOGIN")
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} OWNER TO {owner}")
         with psycopg.connect(own) as connection:
             for (function,) in connection.execute(
                 "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^pg_(try_)?advisory_'"
@@ -159,7 +150,3 @@ def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(postgr
                 ((queue,),) = [(one.queue_id,) for one in slots.look()]
                 assert (mine, slots.fill(queue, 2)) == (True, 2)
                 slots.leave(queue, 1)
-    finally:
-        with psycopg.connect(postgresql, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
-            connection.execute(f"DROP ROLE {owner}")

@@ -25,7 +25,7 @@ from seriatim.box.staging import Staging
 from seriatim.operations import groups, instances
 from tests.box.given_up import given_up
 
-__all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled"]
+__all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
 
 SCHEMA = "seriatim"
 #: The roles of applications that have rights in the box.
@@ -87,9 +87,8 @@ class _Numbers:
 @contextmanager
 def filled(dsn: str) -> Iterator[sq.MessageBox]:
     """A box with rows in every table, as long as the block lasts: some are only there while somebody waits."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for role in ROLES:
-            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+    with psycopg.connect(dsn) as connection:
+        make_roles(connection)
     with sq.MessageBox.open(dsn, schema=SCHEMA) as box:
         box.define(*DEFINED)
         box.grant(_ROUTER, publish=["fifo", "loose", "idle"], receive=["fifo"], subscribe=["loose"], route=True)
@@ -106,6 +105,12 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _leave_over(box, numbers)
         with _waiting(box):
             yield box
+
+
+def make_roles(connection: psycopg.Connection) -> None:
+    """The roles that have rights in the box."""
+    for role in ROLES:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
 
 
 def empty_tables(dsn: str) -> list[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import lzma
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pyarrow as pa
 import pytest
-from psycopg import sql
 
 import seriatim as sq
 from seriatim.box.incoming import Incoming
@@ -17,46 +15,27 @@ from seriatim.box.migrate import find, migrate, migrations
 from seriatim.box.staging import Staging
 from tests.box.schema_text import schema_text
 from tests.upgrade.dump import DUMPS, noted, present
-from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled
+from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled, make_roles
 
 NEWEST = migrations()[-1].number
 VERSIONS = sorted(int(path.name.split(".")[0]) for path in DUMPS.glob("*.sql.xz"))
-_NAMES = itertools.count(1)
 
 
 @pytest.fixture
-def database(postgresql):
+def database(databases):
     """Makes databases; `database(version)` has the box of a dump, `database()` nothing."""
-    made = []
-
-    def make(version=None):
-        name = f"upgrade_{next(_NAMES)}"
-        with psycopg.connect(postgresql, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        made.append(name)
-        dsn = postgresql.replace("/postgres?", f"/{name}?")
-        if version is not None:
-            text = lzma.decompress((DUMPS / f"{version:04}.sql.xz").read_bytes())
-            with psycopg.connect(dsn) as connection, roles(connection):
-                connection.execute(text)
-        return dsn
-
-    yield make
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        for name in made:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        for role in ROLES:
-            connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+    with ExitStack() as made:
+        yield lambda version=None: made.enter_context(restored(databases, version))
 
 
 @contextmanager
-def roles(connection):
-    """They belong to the server, and no dump has them."""
-    known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
-    for role in ROLES:
-        if role not in known:
-            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
-    yield
+def restored(databases, version):
+    with databases.clone() as dsn:
+        if version is not None:
+            with psycopg.connect(dsn) as connection:
+                make_roles(connection)  # they belong to the server, and no dump has them
+                connection.execute(lzma.decompress((DUMPS / f"{version:04}.sql.xz").read_bytes()))
+        yield dsn
 
 
 def query(dsn, text, *arguments):
