@@ -136,7 +136,7 @@ BEGIN
             PERFORM pg_advisory_xact_lock(key);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        RAISE EXCEPTION 'waited % for the lock of %, which % has', current_setting('lock_timeout'), of_what,
+        RAISE EXCEPTION 'waited % for the lock on %, held by %', current_setting('lock_timeout'), of_what,
             coalesce({schema}.holders_of(key), 'another waiter')
         USING ERRCODE = 'lock_not_available', HINT = 'docs/how-to/roles.md';
     END;
@@ -163,7 +163,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM {schema}.permit('subscribe', ARRAY[]::integer[]);
-    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'what is defined');
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
 END
 $function$;
 
@@ -347,7 +347,7 @@ AS $function$
 DECLARE
     -- Not by PERFORM, which runs a query.
     held boolean := pg_try_advisory_xact_lock_shared({schema}.lock_of('publishers'))
-        OR {schema}.wait_for_lock({schema}.lock_of('publishers'), TRUE, 'what publishers go by');
+        OR {schema}.wait_for_lock({schema}.lock_of('publishers'), TRUE, 'the definitions');
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM FROM {schema}.queues FOR SHARE;
@@ -374,7 +374,7 @@ DECLARE
     near record;
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
-    PERFORM {schema}.take_lock({schema}.lock_of('routing'), 'the routing of what was published through SQL');
+    PERFORM {schema}.take_lock({schema}.lock_of('routing'), 'routing');
     -- Statements of their own: their snapshots are younger than the lock. What comes between the two waits longer.
     SELECT count(*) AS count, min(stamp) AS first_stamp INTO near FROM (
         (
@@ -421,7 +421,7 @@ DECLARE
     named text;
     keeps text;
 BEGIN
-    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'what is defined');
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
     SELECT owner, coalesce(definition ->> 'keep', 'nothing') INTO named, keeps
     FROM {schema}.queues WHERE queue_id = of_queue FOR NO KEY UPDATE;
     SELECT reader, batch, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
@@ -454,7 +454,7 @@ DECLARE
     known record;
     keeps text;
 BEGIN
-    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'what is defined');
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
     SELECT coalesce(definition ->> 'keep', 'nothing') INTO keeps
     FROM {schema}.queues WHERE queue_id = of_queue FOR NO KEY UPDATE;
     SELECT reader, done INTO known FROM {schema}.readers WHERE queue_id = of_queue;
@@ -505,7 +505,7 @@ BEGIN
         RETURN;
     END IF;
     -- Before the groups, as everybody takes it who takes both.
-    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'what is defined');
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
     SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
     WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
     -- A statement of its own: what it sees is younger than the locks.
@@ -800,7 +800,7 @@ DECLARE
     stopped text;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
-    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'what is defined');
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
     UPDATE {schema}.queues SET enabled = FALSE WHERE queue_id = of_queue AND enabled RETURNING queue INTO stopped;
     IF stopped IS NULL THEN
         RETURN;
