@@ -57,4 +57,4 @@ def test_nobody_else_has_a_chore_however_long_it_takes(box, limits, options):
 def begun(box, condition="TRUE"):
     """Transactions in which a chore was claimed that are open, and for which a condition holds."""
     query = f"SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE %s AND {condition}"
-    return rows(box, query, f"%try_advisory%{box.schema}%")
+    return rows(box, query, f"%{box.schema}%claim_chore%")
