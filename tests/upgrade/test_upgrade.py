@@ -82,10 +82,11 @@ def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version)
     marks = f"SELECT number, name, checksum FROM {SCHEMA}.migrations ORDER BY number"
     assert query(dsn, marks) == query(fresh, marks)
     with sq.MessageBox.open(dsn) as box:
-        assert box.broken() == box.never_numbered() == box.silent_triggers() == []
+        assert box.broken() == box.silent_triggers() == []
         assert {change.what for change in box.define(*DEFINED)} <= {"added"}
         assert {one.role for one in box.grants()} == set(ROLES)
         box.tick()
+        assert box.never_numbered() == []
         found = received(box)
         assert sum(map(len, found.values())) + in_queues(dsn) == before
         for bodies in found.values():
