@@ -12,6 +12,8 @@ import pytest
 import seriatim as sq
 from seriatim.endpoints import HttpPort
 from tests.box.shop import define, publish, rows
+from tests.endpoints.handed import hand
+from tests.endpoints.handed import message as handed
 from tests.endpoints.receiver import receiving
 from tests.runtime.test_worker import work
 
@@ -52,8 +54,8 @@ def test_a_message_is_posted_as_a_cloud_event(box, receiver):
         "ce-id": message.message_id,
         "ce-paid": "true",
         "ce-partitionkey": "Zo%C3%AB%20100%25",
-        "ce-sequence": "1",
-        "ce-source": "/queues/shop",
+        "ce-sequence": "0000000000000000001",
+        "ce-source": "/queues/shop/groups/Zo%25C3%25AB%2520100%2525",
         "ce-specversion": "1.0",
         "ce-type": "order",
         "content-length": "7",
@@ -68,9 +70,9 @@ def test_what_may_pass_is_tried_again_with_the_same_key_and_in_order(box, receiv
     receiver.answers = [(status, {}) for status in (500, 503, 408, 425, 429, 0)]  # 0: it breaks off
     with closing(HttpPort(receiver.url)) as port:
         work(box, port)
-    numbers = [headers["ce-sequence"] for headers, _ in receiver.got]
+    numbers = [int(headers["ce-sequence"]) for headers, _ in receiver.got]
     keys = [headers["Idempotency-Key"] for headers, _ in receiver.got]
-    assert numbers == [*7 * ["1"], "2"]
+    assert numbers == [*7 * [1], 2]
     assert len(set(keys[:7])) == 1
     assert keys[6] != keys[7]
     assert [(fault.kind, fault.again) for fault in faults(box)] == 6 * [("transient", True)]
@@ -97,6 +99,32 @@ def test_what_will_not_pass_stops_the_group_and_no_other(box, receiver):
 
 
 @pytest.mark.parametrize(
+    ("source", "begins"),
+    [
+        (None, "/queues/shop"),
+        ("https://shop.example/orders/", "https://shop.example/orders"),
+        ("urn:shop:orders", "urn:shop:orders"),
+    ],
+)
+def test_events_of_a_group_have_a_source_of_their_own_and_sort_as_text(receiver, source, begins):
+    numbers = (1, 2, 9, 10, 99, 100, 2**63 - 1)
+    with closing(HttpPort(receiver.url, source=source)) as port:
+        assert hand(port, *map(handed, numbers)) is None
+        assert hand(port, handed(1), group="c/2") is None
+        assert hand(port, handed(1), incarnation=3) is None  # the group was forgotten, and begins anew
+        assert hand(port, handed(None), group=None) is None  # of a queue without order
+    *first, other, again, without = [headers for headers, _ in receiver.got]
+    sent = [headers["ce-sequence"] for headers in first]
+    assert sent == sorted(sent)
+    assert [int(one) for one in sent] == list(numbers)
+    assert {headers["ce-source"] for headers in first} == {f"{begins}/groups/c1"}
+    assert other["ce-source"] == f"{begins}/groups/c%252F2"
+    assert again["ce-source"] == f"{begins}/groups/c1;incarnation=3"
+    assert without["ce-source"].rstrip("/") == begins
+    assert "ce-sequence" not in without
+
+
+@pytest.mark.parametrize(
     ("said", "seconds"),
     [
         ({"Retry-After": "120"}, 120),
@@ -105,6 +133,7 @@ def test_what_will_not_pass_stops_the_group_and_no_other(box, receiver):
         ({"Retry-After": "99999999"}, 86_400),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "²"}, None),
+        ({"Retry-After": "Fri, 01 May 99999999999999999999 12:02:00 GMT"}, None),
         ({}, None),
     ],
 )
@@ -181,6 +210,8 @@ def test_the_key_tells_an_edited_message_from_what_it_was(box, receiver):
         ({"headers": {"X": "a\r\nY: b"}}, "has a line break in it"),
         ({"headers": {"X": "ä"}}, "isn't ASCII text"),
         ({"headers": {"X": 1}}, "isn't ASCII text"),
+        ({"source": "http://[::"}, "source can't be"),
+        ({"source": 1}, "source can't be"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
+from seriatim.endpoints.exchange import Broken, Exchange, NotSent
 from seriatim.errors import Business, Transient, UsageError
 from seriatim.pipeline.message import Property, Received
 
@@ -19,8 +20,8 @@ __all__ = ["HttpPort"]
 
 #: Statuses for which the same again may work, beside 500 and above: time-out, too early, too many.
 _AGAIN = frozenset({408, 425, 429})
-#: What is read of an answer, and how much of it is shown.
-_MOST_BYTES, _SHOWN = 65_536, 300
+#: Characters of an answer that are shown.
+_SHOWN = 300
 _LONGEST_PAUSE_S = 86_400.0
 _LONGEST_TIMEOUT_S = 86_400.0
 _EXTENSION = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
@@ -29,6 +30,8 @@ _TAKEN = frozenset(
     {"id", "source", "specversion", "type", "time", "subject", "datacontenttype", "dataschema", "data", "data_base64"}
     | {"partitionkey", "sequence"}
 )
+#: Digits of an ordinal, which is compared as text.
+_DIGITS = 19
 #: What CloudEvents leave as it is in a header: printable ASCII but for space, double quote and percent.
 _PLAIN = "".join(chr(one) for one in range(0x21, 0x7F) if chr(one) not in '"%')
 
@@ -41,9 +44,10 @@ class HttpPort:
     Args:
         url: where to; ``http`` or ``https``.
         headers: further ones, such as ``Authorization``.
-        source: the event's ``source``; default: ``/queues/NAME``.
+        source: how the event's ``source`` begins, a URI; default: ``/queues/NAME``. The group follows it,
+            ``/groups/GROUP``, because each group has an order of its own.
         extensions: further attributes of the event, by their names (a-z and 0-9): the names of the properties to give.
-        timeout: seconds for each of connecting, sending, and waiting for the answer or more of it.
+        timeout: seconds for a message, from looking up the host to the last byte of the answer.
 
     Raises:
         UsageError: a value that can't be.
@@ -73,6 +77,10 @@ class HttpPort:
                 raise UsageError(
                     f"{name!r} can't be an extension of an event", remedy="a-z and 0-9, and not one of its own"
                 )
+        try:
+            urlsplit(source or "")
+        except (ValueError, AttributeError, TypeError):
+            raise UsageError(f"source can't be {source!r}", remedy="a URI, such as https://shop.example") from None
         self._extensions = dict(extensions or {})
         self._source = source
         self._timeout = float(timeout)
@@ -85,15 +93,15 @@ class HttpPort:
             raise UsageError("a header of the port has a line break in it", remedy="leave it out")
         #: Where to, without what may be secret, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
-        self._client: httpx.Client | None = None
+        self._exchange: Exchange | None = None
         self._lock = threading.Lock()
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
         """Post what was given, one message after another.
 
         Raises:
-            Transient: the address can't be reached or doesn't answer in time, or answers with 408, 425, 429 or 500 and
-                above; it says itself when to come again, if it does.
+            Transient: there is no whole answer in time, or it is 408, 425, 429 or 500 and above; it says itself when
+                to come again, if it does.
             Business: it answers with any other status outside of 200 to 299.
         """
         delivered = in_hand(tx)
@@ -103,46 +111,43 @@ class HttpPort:
     def close(self) -> None:
         """Close its connections."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.close()
 
     def _post(self, delivered: Delivered, message: Received) -> None:
-        headers = {**self._headers, **self._event(delivered, message)}
         try:
-            with self._opened().stream("POST", self._url, content=message.body, headers=headers) as answer:
-                said = _read(answer)
-        except httpx.LocalProtocolError:
+            answer = self._opened().post({**self._headers, **self._event(delivered, message)}, message.body)
+        except NotSent:
             raise Business(
                 "the message can't be sent: a header has what HTTP doesn't allow", where=self.place
             ) from None
-        except httpx.TransportError as error:
-            # What the library raises may tell the whole address, which may hold a password.
-            raise Transient(f"{type(error).__name__} at {self.place}", where=self.place) from None
-        if answer.is_success:
+        except Broken as error:
+            raise Transient(f"{error} at {self.place}", where=self.place) from None
+        if 200 <= answer.status < 300:
             return
-        what = f"the answer was {answer.status_code}{f': {said}' if said else ''}"
-        if answer.status_code in _AGAIN or answer.status_code >= 500:
+        said = _in_a_line(answer.body)
+        what = f"the answer was {answer.status}{f': {said}' if said else ''}"
+        if answer.status in _AGAIN or answer.status >= 500:
             raise Transient(what, where=self.place, retry_after=_retry_after(answer.headers))
         raise Business(what, where=self.place)
 
-    def _opened(self) -> httpx.Client:
+    def _opened(self) -> Exchange:
         with self._lock:
-            if self._client is None:
-                # Nothing of the environment's: neither a proxy nor somebody's .netrc.
-                self._client = httpx.Client(timeout=self._timeout, trust_env=False, follow_redirects=False)
-            return self._client
+            if self._exchange is None:
+                self._exchange = Exchange(self._url, self._timeout)
+            return self._exchange
 
     def _event(self, delivered: Delivered, message: Received) -> dict[str, str]:
         """The headers of a message as a CloudEvent 1.0 in binary mode, and its key."""
         attributes: dict[str, Property] = {
             "specversion": "1.0",
             "id": message.message_id,
-            "source": self._source or f"/queues/{quote(delivered.queue, safe='')}",
+            "source": self._source_of(delivered),
             "type": message.type,
             "time": message.received_at,
             "partitionkey": delivered.group,
-            "sequence": None if message.ordinal is None else str(message.ordinal),
+            "sequence": None if message.ordinal is None else f"{message.ordinal:0{_DIGITS}d}",
         }
         attributes |= {name: message.context.get(property_) for name, property_ in self._extensions.items()}
         found = {
@@ -152,6 +157,15 @@ class HttpPort:
         if not found["Content-Type"].isascii() or any(one in found["Content-Type"] for one in "\r\n"):
             raise Business("the content type of the message can't be a header")
         return found | {"Idempotency-Key": idempotency_key(delivered, message)}
+
+    def _source_of(self, delivered: Delivered) -> str:
+        """Whose events are in order among each other: those of a group, since it was forgotten last."""
+        source = self._source or f"/queues/{quote(delivered.queue, safe='')}"
+        if delivered.group is None:
+            return source
+        again = f";incarnation={delivered.incarnation}" if delivered.incarnation else ""
+        parts = urlsplit(source)
+        return parts._replace(path=f"{parts.path.rstrip('/')}/groups/{quote(delivered.group, safe='')}{again}").geturl()
 
 
 def _header(value: Property) -> str:
@@ -166,14 +180,9 @@ def _header(value: Property) -> str:
     return quote(text, safe=_PLAIN)
 
 
-def _read(answer: httpx.Response) -> str:
-    """The beginning of an answer, in one line; the rest too where it is short, so that the connection can be used again."""
-    found = b""
-    for piece in answer.iter_raw(4096):
-        found += piece
-        if len(found) > _MOST_BYTES:
-            break
-    return " ".join(found[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+def _in_a_line(body: bytes) -> str:
+    """The beginning of an answer."""
+    return " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -185,5 +194,5 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         moment = parsedate_to_datetime(said)
         now = parsedate_to_datetime(headers["Date"]) if "Date" in headers else datetime.now(UTC)
         return min(max((moment - now).total_seconds(), 0.0), _LONGEST_PAUSE_S)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
