@@ -80,5 +80,12 @@ _documents = Sybil(
 ).pytest()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What is noted of this user's data is noted for the run only."""
+    state = TemporaryDirectory(prefix="seriatim-state-")
+    config.add_cleanup(state.cleanup)
+    os.environ["XDG_STATE_HOME"] = state.name
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     return _documents(file_path, parent)  # type: ignore[no-any-return]  # sybil's hook has no types

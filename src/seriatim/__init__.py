@@ -26,6 +26,7 @@ from seriatim.errors import (
     SeriatimError,
     Transient,
     Unavailable,
+    UntrustedData,
     UsageError,
 )
 from seriatim.kernel.conservation import Counts
@@ -96,6 +97,7 @@ __all__ = [
     "Unavailable",
     "UnitOfWork",
     "Unordered",
+    "UntrustedData",
     "UsageError",
     "Worker",
     "__version__",

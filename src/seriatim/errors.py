@@ -9,6 +9,7 @@
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
+    │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
     ├── Unavailable             nobody: the same again may work
@@ -41,6 +42,7 @@ __all__ = [
     "SeriatimError",
     "Transient",
     "Unavailable",
+    "UntrustedData",
     "UsageError",
 ]
 
@@ -121,6 +123,12 @@ class EnvironmentProblem(DeploymentError):
     """Java, the workers' Python, Spark, PostgreSQL or the disk is not as it has to be."""
 
     code = "environment"
+
+
+class UntrustedData(EnvironmentProblem):
+    """The data of an embedded PostgreSQL weren't made by this user, who may trust them; the remedy names the command."""
+
+    code = "untrusted"
 
 
 class CheckpointMismatch(DeploymentError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shutil
@@ -196,30 +195,6 @@ def once_it_is_back(do):
 def received(box):
     with box.session() as tx:
         return [one.message_id for one in tx.receive("orders", limit=2)]
-
-
-def test_a_copy_of_the_folder_has_a_socket_of_its_own(tmp_path):
-    one = EmbeddedServer(tmp_path / "one")
-    (tmp_path / "two").mkdir()
-    shutil.copy(tmp_path / "one" / "sockets.json", tmp_path / "two")
-    two = EmbeddedServer(tmp_path / "two")
-    assert one.dsn != two.dsn
-    psycopg.connect(one.dsn).close()
-    two.close()
-    one.close()
-
-
-def test_a_folder_of_somebody_else_is_not_taken_for_the_socket(tmp_path):
-    server = tmp_path / "server"
-    server.mkdir()
-    others = tmp_path / "others"
-    others.mkdir(mode=0o777)
-    others.chmod(0o777)
-    (server / "sockets.json").write_text(json.dumps({"sockets": str(others), "of": server.stat().st_ino}))
-    one = EmbeddedServer(server)
-    assert "others" not in one.dsn
-    one.close()
-    assert list(others.iterdir()) == []
 
 
 @linux

@@ -21,7 +21,7 @@ from seriatim.box.access import Access
 from seriatim.box.away import Reach
 from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.embedded import EmbeddedServer, peer_of
 from seriatim.box.identity import Identity, identity_of
 from seriatim.box.migrate import check, find, migrate
 from seriatim.box.round_trip import OwnConnection
@@ -260,7 +260,7 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
 
 def _settings(dsn: str) -> dict[str, Any]:
     given = conninfo_to_dict(dsn)
-    return {name: value for name, value in _SETTINGS.items() if name not in given}
+    return {name: value for name, value in (_SETTINGS | peer_of(given.get("host"))).items() if name not in given}
 
 
 def _pool(

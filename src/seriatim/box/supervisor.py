@@ -13,7 +13,6 @@ import ctypes
 import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,12 +36,50 @@ _PR_SET_PDEATHSIG = 1
 _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "1048576", "MALLOC_MMAP_THRESHOLD_": "4194304"}
 
 
+#: What a server leaves in the folder of its socket; nothing else is removed there.
+_SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
+#: What the server has from us and from no file in its data, since each of these can run programs or load libraries, write or
+#: listen elsewhere, or keep the socket from being found. What is given on the command line goes before files.
+_SETTINGS = {
+    "archive_cleanup_command": "",
+    "archive_command": "",
+    "archive_library": "",
+    "archive_mode": "off",
+    "dynamic_library_path": "$libdir",
+    "external_pid_file": "",
+    "ident_file": "/dev/null",
+    "jit_provider": "llvmjit",
+    "listen_addresses": "",
+    "local_preload_libraries": "",
+    "log_destination": "stderr",
+    "logging_collector": "off",
+    "log_checkpoints": "off",
+    "max_connections": "200",
+    "port": "5432",
+    "primary_conninfo": "",
+    "recovery_end_command": "",
+    "restore_command": "",
+    "session_preload_libraries": "",
+    "shared_preload_libraries": "",
+    "ssl": "off",
+    "ssl_passphrase_command": "",
+    "unix_socket_permissions": "0700",
+}
+#: Settings that an older one doesn't know.
+_SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_libraries": ""}}
+
+
 @dataclass(frozen=True)
 class Task:
-    """What to run: the folder with the locks, the data in it, the program, the socket's folder, the user if another."""
+    """What to run.
 
-    folder: str
+    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data and of who is let in;
+    `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: of the user, if it is another.
+    """
+
+    folder: int
     data: str
+    hba: str
     postgres: str
     sockets: str
     major: int
@@ -54,6 +91,7 @@ class _Supervisor:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._data = os.open(task.data, os.O_RDONLY | os.O_DIRECTORY)
+        self._hba = os.open(task.hba, os.O_RDONLY | os.O_NOFOLLOW)
         self._server: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
 
@@ -65,7 +103,6 @@ class _Supervisor:
         failed_starts = 0
         while not self._stopping.is_set() and failed_starts < _FAILED_STARTS:
             server = self._server = self._start()
-            self._record()
             if self._stopping.is_set():  # it was told so before there was a server to tell
                 self._stop()  # and in a hurry later, for one that has just begun is deaf to the first signal
             stopped = server.wait() == 0
@@ -75,18 +112,15 @@ class _Supervisor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         task = self._task
-        data = task.data
+        data, hba = str(Path(task.data).absolute()), str(Path(task.hba).absolute())
         handed_over: tuple[int, ...] = ()
         if task.uid is not None:
-            # The other user need not be able to walk to the folder: it is handed the open folder.
-            data, handed_over = f"/proc/self/fd/{self._data}", (self._data,)
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": task.sockets,
-            "unix_socket_permissions": "0700",
-            "max_connections": "200",
-            "log_checkpoints": "off",
-        }
+            # The other user need not be able to walk to the folder: it is handed what is open.
+            data, hba = f"/proc/self/fd/{self._data}", f"/proc/self/fd/{self._hba}"
+            handed_over = (self._data, self._hba)
+        settings = _SETTINGS | {"data_directory": data, "hba_file": hba, "unix_socket_directories": task.sockets}
+        for major, more in _SETTINGS_SINCE.items():
+            settings |= more if task.major >= major else {}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return subprocess.Popen(
             [task.postgres, "-D", data, *options],
@@ -98,13 +132,6 @@ class _Supervisor:
             env={"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin"} | _KEPT_MEMORY,
             preexec_fn=_die_with_parent,  # noqa: PLW1509 -- no other thread holds a lock that a child could want
         )
-
-    def _record(self) -> None:
-        """Tell the users where the server listens."""
-        path = Path(self._task.folder) / "server.json"
-        draft = path.with_suffix(".new")
-        draft.write_text(json.dumps({"sockets": self._task.sockets, "major": self._task.major}), encoding="utf-8")
-        draft.replace(path)
 
     def _had_answered(self) -> bool:
         """Whether the server that has died was ready; one that ends by itself takes its note away."""
@@ -130,14 +157,12 @@ class _Supervisor:
                     os.kill(pid, signal.SIGQUIT if time.monotonic() < deadline else signal.SIGKILL)
             time.sleep(0.05)
         (data / "postmaster.pid").unlink(missing_ok=True)
-        for note in Path(self._task.sockets).iterdir():
-            note.unlink()
+        for name in _SOCKET_NAMES:
+            Path(self._task.sockets, name).unlink(missing_ok=True)
 
     def _wait_for_users(self) -> None:
-        with (Path(self._task.folder) / "users.lock").open("a") as users:
-            fcntl.flock(users, fcntl.LOCK_EX)
-            self._stop()
-            threading.Event().wait()  # who comes now waits for the lock until the process has ended
+        fcntl.flock(_lock("users.lock"), fcntl.LOCK_EX)
+        self._stop()  # who comes now waits for the lock until the process has ended
 
     def _stop(self) -> None:
         self._stopping.set()
@@ -165,18 +190,24 @@ def _servers_in(data: Path) -> list[int]:
     return found
 
 
+def _lock(name: str) -> int:
+    """A file in the folder that is locked for as long as this process is there."""
+    return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
 def main(task: Task) -> None:
     """Run in the background until nobody uses the server any more; returns to the caller at once."""
-    folder = Path(task.folder)
-    with (folder / "supervisor.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.fork():
-            os._exit(0)  # the lock belongs to both; nobody has to reap the other
-        try:
-            _Supervisor(task).run()
-        finally:
-            (folder / "server.json").unlink(missing_ok=True)
-            shutil.rmtree(task.sockets, ignore_errors=True)
+    os.fchdir(task.folder)  # wherever that is by now
+    fcntl.flock(_lock("supervisor.lock"), fcntl.LOCK_EX)
+    if os.fork():
+        os._exit(0)  # the lock belongs to both; nobody has to reap the other
+    try:
+        _Supervisor(task).run()
+    finally:
+        with suppress(OSError):
+            for name in _SOCKET_NAMES:
+                Path(task.sockets, name).unlink(missing_ok=True)
+            Path(task.sockets).rmdir()
 
 
 if __name__ == "__main__":

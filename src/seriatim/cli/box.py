@@ -48,6 +48,20 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
         click.echo("up to date")
 
 
+@box.command("trust")
+def _trust() -> None:
+    """Trust the data of the embedded PostgreSQL in this folder, though you haven't made them here.
+
+    Whoever made them may run programs as you, from when their server is started. Data that you have made yourself need
+    this once after they were copied, unpacked or restored.
+    """
+    from seriatim.box.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.embedded import trust  # noqa: PLC0415
+
+    now = trust(FOLDER)
+    click.echo(f"{'trusted' if now else 'trusted already'}: {FOLDER.absolute()}")
+
+
 @box.command("status")
 @which_box
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

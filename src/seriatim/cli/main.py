@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,12 +14,15 @@ import click
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_lines
 from seriatim.cli.text import checked_texts
-from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UsageError
+from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
 
 #: What a process ends with, by who has to act. 1: the command did its work and the answer is no.
 EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
+
+#: Where the words of a command are kept.
+_GIVEN = "seriatim.cli.main.given"
 
 # Each is a function of that name (with an underscore) in the module of that name. They are imported when they
 # are needed; none imports Spark before it runs.
@@ -74,10 +79,34 @@ class _Commands(Commands):
         if os.environ.get("NO_COLOR"):
             ctx.color = False
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except UntrustedData as error:
+                if not _trusted(error):
+                    raise
+            # Where data aren't trusted nothing was done with them.
+            with self.make_context(ctx.info_name, ctx.meta[_GIVEN]) as again:
+                return super().invoke(again)
         except SeriatimError as error:
             _tell(error)
             ctx.exit(_exit_code(error))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_GIVEN] = [*args]
+        return super().parse_args(ctx, args)
+
+
+def _trusted(error: UntrustedData) -> bool:
+    """Whether somebody at a terminal says that the data are to be trusted, which then is noted."""
+    from seriatim.box.embedded import trust  # noqa: PLC0415 -- the driver, when it is needed
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    click.echo(in_lines(f"{error.where}: {error.what}."), err=True)
+    if not click.confirm("Do you trust them?", err=True):
+        return False
+    trust(Path(error.where))
+    return True
 
 
 def _tell(error: SeriatimError) -> None:

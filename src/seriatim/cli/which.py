@@ -41,7 +41,7 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
     from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
     creates = makes or schema == _SCHEMA
-    if creates and dsn is None and VARIABLE not in os.environ and not FOLDER.exists():
+    if creates and dsn is None and VARIABLE not in os.environ and not os.path.lexists(FOLDER):
         click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
     with MessageBox.open(dsn, schema=schema, create=creates) as box:
         yield box

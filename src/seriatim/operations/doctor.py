@@ -193,7 +193,12 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
 def _is_named(dsn: str | None) -> bool:
     from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
 
-    return dsn is not None or VARIABLE in os.environ or (FOLDER / "data").exists()
+    if dsn is not None or VARIABLE in os.environ:
+        return True
+    try:
+        return (FOLDER / "data").exists()
+    except PermissionError:  # somebody else's, which is told when it is opened
+        return True
 
 
 def _none() -> Finding:

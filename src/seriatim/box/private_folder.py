@@ -1,0 +1,213 @@
+"""A folder that is this user's alone, opened once: what is in it nobody else has put there, or can put there.
+
+It and the folder above it have to belong to the user, and nobody else may write to either, nor enter the inner one. All
+files are reached from the open folder and not by a path, so that a folder above in which others may rename things leads
+nowhere else; links and whatever else isn't a plain file are not followed, because an archive may have them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import grp
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["PrivateFolder", "is_private"]
+
+#: Enough of a folder that others may not let us list.
+_PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+_ELSEWHERE = "work in a folder of your own, or give a DSN"
+
+
+class PrivateFolder:
+    """An open folder; it is closed with this object.
+
+    Args:
+        path: where it is.
+        make: whether it is made where it isn't there, and those above it.
+
+    Raises:
+        EnvironmentProblem: it can't be used, belongs to somebody else, or others may write to it.
+        FileNotFoundError: it isn't there, and is not to be made.
+    """
+
+    def __init__(self, path: Path, *, make: bool = True) -> None:
+        self.path = path
+        above = path.parent
+        self.handle = -1
+        try:
+            if make:
+                above.parent.mkdir(parents=True, exist_ok=True)
+            with (
+                _closing(os.open(above.parent, _PASSED)) as outer,
+                _closing(_entered(outer, above, 0o755, make=make)) as inner,
+            ):
+                self.handle = _entered(inner, path, 0o700, make=make)
+        except FileNotFoundError:
+            if not make:
+                raise
+            raise _unusable(path, os.strerror(errno.ENOENT)) from None
+        except OSError as error:
+            raise _unusable(path, str(error.strerror)) from error
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; what was opened in it stays open."""
+        handle, self.handle = self.handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """What a name in it leads to; None where nothing has it."""
+        try:
+            return os.stat(name, dir_fd=self.handle)
+        except FileNotFoundError:
+            return None
+
+    def open(self, name: str, mode: str = "ab") -> IO[bytes]:
+        """A file in it, made where it isn't there: ``ab`` to write to its end, ``rb`` to read it.
+
+        Raises:
+            EnvironmentProblem: it isn't a plain file, or has another name, too.
+            FileNotFoundError: it is to be read, and isn't there.
+        """
+        flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            # Opening a pipe would wait for somebody at its other end.
+            handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=self.handle)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._odd(name) from error
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            os.close(handle)
+            raise self._odd(name)
+        return os.fdopen(handle, mode)
+
+    def read(self, name: str) -> str | None:
+        """What a file says; None where it isn't there."""
+        try:
+            with self.open(name, "rb") as file:
+                return file.read().decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
+        draft = f"{name}.new-{secrets.token_hex(8)}"
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=self.handle)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o644)  # the server may be another user, who is handed it open
+            file.write(text)
+        os.replace(draft, name, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file or folder another name, which nothing or a file has."""
+        os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """While nobody else has that file locked."""
+        with self.open(name) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _odd(self, name: str) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"{name} of the embedded PostgreSQL is no plain file",
+            where=str(self.path / name),
+            remedy="look where it came from, and remove it",
+        )
+
+
+def is_private(folder: Path, uid: int) -> bool:
+    """Whether something is a folder, and only that user can enter it."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o077
+
+
+def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
+    """Open a folder below an open one, and see whose it is. Made, it is nobody else's to write to."""
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(path.name, mode, dir_fd=above)
+    found = os.lstat(path.name, dir_fd=above)
+    name, follow = path.name, os.O_NOFOLLOW
+    if stat.S_ISLNK(found.st_mode):
+        _check_owner(path, found)
+        name, follow = os.readlink(path.name, dir_fd=above), 0
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=above)
+    try:
+        found = os.fstat(handle)
+        _check_owner(path, found)
+        _check_mode(path, found, mode)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise EnvironmentProblem(
+            f"the folder of the embedded PostgreSQL belongs to another user (uid {found.st_uid})",
+            where=str(path),
+            remedy=_ELSEWHERE,
+        )
+
+
+def _check_mode(path: Path, found: os.stat_result, mode: int) -> None:
+    if mode == 0o700 and found.st_mode & 0o077:
+        raise EnvironmentProblem(
+            "others can enter the folder of the embedded PostgreSQL",
+            where=str(path),
+            remedy=f"if all in it is yours: chmod 700 {path}; else {_ELSEWHERE}",
+        )
+    if found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_own_group(path, found.st_gid)):
+        raise EnvironmentProblem(
+            "others may write to the folder of the embedded PostgreSQL",
+            where=str(path),
+            remedy=f"if all in it is yours: chmod go-w {path}; else {_ELSEWHERE}",
+        )
+
+
+def _is_own_group(path: Path, gid: int) -> bool:
+    """Whether a group is the user's own, as many systems make one for each, which then may write by default."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    alone = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    # With an access list the rights of the group are the most that any entry of it gives.
+    return alone and "system.posix_acl_access" not in (os.listxattr(path) if hasattr(os, "listxattr") else ())
+
+
+@contextmanager
+def _closing(handle: int) -> Iterator[int]:
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _unusable(path: Path, why: str) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"the folder of the embedded PostgreSQL can't be used: {why}",
+        where=str(path),
+        remedy="use a folder of your own, or give a DSN",
+    )
