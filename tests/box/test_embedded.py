@@ -353,6 +353,11 @@ def test_root_copies_programs_that_another_user_cannot_reach(tmp_path):
         assert copy.root.parent == Path(cache)
         assert hidden.reachable_by(owner, Path(cache)) == copy
         assert find_binaries().reachable_by(None) == find_binaries()
+        for prepared in (copy.root, Path(cache)):
+            prepared.chmod(0o777)
+            with pytest.raises(sq.EnvironmentProblem, match="others may write"):
+                hidden.reachable_by(owner, Path(cache))
+            prepared.chmod(0o755)
     assert home.stat().st_mode & 0o777 == 0o700
 
 

@@ -19,10 +19,11 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box import embedded
+from seriatim.box.binaries import Owner
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.own_data import OwnData, Registry, new_id
 from seriatim.box.private_folder import PrivateFolder
-from seriatim.box.server_user import new_owner
+from seriatim.box.server_user import maker_for, new_owner
 from seriatim.cli.main import main
 from tests.box.embedding import data_of, has_gone, is_root, servers_in
 from tests.command import command, environment
@@ -418,6 +419,19 @@ def test_the_server_of_root_is_a_user_that_nothing_else_is(folder, monkeypatch):
     with pytest.raises(sq.EnvironmentProblem, match="no number"):
         new_owner((), free=[range(2)])
     assert has_gone(folder)
+
+
+@as_root
+def test_data_are_made_by_a_user_with_a_name_in_the_group_of_the_server(monkeypatch):
+    owner = new_owner(())
+    assert maker_for(owner) == Owner(pwd.getpwnam("nobody").pw_uid, owner.gid)
+    users = [pwd.struct_passwd((name, "x", uid, uid, "", "/", "/bin/sh")) for name, uid in (("root", 0), ("mail", 8))]
+    monkeypatch.setattr(pwd, "getpwnam", {}.__getitem__)  # a system without nobody
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    assert maker_for(owner) == Owner(8, owner.gid)
+    users.pop()
+    with pytest.raises(sq.EnvironmentProblem, match="only user"):
+        maker_for(owner)
 
 
 # --- Notes

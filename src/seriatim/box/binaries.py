@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -60,6 +61,12 @@ class Binaries:
         copy = Binaries(self.major, cache / f"postgresql-{self.major}-{mark}")
         if not copy.root.exists():
             _copy(self.root, copy.root)
+        if not all(_is_own(one) for one in (cache, copy.root)):
+            raise EnvironmentProblem(
+                "others may write to the folder with the programs of PostgreSQL",
+                where=str(copy.root),
+                remedy=f"remove {cache}; it is made again",
+            )
         if not _runs(copy.postgres, owner):
             raise EnvironmentProblem(
                 f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {copy.postgres}",
@@ -88,6 +95,11 @@ def find_binaries(major: int = NEWEST) -> Binaries:
             remedy=f"it has {', '.join(map(str, _FOLDERS))}; move the data to one of these with pg_dump",
         )
     return binaries
+
+
+def _is_own(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _runs(program: Path, owner: Owner) -> bool:
