@@ -90,8 +90,8 @@ def test_a_folder_of_somebody_else_is_refused(folder, which):
     error = refused(f"belongs to another user .uid {STRANGER}")
     assert error.where == str(folder / which)
     assert "DSN" in error.remedy
-    found = {one.name: one for one in examined()}["box"] if (folder / ".seriatim/postgres/data").exists() else None
-    assert found is None
+    (finding,) = examined()
+    assert (finding.state.value, finding.remedy) == ("wrong", error.remedy)
     assert list((folder / ".seriatim/postgres").iterdir()) == []
 
 
@@ -198,21 +198,23 @@ except EnvironmentProblem as error:
 # --- Files
 
 
-@pytest.mark.parametrize("name", ["users.lock", "start.lock", "supervisor.lock", "server.log"])
 @pytest.mark.parametrize("kind", ["link", "other name", "pipe"])
-def test_a_file_that_is_none_of_ours_is_not_opened(folder, name, kind):
-    odd = folder / ".seriatim/postgres" / name
-    odd.parent.mkdir(mode=0o700, parents=True)
-    match kind:
-        case "link":
-            odd.symlink_to(folder / "precious/letter")
-        case "other name":
-            odd.hardlink_to(folder / "precious/letter")
-        case "pipe":
-            os.mkfifo(odd)
-    error = refused("is no plain file")
-    assert error.where == str(odd)
-    odd.unlink()
+def test_a_file_that_is_none_of_ours_is_not_opened(folder, kind):
+    private = PrivateFolder(folder / ".seriatim/postgres")
+    for name in ("users.lock", "server.log"):
+        odd = private.path / name
+        match kind:
+            case "link":
+                odd.symlink_to(folder / "precious/letter")
+            case "other name":
+                odd.hardlink_to(folder / "precious/letter")
+            case "pipe":
+                os.mkfifo(odd)
+        for mode in ("ab", "rb") if kind != "pipe" else ("ab",):
+            with pytest.raises(sq.EnvironmentProblem, match="is no plain file") as error:
+                private.open(name, mode)
+            assert error.value.where == str(odd)
+    assert refused("is no plain file").where == str(private.path / "users.lock")
 
 
 def test_what_files_name_is_neither_removed_nor_connected_to(folder):

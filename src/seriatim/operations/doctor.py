@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -203,7 +204,11 @@ def _is_named(dsn: str | None) -> bool:
 
 def _none() -> Finding:
     from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
+    from seriatim.box.connections import FOLDER  # noqa: PLC0415
+    from seriatim.box.private_folder import PrivateFolder  # noqa: PLC0415
 
+    with suppress(FileNotFoundError):  # where there is a folder for it, it has to be of use
+        PrivateFolder(FOLDER.absolute(), make=False)
     return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
 
 
