@@ -194,16 +194,10 @@ def test_what_was_rolled_back_cannot_be_done(queued):
     assert left(queued) == ALL
 
 
-def test_what_a_statement_has_committed_is_put_back_at_the_end(queued):
-    with queued.session() as tx:
-        tx.receive("q")
-        tx.connection.execute("COMMIT")
-    assert left(queued) == ALL
-
-
 def test_what_one_session_sets_on_its_connection_is_not_the_next_ones(queued):
     with queued.session() as tx:
-        tx.connection.autocommit = True
+        with pytest.raises(sq.UsageError, match="a session is one transaction"):
+            tx.connection.autocommit = True
         tx.connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
         tx.connection.read_only = True
         tx.connection.row_factory = dict_row

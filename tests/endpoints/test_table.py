@@ -97,6 +97,23 @@ def test_a_database_that_is_not_there_is_tried_again(box):
     assert "hush" not in fault.error + fault.traceback
 
 
+def test_a_port_tells_in_words_of_its_own_that_its_server_is_away(box):
+    define(box)
+    publish(box, 1)
+    port = TablePort("orders", {"n": "version"}, dsn="postgresql://u:hush@127.0.0.1:1/x")
+    port._pool.timeout = 0.2
+    with closing(port), box.session() as tx:
+        with pytest.raises(sq.Transient, match=r"127\.0\.0\.1:1/x: no connection could be made") as away:
+            port(tx.receive("shop").messages[0], tx)
+        assert "hush" not in str(away.value)
+        port.close()
+        with pytest.raises(sq.UsageError, match="the port is closed"):
+            port(tx.delivery.messages[0], tx)
+    with pytest.raises(sq.UsageError, match="the DSN of the port can't be read") as unread:
+        TablePort("orders", {"n": "version"}, dsn="postgresql://u:hush@[")
+    assert "hush" not in str(unread.value)
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -77,7 +77,7 @@ class Asked:
     reason: str
     through: int | None = None
     following: int | None = None
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)

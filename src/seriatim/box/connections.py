@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -24,10 +25,12 @@ from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer, peer_of
 from seriatim.box.identity import Identity, identity_of
 from seriatim.box.migrate import check, find, migrate
+from seriatim.box.process import check_process
 from seriatim.box.round_trip import OwnConnection
+from seriatim.box.settings import set_for_transactions, set_on
 from seriatim.box.statements import checked_schema, statement
-from seriatim.box.translate import reached, translated
-from seriatim.errors import EnvironmentProblem, SchemaMismatch, UsageError
+from seriatim.box.translate import is_out_of_step, reached, translated
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.kernel.time import micros
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once", "kept_connection"]
@@ -53,6 +56,11 @@ _SETTINGS: dict[str, Any] = {
     "keepalives_interval": 5,
     "keepalives_count": 4,
 }
+
+
+#: Pools of the process that this one was forked from.
+_OF_OTHERS: list[object] = []
+_FORKED = threading.Lock()
 
 
 class Closing:
@@ -99,16 +107,22 @@ class Connections(Closing):
         self.place = place
         #: The box, for what works in it.
         self.access = Access(schema, place, Known(schema), Identity(schema, place, identity), self.apart)
+        self._server = server
+        self._most = most
+        self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
+        self._open_pools()
+
+    def _open_pools(self) -> None:
+        """Make the pools of this process."""
         self._process = os.getpid()
-        limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
         # Asked for each new connection, since the embedded server may have to be found again.
-        where = dsn if server is None else server.found_again
-        settings, reach = _settings(dsn), Reach(place)
+        where = self.dsn if self._server is None else self._server.found_again
+        settings, reach = _settings(self.dsn), Reach(self.place)
         set_up = partial(_set_up, self.access.identity, reach)
-        self._pool = _pool(where, settings, most, reach.pool_name(), partial(set_up, limit_ms))
+        self._pool = _pool(where, settings, self._most, reach.pool_name(), partial(set_up, self._limit_ms))
         # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
         self._second = _pool(where, settings, _APART, reach.pool_name(), partial(set_up, None))
-        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), server, self._process)
+        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), self._server, self._process)
 
     @classmethod
     def open(
@@ -148,56 +162,84 @@ class Connections(Closing):
     def transaction(self) -> AbstractContextManager[OwnConnection]:
         """One transaction, which commits at the end of the block and is rolled back by an exception.
 
-        Errors of the driver are translated where it is begun and committed, not those of the block.
+        Errors of the driver are translated where it is begun and committed, not those of the block. A process that was
+        forked makes connections of its own.
 
         Raises:
-            UsageError: they are closed, or were opened before the process was forked.
+            UsageError: they are closed, or the process was forked in the midst of the block.
             Unavailable: no connection, or the transaction has to be repeated.
         """
-        return self._transaction(self._pool)
+        self._check_open()
+        return _Transaction(self._pool, self.place)
 
     def apart(self) -> AbstractContextManager[OwnConnection]:
         """One for a session that has a connection already."""
-        return self._transaction(self._second)
+        self._check_open()
+        return _Transaction(self._second, self.place)
 
     def close(self) -> None:
         """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
         self._finalizer()
 
-    def _transaction(self, pool: ConnectionPool[OwnConnection]) -> _Transaction:
+    def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise UsageError("the message box is closed", remedy="open it again")
         if os.getpid() != self._process:
-            raise UsageError("the message box was opened before this process was forked", remedy="open it here")
-        return _Transaction(pool, self.place)
+            with _FORKED:
+                if os.getpid() != self._process:
+                    # The threads of these are the other process's, and so are their connections, which nobody here closes.
+                    _OF_OTHERS.append((self._pool, self._second))
+                    self._finalizer.detach()
+                    self._open_pools()
 
 
 class _Transaction:
     """One transaction, on a connection that a pool lends for it."""
 
-    __slots__ = ("_connection", "_place", "_pool")
+    __slots__ = ("_connection", "_place", "_pool", "_process")
 
     def __init__(self, pool: ConnectionPool[OwnConnection], place: str) -> None:
         self._pool = pool
         self._place = place
+        self._process = os.getpid()
 
     def __enter__(self) -> OwnConnection:
         with translated(self._place):
-            self._connection = self._pool.getconn()
-        self._connection.begin_anew()
-        return self._connection
+            while True:
+                self._connection = connection = self._pool.getconn()
+                try:
+                    connection.begin_anew()
+                except BaseException as error:
+                    connection.close()
+                    self._pool.putconn(connection)
+                    if not isinstance(error, psycopg.OperationalError):
+                        raise
+                else:  # after an error there is another one, and a new one is as it has to be
+                    return connection
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
+        if os.getpid() != self._process:  # it is the other process's, which goes on with it
+            if error is None:
+                check_process(self._process)
+            return
+        connection.given_back()
         try:
             if error is not None:
+                if is_out_of_step(error) or is_out_of_step(error.__cause__):
+                    connection.close()
                 with suppress(psycopg.Error):  # what went wrong first is what is told
                     connection.rollback()
             elif connection.pgconn.transaction_status != TransactionStatus.IDLE:
-                with translated(self._place):
-                    connection.commit()
+                try:
+                    with translated(self._place):
+                        connection.commit()
+                except Unavailable as failed:
+                    if is_out_of_step(failed.__cause__):
+                        connection.close()
+                    raise
         finally:
             broken = connection.closed
             self._pool.putconn(connection)
@@ -233,7 +275,10 @@ def kept_connection(dsn: str, place: str) -> psycopg.Connection:
         EnvironmentProblem: PostgreSQL can't be reached.
     """
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
-        return psycopg.connect(dsn, autocommit=True, **_settings(dsn))
+        connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
+    with translated(place):
+        set_on(connection)
+    return connection
 
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
@@ -253,6 +298,8 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
         connection = psycopg.connect(dsn, **_settings(dsn))
     try:
         with translated(place), connection:
+            set_for_transactions(connection)
+            set_on(connection)
             yield connection
     except SchemaMismatch as error:
         raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
@@ -299,12 +346,13 @@ def _turn_limit_ms(limit: float | str) -> int:
     return limit_ms
 
 
-def _set_up(identity: Identity, reach: Reach, limit_ms: int | None, connection: psycopg.Connection) -> None:
+def _set_up(identity: Identity, reach: Reach, limit_ms: int | None, connection: OwnConnection) -> None:
     """What a new connection knows; PostgreSQL ends one that does nothing for so long in the midst of a transaction."""
     identity.remember(connection)
-    if limit_ms is not None:
-        connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(limit_ms)])
-        connection.commit()
+    connection.turn_limit_ms = limit_ms
+    set_for_transactions(connection)
+    set_on(connection, limit_ms)
+    connection.commit()
     reach.made()
 
 

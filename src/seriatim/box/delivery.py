@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from os import getpid
 from typing import Any, NamedTuple
 
+from seriatim.box.process import check_process
+from seriatim.box.translate import translated
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Received
 
-__all__ = ["Completion", "Delivery", "Mark"]
+__all__ = ["Completion", "Delivery", "Mark", "Standing"]
 
 
 class Completion(NamedTuple):
@@ -27,6 +30,21 @@ class Mark(NamedTuple):
     own: int
 
 
+class Standing(NamedTuple):
+    """What has become of a delivery in a transaction of an application's, as PostgreSQL tells.
+
+    Args:
+        hand: ``"in progress"`` while the transaction has it in hand; ``"committed"`` or ``"aborted"`` where it was handed
+            out in a transaction, or behind a savepoint, that has ended so.
+        is_left: whether some of it isn't done.
+        is_put: whether it was put back, and that was not rolled back.
+    """
+
+    hand: str
+    is_left: bool
+    is_put: bool
+
+
 class _State(Enum):
     """Where a delivery stands; the values are for errors."""
 
@@ -34,7 +52,14 @@ class _State(Enum):
     DONE = "it is done"
     PUT_BACK = "it was put back"
     LOST = "it was rolled back"
+    LEFT = "a statement has ended its transaction"
+    COMMITTED = "its transaction was committed before, and it was put back"
     ELSEWHERE = "somebody else ends it"
+
+
+#: It isn't done, and has to be put back.
+_OPEN = frozenset({_State.OPEN, _State.LEFT})
+_REFUSED = frozenset({_State.PUT_BACK, _State.LOST, _State.LEFT, _State.COMMITTED})
 
 
 class Delivery:
@@ -51,6 +76,7 @@ class Delivery:
         incarnation: of the group.
         completion: how all of it is done, for who does so together with something else; None for a part.
         mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
+        holder: the session that has received it.
     """
 
     def __init__(
@@ -64,6 +90,10 @@ class Delivery:
         entry_ids: Sequence[int],
         incarnation: int = 0,
         completion: Completion | None = None,
+        *,
+        place: str = "",
+        look: Callable[[], Standing] | None = None,
+        put_back_apart: Callable[[], None] | None = None,
     ) -> None:
         self.queue = queue
         self.group = group
@@ -75,6 +105,12 @@ class Delivery:
         self.incarnation = incarnation
         self.completion = completion
         self.mark: Mark | None = None
+        self.holder: object = None
+        self._place = place
+        #: In a transaction of an application's, of which the box sees neither commits nor savepoints.
+        self._look = look
+        self._put_back_apart = put_back_apart
+        self._process = getpid()
         self._state = _State.OPEN
         #: Whether a worker's handler has it.
         self._is_lent = False
@@ -91,32 +127,33 @@ class Delivery:
 
         Raises:
             UsageError: it was put back, or its transaction has ended without it; or it is a worker's, whose handler is at
-                work.
+                work; or this process was forked from the one that has received it.
             Unavailable: the transaction has to be repeated.
         """
-        self._check_not_lent()
-        if self._state in (_State.PUT_BACK, _State.LOST):
-            raise UsageError(
-                f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
-                remedy="receive it again, and end it before the next receive and before the transaction ends",
-            )
-        if self._state is _State.OPEN:
-            self._complete()
-            self._state = _State.DONE
+        self._check()
+        with translated(self._place):
+            self._see()
+            self._refuse_ended()
+            if self._state is _State.OPEN:
+                self._complete()
+                self._state = _State.DONE
 
     def done_through(self, count: int) -> None:
         """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended.
 
         Raises:
-            UsageError: it is a worker's, whose handler is at work.
+            UsageError: its transaction has ended without it; or it is a worker's, whose handler is at work.
             Unavailable: the transaction has to be repeated.
         """
-        self._check_not_lent()
-        if self._state is not _State.OPEN:
+        self._check()
+        if self._state not in _OPEN:
             return
         if count == len(self):
             self.done()
-        else:
+            return
+        with translated(self._place):
+            self._see()
+            self._refuse_ended()
             self._end_after(count)
             self._state = _State.PUT_BACK
 
@@ -135,7 +172,7 @@ class Delivery:
     @property
     def is_open(self) -> bool:
         """Whether it has to be ended in its transaction still."""
-        return self._state is _State.OPEN
+        return self._state in _OPEN
 
     def put_back(self) -> None:
         """None of it has been worked on: it is handed out again. Does nothing where it has ended.
@@ -144,10 +181,12 @@ class Delivery:
             UsageError: it is a worker's, whose handler is at work.
             Unavailable: the transaction has to be repeated.
         """
-        self._check_not_lent()
-        if self._state is _State.OPEN:
-            self._put_back()
-            self._state = _State.PUT_BACK
+        self._check()
+        with translated(self._place):
+            self._see()
+            if self._state in _OPEN:
+                self._put_back()
+                self._state = _State.PUT_BACK
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
@@ -158,7 +197,56 @@ class Delivery:
         finally:
             self._is_lent = False
 
-    def _check_not_lent(self) -> None:
+    @property
+    def stands(self) -> bool:
+        """Whether it has to be ended, after a look at what has become of its transaction where that is an application's.
+
+        Raises:
+            UsageError: an earlier statement of the transaction has failed.
+            Unavailable: the transaction has to be repeated.
+        """
+        with translated(self._place):
+            self._see()
+        return self.is_open
+
+    def _see(self) -> None:
+        """What has become of it, where an application ends the transaction. What that has committed is put back."""
+        if self._look is None or self._state is not _State.OPEN:
+            return
+        match self._look().hand:
+            case "in progress":
+                pass
+            case "committed" if self._put_back_apart is not None:
+                self._put_back_apart()
+                self._state = _State.COMMITTED
+            case _:
+                self._state = _State.LOST
+
+    def settle(self) -> None:
+        """The session goes on without it: see that what has ended it wasn't rolled back, in an application's transaction.
+
+        Then it is open again, and has to be put back.
+
+        Raises:
+            psycopg.Error: the driver's; whoever calls this translates them.
+        """
+        if self._look is None or self._state not in (_State.DONE, _State.PUT_BACK):
+            return
+        found = self._look()
+        if found.is_left if self._state is _State.DONE else not found.is_put:
+            self._state = _State.OPEN
+
+    def _refuse_ended(self) -> None:
+        if self._state in _REFUSED:
+            raise UsageError(
+                f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
+                where=self._place,
+                remedy="receive it again, and end it before the next receive and before the transaction ends",
+            )
+
+    def _check(self) -> None:
+        """See that whoever ends it may."""
+        check_process(self._process)
         if self._is_lent:
             raise UsageError(
                 f"a handler can't end what the worker has received from queue {self.queue!r}",
@@ -168,6 +256,10 @@ class Delivery:
     def _lose(self) -> None:
         """Its transaction, or the part of it in which it was received, was rolled back."""
         self._state = _State.LOST
+
+    def _leave(self) -> None:
+        """Its transaction was ended by a statement: committed or rolled back, nobody has seen it."""
+        self._state = _State.LEFT
 
     def _reopen(self) -> None:
         """What has ended it was rolled back."""

@@ -6,7 +6,7 @@ A verb that is refused changes nothing, and the transaction can go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -46,7 +46,7 @@ class Kept:
     sequence: int | None
     type: str
     content_type: str | None
-    body: bytes
+    body: bytes = field(repr=False)
     at: datetime
     reason: str | None
 
@@ -183,7 +183,7 @@ class Dialogs:
 
     def history(self, handle: UUID | str) -> list[Kept]:
         """What is kept of a dialog, in order of time."""
-        with self._connection().cursor(row_factory=tuple_row) as cursor:
+        with self._connection().cursor(row_factory=tuple_row, binary=True) as cursor:
             rows = cursor.execute(statement("history_of", self._schema), {"handle": handle_of(handle)}).fetchall()
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.dsn import place_of
+from seriatim.box.settings import check_values
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 
@@ -50,12 +51,12 @@ class Identity:
             own: a transaction on a connection of this box.
 
         Raises:
-            UsageError: it leads elsewhere.
+            UsageError: it leads elsewhere, or is set so that values change on their way.
         """
         kept = vars(connection).get(_KEPT, {})
         if self._schema in kept and kept[self._schema] == self._known:
             return
-        found = identity_of(connection, self._schema)
+        found, settings = _asked(connection, self._schema)
         if found != self._known:
             with own() as ours:  # the box may have moved since it was opened, to a newer PostgreSQL
                 self._known = identity_of(ours, self._schema)
@@ -66,11 +67,19 @@ class Identity:
                 where=self._place,
                 remedy="give a connection to the database of the box, or open the box that is there",
             )
+        check_values(*settings)
         self.remember(connection)
 
 
 def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
     """Which box is in a schema, as text; None where there is no such schema. Every role may ask."""
+    return _asked(connection, schema)[0]
+
+
+def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
+    """Which box it is, and the settings that `check_values` looks at, in its order."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        ((identity,),) = cursor.execute(statement("identity", schema), {"schema": schema}).fetchall()
-    return None if identity is None else str(identity)
+        ((identity, nulls, equals, digits),) = cursor.execute(
+            statement("identity", schema), {"schema": schema}
+        ).fetchall()
+    return None if identity is None else str(identity), (nulls, equals, digits)

@@ -127,7 +127,7 @@ class Lease:
 
         return Delivery(
             self.delivery.queue, self.delivery.group, self.messages, lambda: end_after(self.left),
-            lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size],
+            lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size], place=self.access.place,
         )  # fmt: skip
 
     def _execute(self, connection: psycopg.Connection, schema: str, name: str, begin: int, end: int) -> None:

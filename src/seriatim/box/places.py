@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -84,7 +84,7 @@ class Stored:
     ticket: Ticket
     content_type: str | None
     context: Mapping[str, Property]
-    body: bytes
+    body: bytes = field(repr=False)
     received_at: datetime
     parts: tuple[Part, ...] = ()
 

@@ -133,10 +133,19 @@ class Publisher:
             definitions = known.read(connection)
             if nothing_done:
                 connection.commit()  # only looked
-        routed, nap_s = self._routed(connection, messages, definitions), _SHORT_NAP_S
+        try:
+            routed, nap_s = self._routed(connection, messages, definitions), _SHORT_NAP_S
+        except UsageError:
+            if (now := self._current(connection, nothing_done=nothing_done)).version == definitions.version:
+                raise
+            # What the process knew was old: it may route again, and refuses nothing.
+            definitions, routed, nap_s = now, self._routed(connection, messages, now), _SHORT_NAP_S
         while definitions.limited and (
             full := self._access.room.full(connection, self._schema, definitions.limited, routed)
         ):
+            if (now := known.current(connection)).version != definitions.version:
+                definitions, routed = now, self._routed(connection, messages, now)
+                continue
             left_s = until - time.monotonic()
             if left_s <= 0 or not full.may_wait:
                 raise full.error()
@@ -144,15 +153,20 @@ class Publisher:
                 connection.rollback()  # so that nobody waits for a transaction that naps
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
-            if (now := known.current(connection)).version != definitions.version:
-                definitions, routed = now, self._routed(connection, messages, now)
         return routed
+
+    def _current(self, connection: psycopg.Connection, *, nothing_done: bool) -> Definitions:
+        """What is defined now."""
+        now = self._access.known.current(connection)
+        if nothing_done:
+            connection.commit()  # only looked
+        return now
 
     def _routed(self, connection: psycopg.Connection, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = definitions.router
         moment = None
         if router.needs_time:
-            with connection.cursor(row_factory=tuple_row) as cursor:
+            with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # whatever the DateStyle is
                 (moment,) = cursor.execute("SELECT now()").fetchall()[0]
         return router.route(messages, moment, looking(connection, self._schema))
 

@@ -172,17 +172,21 @@ class Receiver:
             judge_and_tell(self._access, connection, queue, locked)
 
     def _turns_on(self, connection: psycopg.Connection) -> Turns:
-        return Turns(connection, self._access.schema, heads=self._access.heads)
+        return Turns(connection, self._access.schema, heads=self._access.heads, access=self._access)
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""
         queue = self._definitions.queues.get(self._name)
-        if queue is None or not _is_open(queue):
+        if queue is None or not _is_open(queue) or self._has_no(queue):
             queue = self._read().queue(self._name)
         _check_open(queue)
-        if self._group is not None and isinstance(queue.declared.policy, Unordered):
+        if self._has_no(queue):
             raise UsageError(f"queue {self._name!r} has no groups", remedy="it is Unordered; receive without a group")
         return queue
+
+    def _has_no(self, queue: BoxQueue) -> bool:
+        """Whether a group is asked for of a queue that has none."""
+        return self._group is not None and isinstance(queue.declared.policy, Unordered)
 
     def _see(self, version: int) -> BoxQueue:
         """The queue as of that version of the definitions."""

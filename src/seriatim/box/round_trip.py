@@ -7,6 +7,7 @@ statement that is a transaction they want the connection to be turned into anoth
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,11 +21,26 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import tuple_row
+from psycopg.sql import Composable
 from psycopg.waiting import Ready, Wait
 
+from seriatim.box.own_cursor import seen
+from seriatim.box.process import check_process
+from seriatim.box.settings import is_set, set_anew, set_for_transactions
+from seriatim.box.transaction_words import Effect, effect_of
 from seriatim.errors import UsageError
 
-__all__ = ["Asked", "InHand", "OwnConnection", "can_flush", "commit_between", "is_between", "is_idle", "transact"]
+__all__ = [
+    "Asked",
+    "InHand",
+    "OwnConnection",
+    "can_flush",
+    "commit_between",
+    "is_between",
+    "is_idle",
+    "is_in_transaction",
+    "transact",
+]
 
 #: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
 #: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
@@ -54,7 +70,9 @@ class _Sent(NamedTuple):
     kept: bool = True
 
 
-_BEGIN, _COMMIT, _FLUSHED = (_Sent(text, [], ()) for text in (b"BEGIN", b"COMMIT", _FLUSH))
+_BEGIN, _COMMIT, _FLUSHED = (
+    _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
+)
 _CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
 
 
@@ -71,14 +89,21 @@ class InHand(Protocol):
     def _reopen(self) -> None:
         """Its end was rolled back."""
 
+    def _leave(self) -> None:
+        """Its transaction has ended, and nobody knows whether it was committed."""
+
 
 class OwnConnection(psycopg.Connection[Any]):
     """A connection that a box has made, with what is known of it.
 
     While what was received hasn't ended it doesn't commit: the group would go on as if the messages had been handed out.
+    From `begin_anew` to `given_back` a session has it, and an application may execute SQL on it. What would end the
+    transaction or go back in it unseen is refused there: statements of that as text, and ``autocommit``.
 
     Attributes:
         in_hand: what was received last in its transaction; None: nothing.
+        refused: how many statements were refused because they would have ended the transaction, or gone back in it.
+        turn_limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
         names: by which it knows statements.
         may_flush: what `can_flush` has found; None: it wasn't asked.
         settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
@@ -90,6 +115,13 @@ class OwnConnection(psycopg.Connection[Any]):
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
         self.in_hand: InHand | None = None
+        self.refused = 0
+        self.turn_limit_ms: int | None = None
+        self._process = os.getpid()
+        #: Whether a session has it.
+        self._is_lent = False
+        #: Whether something was set on it that outlasts a transaction.
+        self._is_changed = False
         self._committed: InHand | None = None
         self._blocks = 0
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
@@ -109,18 +141,107 @@ class OwnConnection(psycopg.Connection[Any]):
         return self._adapter
 
     def begin_anew(self) -> None:
-        """Forget what somebody who had it before has set: whoever gets it now knows nothing of that."""
+        """Forget what somebody who had it before has set: whoever gets it now knows nothing of that.
+
+        Raises:
+            psycopg.Error: the connection is lost.
+        """
         self.in_hand = self._committed = None
+        self._is_lent = False
         if self.autocommit:
             self.autocommit = False
-        if self.isolation_level is not None:
-            self.isolation_level = None
-        if self.read_only is not None:
-            self.read_only = None
-        if self.deferrable is not None:
-            self.deferrable = None
+        set_for_transactions(self)
         self.row_factory = tuple_row
         self.cursor_factory = psycopg.Cursor
+        self.server_cursor_factory = psycopg.ServerCursor
+        if self._is_changed or not is_set(self):
+            set_anew(self, self.turn_limit_ms)
+            self._is_changed = False
+        self._is_lent = True
+
+    def given_back(self) -> None:
+        """No session has it any more."""
+        self._is_lent = False
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """A cursor of the class that the connection was given, whose statements are seen."""
+        cursor = super().cursor(*args, **options)
+        cursor.__class__ = seen(type(cursor))
+        return cursor
+
+    def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As the driver's: all that is sent goes through here.
+
+        Raises:
+            UsageError: this process was forked from the one that has made the connection.
+        """
+        check_process(self._process)
+        answer = super().wait(gen, *args, **options)
+        if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
+            # A cursor that was made by hand, and not by the connection, has ended the transaction.
+            self.in_hand._leave()  # noqa: SLF001 -- only a connection knows
+        return answer
+
+    def see(self, query: Any) -> None:
+        """Look at a statement that is about to be sent.
+
+        Raises:
+            UsageError: it would end the transaction in which something was received, or go back in it.
+        """
+        if not (effect := effect_of(self._text(query))):
+            return
+        if Effect.SETS in effect:
+            self._is_changed = True
+        has_received = self.in_hand is not None and self.in_hand is not self._committed
+        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self._blocks and Effect.ENDS in effect):
+            self.refused += 1
+            raise UsageError(
+                f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
+                remedy="use tx.connection.transaction() for a part that may fail, and commit() or rollback() of tx.connection",
+            )
+
+    def _text(self, query: Any) -> str:
+        """A statement as text, whatever it was given as."""
+        if isinstance(query, str):
+            return query
+        if isinstance(query, bytes):
+            return _decoded(query)
+        if isinstance(query, Composable):
+            return query.as_string(self)
+        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent apart
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each statement commits; never in a session."""
+        return super().autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self.set_autocommit(value)
+
+    def set_autocommit(self, value: bool) -> None:
+        """As the driver's.
+
+        Raises:
+            UsageError: a session has the connection.
+        """
+        if self._is_lent and value:
+            raise UsageError(
+                "a session is one transaction: its connection can't commit each statement by itself",
+                remedy="leave autocommit off, or connect with psycopg.connect(box.dsn, autocommit=True)",
+            )
+        super().set_autocommit(value)
+
+    def tpc_begin(self, xid: Any) -> None:
+        """Two-phase transactions are an application's own.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            "a session's transaction can't be one of two phases",
+            remedy="join one of your own: box.session(connection=…)",
+        )
 
     def commit(self) -> None:
         """Commit, as the driver does.
@@ -128,6 +249,7 @@ class OwnConnection(psycopg.Connection[Any]):
         Raises:
             UsageError: what was received in the transaction hasn't ended.
         """
+        check_process(self._process)
         if not self._blocks:  # there the driver refuses it
             self._check_ended()
         super().commit()
@@ -179,9 +301,20 @@ class OwnConnection(psycopg.Connection[Any]):
         self.in_hand = before
 
 
+@cache
+def _decoded(query: bytes) -> str:
+    """A statement of bytes as text; there are few, the box's own."""
+    return query.decode("utf-8", "replace")
+
+
 def is_idle(connection: psycopg.Connection) -> bool:
     """Whether no transaction has begun."""
     return connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def is_in_transaction(connection: psycopg.Connection) -> bool:
+    """Whether a transaction has begun, and takes statements."""
+    return connection.pgconn.transaction_status == TransactionStatus.INTRANS
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from os import getpid
 from typing import cast
 from uuid import UUID
 
@@ -18,10 +19,12 @@ from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
-from seriatim.box.joined import as_ours
+from seriatim.box.joined import as_ours, held_on, hold
+from seriatim.box.process import check_process
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.round_trip import OwnConnection, is_between, is_idle
+from seriatim.box.round_trip import is_between, is_idle, is_in_transaction
+from seriatim.box.settings import check_encoding
 from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
@@ -54,7 +57,7 @@ class Session(DialogVerbs):
         self._place = access.place
         self._own = own
         self._on_use: Callable[[], None] | None = None
-        self._received_last: Delivery | None = None
+        self._process = getpid()
         self._instance: Instance | None = None
         self._dialogs = Dialogs(lambda: self._ours, access.schema)
 
@@ -63,18 +66,21 @@ class Session(DialogVerbs):
         """The psycopg connection: what is written through it commits together with the messages.
 
         Raises:
-            UsageError: the session has ended.
+            UsageError: the session has ended, or this process was forked from the one that has begun it.
         """
         if self._connection is None:
             raise UsageError("the session has ended", remedy="begin another with box.session()")
+        check_process(self._process)
         if self._on_use is not None:
-            self._on_use()
+            with translated(self._place):
+                self._on_use()
         return self._connection
 
     @property
     def _ours(self) -> psycopg.Connection:
         """The connection, for statements of the box; one that is joined leads to it."""
         connection = as_ours(self.connection)
+        check_encoding(connection)
         if not self._own:
             with translated(self._place):
                 self._access.identity.check(connection, self._access.transaction)
@@ -102,17 +108,21 @@ class Session(DialogVerbs):
 
     @property
     def _delivery(self) -> Delivery | None:
-        """What was received last; a connection of ours knows also what a rollback has made of it."""
-        if isinstance(self._connection, OwnConnection):
-            return cast("Delivery | None", self._connection.in_hand)
-        return self._received_last
+        """What this session has received last."""
+        held = self._held
+        return held if held is not None and held.holder is self else None
 
     @_delivery.setter
     def _delivery(self, delivery: Delivery | None) -> None:
-        if isinstance(self._connection, OwnConnection):
-            self._connection.in_hand = delivery
-        else:
-            self._received_last = delivery
+        if delivery is not None:
+            delivery.holder = self
+        if self._connection is not None and (delivery is not None or self._delivery is not None):
+            hold(self._connection, self._schema, delivery)
+
+    @property
+    def _held(self) -> Delivery | None:
+        """What was received last in the transaction, by whichever session; None also where a rollback has taken it back."""
+        return None if self._connection is None else held_on(self._connection, self._schema)
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
         """Take the next numbers of a location, now.
@@ -200,7 +210,8 @@ class Session(DialogVerbs):
 
         Raises:
             UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group; or the
-                session is one that a worker has given to a handler.
+                session is one that a worker has given to a handler; or another session on the same connection has a
+                delivery in hand.
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
@@ -301,13 +312,29 @@ class Session(DialogVerbs):
     @property
     def _is_lent(self) -> bool:
         """Whether a worker's handler has it."""
-        return self._delivery is not None and self._delivery._is_lent  # noqa: SLF001 -- as a worker has said
+        return self._held is not None and self._held._is_lent  # noqa: SLF001 -- as a worker has said
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._connection is None
 
     def _check_own(self) -> None:
+        """See that this session may receive: locks of groups are the connection's, and keep no other session on it out."""
         if self._is_lent:
             raise UsageError(
                 "a handler can't receive in the transaction of its message",
                 remedy="receive in a session of its own: with box.session() as tx: …",
+            )
+        held = self._held
+        if held is None or held.holder is self or not held.is_open:
+            return
+        if cast("Session", held.holder)._has_ended:  # noqa: SLF001 -- another one of these
+            held.put_back()
+        elif held.stands:
+            raise UsageError(
+                f"another session on this connection has a delivery of queue {held.queue!r} in hand",
+                where=self._place,
+                remedy="end that first, or receive on a connection of its own: with box.session() as tx: …",
             )
 
     def save_instance(self) -> None:
@@ -325,7 +352,13 @@ class Session(DialogVerbs):
 
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
-        delivery, self._delivery = self._delivery, None
+        delivery, held = self._delivery, self._held
+        if held is not None and held is not delivery and self._is_lent and self._connection is not None:
+            hold(self._connection, self._schema, None)  # so that the worker notices, whoever passes over the refusal
+            held.put_back()  # which is refused: the transaction is a worker's
+        if delivery is not None and not self._own and is_in_transaction(self._ours):
+            delivery.settle()
+        self._delivery = None
         instance, self._instance = self._instance, None
         if delivery is None:
             return
@@ -352,13 +385,16 @@ class Session(DialogVerbs):
                 self._end()
 
     def _forget(self) -> None:
+        if (delivery := self._delivery) is not None and not delivery.is_open and not self._own:
+            self._delivery = None
         self._connection = None
 
     def _succeeded(self) -> Session:
         """This one ends, and another has its transaction, and what was received in it."""
         after = Session(self._access, self._connection, own=self._own)
-        after._received_last, after._instance = self._received_last, self._instance
-        self._received_last = self._instance = None
+        if (delivery := self._delivery) is not None:
+            delivery.holder = after
+        after._instance, self._instance = self._instance, None
         self._forget()
         return after
 

@@ -60,6 +60,8 @@ class Steps:
         self._block: AbstractContextManager[psycopg.Transaction] | None = None
         #: How many blocks were open when the step's handler was given the connection.
         self._blocks = 0
+        #: How many statements had been refused by then.
+        self._refused = 0
         self._is_own = False
         self._has_ended = False
         self._name: int | None = None
@@ -83,12 +85,14 @@ class Steps:
             name: of the step, for `suspect`.
 
         Raises:
-            TurnEnded: the handler ended the transaction, or closed the connection; or one before it did.
+            TurnEnded: the handler ended the transaction, tried to by a statement, or closed the connection; or one before
+                it did.
             UsageError: an SQL statement of the handler's failed, and it went on.
             Unavailable: the connection is lost.
         """
         self._is_own = self._is_handled = False
         self._own_role, self._name = None, name
+        self._refused = _refused(self._connection)
         self._session._on_use = self._begin  # noqa: SLF001 -- it is made for this
         try:
             yield
@@ -197,7 +201,8 @@ class Steps:
             raise TurnEnded(
                 "the handler closed the connection", remedy="leave it open: the worker commits what is done"
             ) from error
-        if self._status == TransactionStatus.IDLE:
+        # A handler that passes over the refusal takes its work for committed, or for rolled back.
+        if self._status == TransactionStatus.IDLE or _refused(self._connection) != self._refused:
             self.suspect = self._name
             raise self._ended() from error
 
@@ -232,6 +237,11 @@ def check_role(box: MessageBox, role: str) -> None:
 def _blocks(connection: psycopg.Connection) -> int:
     """How many blocks of the driver's are open on a connection of ours."""
     return connection.blocks if isinstance(connection, OwnConnection) else 0
+
+
+def _refused(connection: psycopg.Connection) -> int:
+    """How many statements were refused on a connection of ours that would have ended the transaction."""
+    return connection.refused if isinstance(connection, OwnConnection) else 0
 
 
 def _change_role(connection: psycopg.Connection, schema: str, role: str) -> str:

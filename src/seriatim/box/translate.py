@@ -18,9 +18,10 @@ from seriatim.errors import (
     UsageError,
 )
 
-__all__ = ["reached", "translated"]
+__all__ = ["is_out_of_step", "reached", "translated"]
 
 _AGAIN = "roll back and repeat the transaction"
+_BACK = "repeat the transaction once the server is back"
 
 #: The first row that fits counts: what the driver raised, what we raise, what to do.
 _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], ...] = (
@@ -29,10 +30,11 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
         SchemaMismatch,
         "is it the right database and schema? `seriatim box migrate` makes the schema",
     ),
+    ((errors.InsufficientPrivilege,), EnvironmentProblem, "give this role the right, or use another role or server"),
     (
-        (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction),
+        (errors.ReadOnlySqlTransaction,),
         EnvironmentProblem,
-        "give this role the right, or use another role or server",
+        "connect to the primary server; or let the transaction write: BEGIN READ WRITE, default_transaction_read_only = off",
     ),
     ((errors.InFailedSqlTransaction,), UsageError, "an earlier statement failed; roll back first"),
     # Two snapshots that can't both have numbered the same place: only where the caller's isolation keeps an old one.
@@ -44,7 +46,7 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     ((psycopg.DataError,), UsageError, "mend the value"),
     # An operational error for psycopg; the same again would never work.
     ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
-    ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, "repeat the transaction once the server is back"),
+    ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, _BACK),
 )
 
 
@@ -71,10 +73,21 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             raise UsageError(what, where=self._place, remedy="give text without halves of surrogate pairs") from error
         if not isinstance(error, psycopg.Error):
             return
+        if is_out_of_step(error):
+            raise Unavailable(_said(error), where=self._place, remedy=_BACK) from error
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
                 raise ours(_said(error), where=self._place, remedy=remedy) from error
         raise InvariantBroken(_said(error), where=self._place) from error
+
+
+def is_out_of_step(error: BaseException | None) -> bool:
+    """Whether an answer broke off, or can't be one: not PostgreSQL has said it, but the driver. The connection is of no use."""
+    return (
+        isinstance(error, psycopg.Error)
+        and error.sqlstate is None
+        and type(error) in (psycopg.Error, psycopg.DatabaseError, psycopg.InternalError)
+    )
 
 
 @contextmanager

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple, cast
 import psycopg
 from psycopg.rows import tuple_row
 
+from seriatim.box.access import Access
 from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
-from seriatim.box.delivery import Completion, Delivery, Mark
+from seriatim.box.delivery import Completion, Delivery, Mark, Standing
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.heads import EVERYTHING, Heads
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
-from seriatim.box.round_trip import OwnConnection, commit_between
+from seriatim.box.round_trip import OwnConnection, commit_between, is_idle
 from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
@@ -71,15 +72,22 @@ class Turns:
         schema: the schema of the box.
         now_us: microseconds, in place of the database's clock.
         heads: where queues begin, as far as that is known; None: they are looked at from their beginning.
+        access: the box; None for turns that hand nothing out.
     """
 
     def __init__(
-        self, connection: psycopg.Connection, schema: str, now_us: int | None = None, heads: Heads | None = None
+        self,
+        connection: psycopg.Connection,
+        schema: str,
+        now_us: int | None = None,
+        heads: Heads | None = None,
+        access: Access | None = None,
     ) -> None:
         self._connection = connection
         self._schema = schema
         self._now_us = now_us
         self._heads = heads
+        self._access = access
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> Locked:
         """Lock the next groups that have something to do, or the named one.
@@ -334,35 +342,57 @@ class Turns:
             "incarnation": handed.incarnation,
             "keep": queue.declared.keep,
         }
+        joined = None if isinstance(self._connection, OwnConnection) else self._joined(named)
         return Delivery(
             queue.declared.name,
             handed.group,
             messages,
-            lambda: self._complete(named, len(messages)),
-            # A message without a group was locked, and nothing else has happened to it.
-            lambda: None if handed.group is None else self._execute("put_back", named),
-            lambda count: self._end_after(named, count),
+            lambda: self._execute(*_completion(named, len(messages))),
+            lambda: self._put_back(named, joined),
+            lambda count: self._end_after(named, joined, count),
             handed.entry_ids,
             handed.incarnation,
             _completion(named, len(messages)),
+            place="" if self._access is None else self._access.place,
+            look=None if joined is None else lambda: self._standing(joined),
+            put_back_apart=None if joined is None else lambda: self._put_back_apart(named),
         )
 
-    def _end_after(self, named: dict[str, Any], count: int) -> None:
+    def _joined(self, named: dict[str, Any]) -> dict[str, Any]:
+        """What PostgreSQL is asked by, what has become of a delivery in a transaction of an application's."""
+        return named | {"handed": self._row("handed_by", named)[0], "put": None}
+
+    def _standing(self, joined: dict[str, Any]) -> Standing:
+        """What has become of a delivery. An application that has ended the transaction isn't left with another one."""
+        if self._access is None or not is_idle(self._connection):
+            return Standing(*self._row("standing", joined))
+        with self._access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            return Standing(*cursor.execute(statement("standing", self._schema), written(joined)).fetchall()[0])
+
+    def _end_after(self, named: dict[str, Any], joined: dict[str, Any] | None, count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
         if count:
-            self._complete(named, count)
-        if named["group_key"] is not None:
-            self._execute("put_back", named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")})
+            self._execute(*_completion(named, count))
+        self._put_back(named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")}, joined)
 
-    def _complete(self, named: dict[str, Any], count: int) -> None:
-        if not isinstance(self._connection, OwnConnection):  # one of ours knows
-            with self._connection.cursor(row_factory=tuple_row) as cursor:
-                rows = cursor.execute(statement("is_in_hand", self._schema), written(named)).fetchall()
-            if rows != [(True,)]:
-                raise UsageError(
-                    "what was received can't be done any more: it was rolled back", remedy="receive it again"
-                )
-        self._execute(*_completion(named, count))
+    def _put_back(self, named: dict[str, Any], joined: dict[str, Any] | None) -> None:
+        if named["group_key"] is None:  # a message without a group was locked, and nothing else has happened to it
+            if joined is not None:
+                joined["put"] = joined["handed"]
+        elif joined is None:
+            self._execute("put_back", named)
+        else:
+            joined["put"] = self._row("put_back_by", named)[0]
+
+    def _put_back_apart(self, named: dict[str, Any]) -> None:
+        """Put back what an application has committed without ending it, whatever becomes of its next transaction."""
+        if named["group_key"] is not None and self._access is not None:
+            with self._access.transaction() as connection:
+                connection.execute(statement("put_back_committed", self._schema), written(named))
+
+    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(statement(name, self._schema), written(parameters)).fetchall()[0]
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(statement(name, self._schema), written(parameters))

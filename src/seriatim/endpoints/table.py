@@ -7,10 +7,11 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg_pool import ConnectionPool
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
-from seriatim.errors import Business, UsageError
+from seriatim.errors import Business, Transient, UsageError
 from seriatim.pipeline.message import Received
 from seriatim.pipeline.name import checked_name
 
@@ -87,7 +88,10 @@ class TablePort:
         self._columns = dict(columns)
         self._dsn = dsn
         self._pool: ConnectionPool | None = None
+        #: Which other PostgreSQL, without what may be secret, for errors.
+        self.place = ""
         if dsn is not None:
+            self.place = _place(dsn)
             self._pool = ConnectionPool(
                 dsn, kwargs=_SETTINGS, min_size=0, max_size=_MOST_CONNECTIONS, open=False, timeout=_PATIENCE_S,
                 name="seriatim-port", check=ConnectionPool.check_connection,
@@ -98,15 +102,25 @@ class TablePort:
 
         Raises:
             Business: a body that isn't text and is to be.
+            Transient: the other PostgreSQL can't be reached, or breaks off.
+            UsageError: the port is closed.
         """
         delivered = in_hand(tx)
         rows = [self._row(delivered, message) for message in given_messages(given)]
         if self._pool is None:
             self._write(tx.connection, rows)
             return
-        self._pool.open()
-        with self._pool.connection() as connection:
-            self._write(connection, rows)
+        try:
+            self._pool.open()
+            with self._pool.connection() as connection:
+                self._write(connection, rows)
+        except PoolClosed:
+            raise UsageError("the port is closed", remedy="make another TablePort") from None
+        except PoolTimeout:
+            what = f"no connection could be made within {_PATIENCE_S:g} s"
+            raise Transient(what, where=self.place, remedy="is the server running, and has it room?") from None
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise Transient(" ".join(str(error).split()), where=self.place) from error
 
     def close(self) -> None:
         """Close the connections to another PostgreSQL."""
@@ -125,6 +139,20 @@ class TablePort:
                 cursor.execute(self._statement, rows[0])
             else:  # in one pipeline, in order
                 cursor.executemany(self._statement, rows)
+
+
+def _place(dsn: str) -> str:
+    """Host, port and database of a DSN.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise UsageError("the DSN of the port can't be read", remedy="postgresql://user@host/database") from None
+    host = parts.get("host") or parts.get("service") or "localhost"
+    return f"{host}:{parts.get('port') or 5432}/{parts.get('dbname') or ''}"
 
 
 def _upsert(table: Sequence[str], columns: Sequence[str], key: Sequence[str]) -> sql.Composed:

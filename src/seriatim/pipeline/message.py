@@ -74,7 +74,7 @@ class Part:
 
     name: str
     content_type: str | None = None
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if not _is_text(self.name) or len(self.name) > _LONGEST_NAME:
@@ -87,7 +87,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message; immutable.
+    """A message; immutable. What is printed of it has no bodies, which may hold what logs must not.
 
     Args:
         type: what kind of message it is.
@@ -103,7 +103,7 @@ class Message:
     """
 
     type: str
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
     context: Mapping[str, Property] = field(default_factory=dict)
     message_id: str = field(default_factory=new_message_id)
     content_type: str | None = None

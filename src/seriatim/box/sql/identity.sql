@@ -1,4 +1,4 @@
--- Purpose: which server, database and schema is it?
+-- Purpose: which server, database and schema is it? And which settings does the connection have by which values change?
 -- Caller: identity.py, when a box is opened, and once for each connection that is joined.
 -- Locks: none.
 -- Index: the catalog's own.
@@ -6,4 +6,7 @@ SELECT (
     SELECT concat_ws('/', server.system_identifier, base.oid, space.oid)
     FROM pg_catalog.pg_control_system() AS server, pg_catalog.pg_database AS base, pg_catalog.pg_namespace AS space
     WHERE base.datname = current_database() AND space.nspname = %(schema)s
-) AS identity
+) AS identity,
+current_setting('array_nulls') AS array_nulls,
+current_setting('transform_null_equals') AS transform_null_equals,
+current_setting('extra_float_digits')::integer AS extra_float_digits

@@ -1,0 +1,58 @@
+"""Cursors of the box's own connections: the connection sees each statement before it is sent."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast
+
+__all__ = ["seen"]
+
+
+class _Sees(Protocol):
+    """A connection of the box's own."""
+
+    def see(self, query: Any) -> None:
+        """Refuse a statement that may not be executed now."""
+
+
+class _Seen:
+    """What is put in front of a class of cursors, the application's own class, too."""
+
+    __slots__ = ()
+
+    def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
+        """As the driver's."""
+        _see(self, query)
+        return super().execute(query, *arguments, **options)  # type: ignore[misc] # of a cursor
+
+    def executemany(self, query: Any, *arguments: Any, **options: Any) -> None:
+        """As the driver's."""
+        _see(self, query)
+        super().executemany(query, *arguments, **options)  # type: ignore[misc] # as said
+
+    def stream(self, query: Any, *arguments: Any, **options: Any) -> Any:
+        """As the driver's."""
+        _see(self, query)
+        return super().stream(query, *arguments, **options)  # type: ignore[misc] # as said
+
+    def copy(self, statement: Any, *arguments: Any, **options: Any) -> AbstractContextManager[Any]:
+        """As the driver's."""
+        _see(self, statement)
+        return cast("AbstractContextManager[Any]", super().copy(statement, *arguments, **options))  # type: ignore[misc] # as said
+
+
+def _see(cursor: Any, query: Any) -> None:
+    connection: _Sees = cursor.connection
+    connection.see(query)
+
+
+#: By the classes that they are made of.
+_KINDS: dict[type[Any], type[Any]] = {}
+
+
+def seen(kind: type[Any]) -> type[Any]:
+    """A class of cursors whose statements the connection sees before they are sent."""
+    if (found := _KINDS.get(kind)) is None:
+        found = kind if issubclass(kind, _Seen) else type(kind.__name__, (_Seen, kind), {"__slots__": ()})
+        _KINDS[kind] = found
+    return found

@@ -1,0 +1,24 @@
+"""The process in which something was made: a connection is of no use in one that was forked from it."""
+
+from __future__ import annotations
+
+import os
+
+from seriatim.errors import UsageError
+
+__all__ = ["check_process"]
+
+
+def check_process(made_in: int) -> None:
+    """See that a session, a delivery or a connection is used in the process that has made it.
+
+    Args:
+        made_in: the number of that process.
+
+    Raises:
+        UsageError: this process was forked from it: both would write into one transaction.
+    """
+    if os.getpid() != made_in:
+        raise UsageError(
+            "the session was begun before this process was forked", remedy="begin one here: with box.session() as tx: …"
+        )

@@ -1,0 +1,135 @@
+"""Which statements of an SQL text end a transaction, go back in it, or set something that outlasts it.
+
+A box keeps what was received in step with the transaction. It sees `Connection.commit`, `rollback` and `transaction`; a
+``COMMIT`` as SQL text it sees only here. The text is split into statements as PostgreSQL does it: comments, quoted text and
+the bodies of functions are none. Knows nothing of connections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Flag, auto
+from functools import lru_cache
+
+__all__ = ["Effect", "effect_of"]
+
+
+class Effect(Flag):
+    """What an SQL text does to the transaction in which it is executed."""
+
+    NONE = 0
+    #: It begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
+    ENDS = auto()
+    #: It goes back to a savepoint.
+    GOES_BACK = auto()
+    #: It sets something for the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``.
+    SETS = auto()
+
+
+#: In a text without any of these there is nothing to find.
+_ANY = re.compile(r"abort|begin|commit|discard|end|prepare|reset|rollback|\bset\b|set_config|start", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""
+      (?P<blank> \s+ | --[^\n\r]* )
+    | (?P<comment> /\* )
+    | (?P<dollar> \$ (?: [^\W\d]\w* )? \$ )
+    | (?P<quoted> [eE] ' (?: [^'\\] | '' | \\. )* ' | ' (?: [^'] | '' )* ' | " (?: [^"] | "" )* " )
+    | (?P<word> [^\W\d] [\w$]* )
+    | (?P<stop> ; )
+    | (?P<other> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_ENDS = re.compile(r"/\*|\*/")
+#: Texts up to this length are remembered: an application executes the same few again and again.
+_REMEMBERED_CHARACTERS = 4096
+_CALL = re.compile("set_config", re.IGNORECASE)
+#: A call that sets something for the transaction only, and says so.
+_FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
+#: What a ``SET`` of these sets ends with the transaction.
+_OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})
+
+
+def effect_of(text: str) -> Effect:
+    """What a text of one statement or several does to the transaction."""
+    if len(text) <= _REMEMBERED_CHARACTERS:
+        return _remembered(text)
+    return _effect_of(text)
+
+
+def _effect_of(text: str) -> Effect:
+    if _ANY.search(text) is None:
+        return Effect.NONE
+    found = Effect.NONE
+    for words in _statements(text):
+        found |= _effect_of_one(words)
+        if "SET_CONFIG" in words and len(_FOR_TRANSACTION.findall(text)) < len(_CALL.findall(text)):
+            found |= Effect.SETS
+    return found
+
+
+_remembered = lru_cache(maxsize=1024)(_effect_of)
+
+
+def _effect_of_one(words: list[str]) -> Effect:
+    """What one statement does, by its words."""
+    match words:
+        case ["ROLLBACK" | "ABORT", *rest] if "TO" in rest[:2]:
+            return Effect.GOES_BACK
+        case ["ABORT" | "BEGIN" | "COMMIT" | "END" | "ROLLBACK", *_]:
+            return Effect.ENDS
+        case ["START" | "PREPARE", "TRANSACTION", *_]:
+            return Effect.ENDS
+        case ["SET", second, *_] if second not in _OF_TRANSACTION:
+            return Effect.SETS
+        case ["RESET" | "DISCARD", *_]:
+            return Effect.SETS
+    return Effect.NONE
+
+
+def _statements(text: str) -> Iterator[list[str]]:
+    """The words of each statement in upper case, without those that are quoted."""
+    words: list[str] = []
+    depth = 0
+    for kind, token in _tokens(text):
+        if kind == "stop":
+            if depth == 0:
+                yield words
+                words = []
+            continue
+        word = token.upper()
+        # The body of a function in SQL: BEGIN ATOMIC … END, with statements and CASE … END in it.
+        if words[:1] == ["CREATE"]:
+            if (depth == 0 and word == "ATOMIC" and words[-1] == "BEGIN") or (depth and word == "CASE"):
+                depth += 1
+            elif depth and word == "END":
+                depth -= 1
+        words.append(word)
+    yield words
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """The words of a text, and where its statements stop."""
+    at = 0
+    while (found := _TOKEN.match(text, at)) is not None:
+        at = found.end()
+        match found.lastgroup:
+            case "comment":
+                at = _behind_comment(text, at)
+            case "dollar":
+                closed = text.find(found[0], at)
+                at = len(text) if closed < 0 else closed + len(found[0])
+            case "word" | "stop" as kind:
+                yield kind, found[0]
+
+
+def _behind_comment(text: str, at: int) -> int:
+    """Where a comment ends that began before `at`; one may stand in another."""
+    depth = 1
+    while depth:
+        if (found := _COMMENT_ENDS.search(text, at)) is None:
+            return len(text)
+        depth += 1 if found[0] == "/*" else -1
+        at = found.end()
+    return at

@@ -1,0 +1,186 @@
+"""Every public call raises errors of seriatim where PostgreSQL, or the driver, refuses: none of the driver's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.box.delivery import Delivery
+from seriatim.box.session import Session
+from seriatim.kernel.states import Action
+from seriatim.operations import bulk, dead_letters, faults, groups, instances, set_aside, trace
+from tests.box.shop import define, publish
+
+BY = {"actor": "ann", "reason": "test"}
+MESSAGE = sq.Message(type="order", context={"customer": "c1", "version": 9})
+#: How each method of a box is called; None: it asks nothing of PostgreSQL.
+BOX = {
+    "activate": ["shop"], "activations": [], "apply": None, "broken": [], "check": None, "clean_up_dialogs": [],
+    "close": None, "deactivate": ["shop"], "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
+    "dialogs": [], "drop": {"queue": "shop"}, "forget": ["shop", "c1"], "grant": ["pg_monitor", {"route": True}],
+    "grants": [], "keep_faults": ["1d"], "keep_message_ids": ["1d"], "leases_run_out": [1.0],
+    "long_transactions": [1.0], "message": ["x"], "messages": [], "migrate": None, "never_numbered": [], "silent_triggers": [],
+    "open": None, "peek": ["shop"],
+    "publish": [MESSAGE], "purge": [], "purgeable": [], "queues": [], "release": ["shop"], "resubmit": [],
+    "revoke": ["pg_monitor"], "session": None, "sessions": None, "start": ["shop"], "status": [], "stop": ["shop"],
+    "tick": [], "turn_off": ["shop"], "turn_on": ["shop"], "unenlist": ["shop"],
+}  # fmt: skip
+SESSION = {
+    "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "commit_and_receive": [], "dispense": ["till"],
+    "end": ["00000000-0000-0000-0000-000000000000"], "has_ended": None,
+    "history": ["00000000-0000-0000-0000-000000000000"],
+    "move": ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"],
+    "next_group": ["shop"], "publish": [MESSAGE], "receive": ["shop"], "save_instance": None,
+    "send": ["00000000-0000-0000-0000-000000000000", "x"],
+    "send_many": [[("00000000-0000-0000-0000-000000000000", "x", b"")]],
+    "set_timer": ["00000000-0000-0000-0000-000000000000", 1.0],
+}  # fmt: skip
+DELIVERY = {"done": [], "done_through": [1], "part": None, "put_back": [], "settle": None}
+VERBS = [name for name, given in (DELIVERY | {"__iter__": []}).items() if given is not None]
+
+
+def public(kind):
+    return {name for name, one in inspect.getmembers(kind) if not name.startswith("_") and callable(one)}
+
+
+def call(verb, given):
+    """Call a verb, and take all that it gives."""
+    options = given if isinstance(given, dict) else given[-1] if given and isinstance(given[-1], dict) else {}
+    answer = verb(*(() if given is options else [one for one in given if one is not options]), **options)
+    return list(answer) if isinstance(answer, Iterable) else answer
+
+
+def ends(connection, pid):
+    """End a backend of PostgreSQL; it is gone when this returns."""
+    connection.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+
+
+def told_by(verb, given):
+    """The class of the error that a verb raises; None: it doesn't."""
+    try:
+        call(verb, given)
+    except Exception as error:  # noqa: BLE001 -- which it is is asked
+        return type(error)
+    return None
+
+
+@pytest.fixture
+def gone(box):
+    """A box that was dropped while it was open; then it knows queues and definitions still."""
+    define(box)
+    publish(box, 1, 2)
+    with box.session() as tx:
+        tx.receive("shop").put_back()
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {box.schema} CASCADE")
+    return box
+
+
+def test_every_method_of_a_box_that_is_gone(gone):
+    assert public(sq.MessageBox) == BOX.keys()
+    told = {name: told_by(getattr(gone, name), given) for name, given in BOX.items() if given is not None}
+    assert [name for name, kind in told.items() if kind is not sq.SchemaMismatch] == ["long_transactions"]
+
+
+def test_every_operation_in_a_box_that_is_gone(gone):
+    found = 0
+    for module in (bulk, dead_letters, faults, groups, instances, set_aside, trace):
+        for name in module.__all__:
+            if inspect.isfunction(operation := getattr(module, name)):
+                found += refused(gone, operation)
+    assert found > 25
+
+
+GIVEN = {
+    "box": None, "queue": "shop", "group": "c1", "entry_id": 1, "entry_ids": [1], "instance_id": 1, "fault_id": 1,
+    "message_id": "x", "next": 1, "through": 1, "action": Action.SUSPEND, "actor": "ann", "reason": "test",
+    "where": groups.group_filter(),
+}  # fmt: skip
+
+
+def refused(box, operation):
+    """Whether an operation asks PostgreSQL at all; then it says that the box is gone."""
+    wanted = {
+        name for name, one in inspect.signature(operation).parameters.items() if one.default is inspect.Parameter.empty
+    }
+    if "box" not in wanted or not wanted <= GIVEN.keys():
+        return 0
+    given = {name: box if name == "box" else GIVEN[name] for name in wanted}
+    with pytest.raises(sq.SchemaMismatch):
+        call(operation, given)
+    return 1
+
+
+def unavailable(work):
+    """That a piece of work says that the server was away; what it does is undone."""
+    with pytest.raises(sq.Unavailable):
+        work()
+
+
+def test_every_verb_of_a_session_whose_backend_was_ended(box):
+    assert public(Session) == SESSION.keys()
+    define(box)
+    publish(box, 1, 2)
+
+    def in_session(name, given, connection=None):
+        with box.session(connection) as tx:
+            tx.receive("shop")
+            ends(other, tx.connection.info.backend_pid)
+            unavailable(lambda: call(getattr(tx, name), given))
+            raise sq.Unavailable("as the verb")
+
+    with psycopg.connect(box.dsn, autocommit=True) as other:
+        for name, given in SESSION.items():
+            if given is not None:
+                unavailable(lambda name=name, given=given: in_session(name, given))
+            if given is not None and name != "commit_and_receive":
+                with psycopg.connect(box.dsn) as connection:
+                    unavailable(lambda name=name, given=given, to=connection: in_session(name, given, to))
+    assert box.broken() == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("whose", ["box", "application"])
+def test_a_delivery_whose_backend_was_ended(box, verb, whose):
+    assert public(Delivery) == DELIVERY.keys()
+    define(box)
+    publish(box, 1, 2)
+
+    def in_session(connection):
+        with box.session(connection if whose == "application" else None) as tx:
+            delivery = tx.receive("shop", limit=2)
+            ends(other, tx.connection.info.backend_pid)
+            unavailable(lambda: call(getattr(delivery, verb), DELIVERY.get(verb, [])))
+            raise sq.Unavailable("as the verb")
+
+    with psycopg.connect(box.dsn, autocommit=True) as other, psycopg.connect(box.dsn) as connection:
+        unavailable(lambda: in_session(connection))
+    with box.session() as tx:
+        assert [one.attempt for one in tx.receive("shop", limit=2)] == [1, 1]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_delivery_whose_right_was_revoked(box, verb):
+    define(box)
+    publish(box, 1, 2)
+    name = f"{box.schema}_reader"
+
+    def in_session():
+        with opened.session() as tx:
+            delivery = tx.receive("shop", limit=2)
+            box.revoke(name)
+            call(getattr(delivery, verb), DELIVERY.get(verb, []))
+
+    with psycopg.connect(box.dsn, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {name} LOGIN")
+        box.grant(name, receive=["shop"])
+        theirs = box.dsn.replace("postgresql://seriatim@", f"postgresql://{name}@")
+        with sq.MessageBox.open(theirs, schema=box.schema) as opened, pytest.raises(sq.EnvironmentProblem):
+            in_session()
+        owner.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+    with box.session() as tx:
+        assert len(tx.receive("shop", limit=2)) == 2
