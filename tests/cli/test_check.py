@@ -57,6 +57,14 @@ def test_says_what_a_good_file_does():
     assert result.stderr == ""
 
 
+def test_says_what_is_dropped():
+    Path("drop.yaml").write_text(GOOD.replace("deliver: {format: json, path: out/all}", "deliver: drop"))
+    result = called("check", "drop.yaml")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "  deliver  all: standard, dropped")
+    (port,) = json.loads(called("check", "drop.yaml", "--json").stdout)["ports"]
+    assert (port["format"], port["path"], port["guarantee"]) == ("drop", None, "exactly once")
+
+
 def test_tells_every_fault_with_its_line():
     result = called("check", "bad.yaml")
     assert result.exit_code == 2

@@ -28,7 +28,7 @@ types:
     validation: valid_json
     schema: order.json
   note:
-    properties: {customer_id: /o:note/@customer, lines: {path: count(//o:line), type: long}}
+    properties: {customer_id: [/o:note/@customer, /o:note/o:customer], lines: {path: [count(//o:line)], type: long}, at: {path: [o:at, o:sent], type: timestamp}}
     namespaces: {o: urn:orders}
 queues:
   fulfilment:
@@ -110,8 +110,9 @@ def test_a_whole_file_becomes_declarations():
             MessageType(
                 "note",
                 {
-                    "customer_id": {"type": "string", "path": "/o:note/@customer"},
+                    "customer_id": {"type": "string", "path": ("/o:note/@customer", "/o:note/o:customer")},
                     "lines": {"type": "long", "path": "count(//o:line)"},
+                    "at": {"type": "timestamp", "path": ("o:at", "o:sent")},
                 },
                 namespaces={"o": "urn:orders"},
             ),
@@ -195,6 +196,9 @@ FAULTS = [
     ("key: $.key", "key: int", "2:29: 'int' is not a type (did you mean long?)"),
     ("key: $.key", "key: $.a..b", "2:29: '$.a..b' is not a path to one value"),
     ("key: $.key", "key: {type: decimal}", "2:36: 'decimal' is not a type (write decimal(precision,scale)"),
+    ("key: $.key", "key: [$.a, $.a]", "2:29: types.order.properties.key must be a text or a list of texts, each once"),
+    ("key: $.key", "key: [$.a, '$.b[*]']", "2:29: '$.b[*]' is not a path to one value"),
+    ("key: $.key", "key: {path: [$.a, /b]}", "2:23: some paths are JSON paths and others XPath"),
     ("key: $.key", "key: {typ: long}", "2:30: unknown key 'typ' in types.order.properties.key (did you mean 'type'?)"),
     ("key: $.key", "key: {path: '//['}", "2:36: '//[' is not XPath"),
     ("key: $.key", "key: /o:x", "2:29: '/o:x': the prefix 'o' is not in namespaces"),

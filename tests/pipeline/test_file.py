@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from seriatim.errors import DeclarationError
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline import file
 from seriatim.pipeline.declaration import Deliver, Promotion, StartFrom
+from seriatim.pipeline.queue import Queue
 
 FULL = """\
 name: order-capture
@@ -293,6 +294,19 @@ def test_a_fault_is_told_with_its_place(old, new, told):
 def test_a_port_may_be_any_sink_and_needs_to_work_only_later(port, path, options):
     deliver = file.load(written(small("format: json, path: out/all", port))).route[0].deliver
     assert (deliver.path and str(deliver.path), deliver.options) == (path, options)
+
+
+def test_a_destination_may_drop_what_it_gets():
+    dropping = small("deliver: {format: json, path: out/all}", "deliver: drop")
+    (one,) = file.load(written(dropping)).route
+    assert (one.deliver, one.queue.policy, one.queue.group) == (Deliver("drop"), Standard(), "key")
+    loose = dropping.replace("    resequence: {policy: standard, group: key, sequence: number}\n", "")
+    (one,) = file.load(written(loose)).route
+    assert (one.deliver, one.queue) == (Deliver("drop"), Queue("all", Unordered()))
+    assert faults(dropping.replace("deliver: drop", "deliver: dropped")) == [
+        "pipeline.yaml:9:14: route[0].deliver must be a mapping, or drop"
+    ]
+    assert faults(loose.replace("deliver: drop", "deliver: dropped"))[0].endswith("route[0].resequence is missing")
 
 
 def test_ports_of_many_destinations_are_compared():

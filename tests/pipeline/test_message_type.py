@@ -29,6 +29,17 @@ def test_what_is_declared_is_kept_in_one_form():
     assert pickle.loads(pickle.dumps(kind)) == kind
 
 
+def test_a_property_may_have_several_paths():
+    kind = sq.MessageType("change", {"row": {"path": ["$.after.id", "$.before.id"]}, "n": {"path": ["$.n"]}})
+    assert kind.properties == {
+        "row": {"type": "string", "path": ("$.after.id", "$.before.id")},
+        "n": {"type": "string", "path": "$.n"},
+    }
+    assert [one.paths for one in kind.promotions()] == [("$.after.id", "$.before.id"), ("$.n",)]
+    assert sq.MessageType("change", kind.properties) == kind == pickle.loads(pickle.dumps(kind))
+    assert sq.MessageType("change", {"row": {"path": ("a/@id", "/b")}}).format() == "xml"
+
+
 def test_what_was_given_can_be_changed_without_changing_the_type():
     written = {"a": "string"}
     kind = sq.MessageType("order", written)
@@ -75,6 +86,12 @@ def test_a_name_that_is_none(name):
         ({"a": {"path": "/p:a"}}, "the prefix 'p' is not in namespaces"),
         ({"a": {"path": "document('http://localhost/')"}}, "is not XPath"),
         ({"a": {"path": ""}}, "is not a path"),
+        ({"a": {"path": []}}, "is no list of paths, each once"),
+        ({"a": {"path": ["$.a", "$.a"]}}, "is no list of paths, each once"),
+        ({"a": {"path": ["$.a", ""]}}, "'' is not a path"),
+        ({"a": {"path": [["$.a"]]}}, "is not a path"),
+        ({"a": {"path": ["$.a", "/b"]}}, "a body is one or the other"),
+        ({"a": {"path": ["$.a", "$.b[*]"]}}, "is not a path to one value"),
         ({"a": {"path": "/a\0"}}, "is not a path"),
         ({"a": {"path": "$.a"}, "b": {"path": "/b"}}, "a body is one or the other"),
         ([("a", "string")], "properties can't be"),

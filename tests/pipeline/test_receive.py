@@ -112,6 +112,67 @@ def test_splitting(code):
     assert read(*JSON, "promote: {key: $.k}").split is None
 
 
+def test_what_becomes_of_a_message_that_has_nothing_to_split(code):
+    promote = "promote: {key: $.k}"
+    assert read(*JSON, "split: {path: $.lines, otherwise: whole}", promote).split == Split("$.lines", None, "whole")
+    assert read(*JSON, "split: {path: $.lines, otherwise: invalid}", promote).split == Split("$.lines")
+    entry = read(*JSON, f"split: {{function: '{code}:parts', otherwise: whole}}", promote)
+    assert entry.split == Split(None, f"{code}:parts", "whole")
+    assert fault(*JSON, "split: {path: $.l, otherwise: hole}", promote) == (
+        "5:35: receive[0].split.otherwise can't be 'hole' (did you mean 'whole'?)"
+    )
+
+
+def test_a_property_may_have_several_paths():
+    paths = ("$.after.id", "$.before.id")
+    for written in ("[$.after.id, $.before.id]", "{path: [$.after.id, $.before.id]}"):
+        assert read(*JSON, f"promote: {{key: {written}}}").promote == (Promotion("key", paths),)
+    entry = read(*JSON, "promote: {key: [$.a], n: {path: [$.n, $.m], type: long}}")
+    assert entry.promote == (Promotion("key", "$.a"), Promotion("n", ("$.n", "$.m"), "long"))
+    assert read(*XML, "promote: {key: ['o:a/@b', c]}").promote[0].paths == ("o:a/@b", "c")
+    assert read(*CSV, "promote: {key: [new, old]}").promote[0].paths == ("new", "old")
+    kafka = read(*KAFKA, "promote: {key: [$.after.id, 'key:$.id', topic]}")
+    assert kafka.promote[0].paths == ("$.after.id", "key:$.id", "topic")
+
+
+def names(entry):
+    return [one.name for one in entry.promote]
+
+
+@pytest.mark.parametrize("location", [JSON, PARQUET, KAFKA])
+def test_an_envelope_tells_properties_and_goes_with_others(location):
+    entry = read(*location, "promote: {envelope: debezium, key: [$.after.id, $.before.id]}")
+    assert entry.envelope == "debezium"
+    assert names(entry) == [
+        *("op", "snapshot", "database", "schema", "table", "position", "position_text", "transaction", "happened_at"),
+        "key",
+    ]
+    assert entry.promote[5] == Promotion("position", "position", "long", False, "debezium")
+    entry = read(*location, "promote: {key: [$.k, $.l], envelope: maxwell, op: [$.type], position: {path: [$.p, $.q]}}")
+    assert (entry.promote[-2], entry.promote[-1]) == (Promotion("op", "$.type"), Promotion("position", ("$.p", "$.q")))
+    assert len(set(names(entry))) == len(names(entry))
+    tail = TAIL.replace("{policy: fifo, group: key}", "{policy: best_effort, group: table, sequence: position}")
+    tail = tail.replace("- to: all", "- to: all\n    where: \"op <> 'tombstone' AND NOT snapshot\"")
+    assert file.load(written(*location, "promote: {envelope: debezium}", tail=tail)).route[0].queue.group == "table"
+
+
+def test_an_envelope_is_the_whole_of_a_message_that_is_split_by_its_own_list():
+    entry = read(*JSON, "split: {path: $.data, otherwise: whole}", "promote: {envelope: canal, key: $.id}")
+    assert {one.envelope for one in entry.promote if one.told_by} == {True}
+    assert entry.promote[-1] == Promotion("key", "$.id")
+    for split in ("$", "$.records"):
+        entry = read(*JSON, f"split: {split}", "promote: {envelope: cloudevents, key: $.id}")
+        assert {one.envelope for one in entry.promote} == {False}
+
+
+def test_a_property_may_be_called_envelope():
+    for written in ("$.e", "{path: $.e}", "[$.e, $.f]"):
+        entry = read(*JSON, f"promote: {{key: $.k, envelope: {written}}}")
+        assert (names(entry), entry.envelope) == (["key", "envelope"], None)
+    assert names(read(*CSV, "promote: {key: k, envelope: e}")) == ["key", "envelope"]
+    assert read(*KAFKA, "promote: {key: key, envelope: topic}").envelope is None
+
+
 def test_what_parts_have_is_there_for_order():
     tail = TAIL.replace(
         "{policy: fifo, group: key}", "{policy: unit_of_work, group: parent_id, sequence: part, size: parts}"
@@ -203,6 +264,28 @@ FAULTS = [
     ((*JSON, "split: [a]", KEY), "5:12: receive[0].split must be a single value, not a list"),
     ((*CSV, "split: $.l", "promote: {key: k}"), "5:12: '$.l': csv has no lists to split by a path"),
     ((*XML, "split: //p:a", "promote: {key: k}"), "6:12: '//p:a': the prefix 'p' is not in namespaces"),
+    ((*JSON, "promote: {key: [$.a, $.a]}"), "5:20: receive[0].promote.key must be a text or a list of texts, each"),
+    ((*JSON, "promote: {key: []}"), "5:20: receive[0].promote.key must be a text or a list of texts, each once"),
+    ((*JSON, "promote: {key: {path: [$.a, b]}}"), "5:27: 'b' is not a path into JSON"),
+    ((*KAFKA, "promote: {key: [key, 'key:$.a[*]']}"), "5:20: 'key:$.a[*]' is not a path into JSON"),
+    ((*XML, "promote: {key: [a, $.b]}"), "6:20: '$.b': XML has XPath"),
+    (
+        (*JSON, "promote: {envelope: debezum, key: $.a}"),
+        "5:25: receive[0].promote.envelope can't be 'debezum' (did you mean 'debezium'?)",
+    ),
+    ((*JSON, "promote: {envelope: 7, key: $.a}"), "5:25: receive[0].promote.envelope must be text, not 7"),
+    (
+        (*XML, "promote: {envelope: debezium, key: a}"),
+        "6:25: receive[0].promote.envelope: xml has no Debezium, which is JSON (receive it as json)",
+    ),
+    (
+        (*JSON, "promote: {envelope: debezium, key: {path: $.a, envelope: true}}"),
+        "5:62: envelope: true is for messages that are split",
+    ),
+    (
+        (*JSON, "promote: {envelope: debezium, ordinal: $.a}"),
+        "5:35: 'ordinal' is a column of seriatim's own",
+    ),
     ((*JSON, KEY, "stamp: 7"), "6:12: receive[0].stamp must be false or a mapping"),
     ((*JSON, KEY, "stamp: {last_number: 0}"), "6:26: receive[0].stamp.last_number must be a whole number from 1"),
     (

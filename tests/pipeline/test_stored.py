@@ -225,6 +225,15 @@ def test_the_format_does_not_change_unnoticed():
     }
 
 
+def test_several_paths_are_kept_as_a_list():
+    kind = MessageType("change", {"row": {"type": "long", "path": ("$.after.id", "$.before.id")}})
+    kept = to_json(kind)
+    assert kept["properties"] == {"row": {"type": "long", "path": ["$.after.id", "$.before.id"]}}
+    assert from_json(MessageType, json.loads(json.dumps(kept))) == kind
+    with pytest.raises(UsageError, match="half a surrogate pair can't be kept"):
+        to_json(MessageType("change", {"row": {"path": ["$.a", "$.\ud800"]}}))
+
+
 @pytest.mark.parametrize(
     ("queue", "told"),
     [

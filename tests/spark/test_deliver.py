@@ -164,6 +164,32 @@ def test_destinations_of_several_formats_in_one_batch(spark, tmp_path):
     assert delivered[0].counts == {("orders", "released"): 1, ("latest", "released"): 2, ("loose", "released"): 1}
 
 
+@pytest.mark.parametrize("kind", ["json", "parquet", None])
+def test_what_is_dropped_is_counted_and_lies_nowhere(spark, tmp_path, kind):
+    noise = Destination(Queue("noise", Standard(), "customer", "version", default_group="none"), Deliver("drop"))
+    others = () if kind is None else (destination(tmp_path, kind),)
+    deliver, delivered = sink(tmp_path, noise, *others)
+    late = row(3, to="noise", disposition="late")
+    deliver(frame(spark, [row(1, to="noise"), row(2, to="noise"), late, *([row(1)] if others else [])]), 0)
+    counts = {("noise", "released"): 2, ("noise", "late"): 1}
+    assert delivered[0].counts == counts | ({("orders", "released"): 1} if others else {})
+    assert [(one["destination"], one["group"], one["sequence"]) for one in json_rows(tmp_path / "aside")] == [
+        ("noise", "c", 3)
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["aside", *(["orders"] if others else []), "unrouted"]
+    if others:
+        assert ds.dataset(tmp_path / "orders", format=kind).to_table().num_rows == 1
+
+
+def test_a_destination_that_drops_does_not_forget_what_waits_for_its_former_port(spark, tmp_path):
+    (tmp_path / "orders").write_text("")  # a file where the folder has to be
+    deliver, _ = sink(tmp_path, destination(tmp_path))
+    deliver(frame(spark, [row(1)]), 0)
+    deliver.close()
+    with pytest.raises(CheckpointMismatch, match="1 batches wait for orders, which delivers nothing any more"):
+        sink(tmp_path, Destination(STANDARD, Deliver("drop")))
+
+
 def test_reports_are_counted_nowhere_and_handed_on(spark, tmp_path):
     deliver, delivered = sink(tmp_path, destination(tmp_path))
     report = (*[None] * 13, '{"bucket": 0, "held": 3}')

@@ -213,7 +213,9 @@ def test_a_function_reads_the_properties(code):
         "a:8: number: 9223372036854775808 is beyond the range of a long",
         f"a:9: {name}: IndexError: list index out of range",
     ]
-    assert {row[one.name] for row in bad for one in RETURNED} == {None}
+    assert [[one.name for one in RETURNED if row[one.name] is not None] for row in bad] == [
+        *([], [], [], ["number"], [], [], []),  # one property that is wrong leaves the others
+    ]
 
 
 @pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "can't be called")])
@@ -242,7 +244,7 @@ def test_a_json_list_is_taken_apart():
         ("crm/a.json:3.1", "crm/a.json:3", 1, 1, b'{"sku": "c"}'),
     ]
     assert [(row["order"], row["sku"], row["pieces"]) for row in found] == [
-        *(("7", "a", 1), (None, None, None), ("7", None, None), ("7", None, None), ("8", "c", None)),
+        *(("7", "a", 1), ("7", "b", None), ("7", None, None), ("7", None, None), ("8", "c", None)),
     ]
     assert [row["_invalid"] for row in found] == [None, "a.json:2.2: pieces: 'x' is not a long", None, None, None]
     assert [row["_position"] for row in found] == [1, 1, 1, 1, 2]
@@ -361,6 +363,103 @@ def test_a_function_takes_messages_apart(code):
         ("crm/a:5", None, f"a:5: {name}: TypeError: 'int' object is not iterable"),
         ("crm/a:6", None, f"a:6: {name}: part 2 is str, not bytes"),
         ("crm/a:7", None, f"a:7: {name}: ZeroDivisionError: division by zero"),
+    ]
+
+
+def test_one_property_that_is_wrong_leaves_the_others():
+    promote = (Promotion("a", "$.a", "long"), Promotion("b", "$.b"), Promotion("c", "$.c", "boolean"))
+    (row,) = read(Reading("crm", promote, Documents(JsonPaths(promote))), ("f", [b'{"a": "x", "b": "b", "c": 3}']))
+    assert [row[name] for name in "abc"] == [None, "b", None]
+    assert row["_invalid"] == "f:1: a: 'x' is not a long; c: 3 is not a boolean"
+    promote = (Promotion("a", "/r/a", "long"), Promotion("b", "/r/b"), Promotion("c", "/r/b", "long"))
+    (row,) = read(xml(*promote), ("f", [b"<r><a>1</a><a>2</a><b>b</b></r>"]))
+    assert ([row[name] for name in "abc"], row["_invalid"]) == (
+        *([None, "b", None], "f:1: a: finds 2 values; c: 'b' is not a long"),
+    )
+    promote = (Promotion("a", "a", "long"), Promotion("b", "b"))
+    _, row = read(Reading("crm", promote, CsvRows(CsvColumns(promote))), ("f", [b"a,b", b"1,y", b"x,y"]))
+    assert (row["a"], row["b"], row["_invalid"]) == (None, "y", "f:3: a: 'x' is not a long")
+
+
+def test_the_whole_of_a_message_keeps_its_properties_where_it_cannot_be_taken_apart():
+    promote = (Promotion("order", "$.id", envelope=True), Promotion("n", "$.n", "long"))
+    (row,) = read(json_lines("$.lines", *promote), ("a", [b'{"id": 7}']))
+    assert (row["order"], row["n"], row["_invalid"]) == ("7", None, "a:1: split: there is no list at $.lines")
+
+
+@pytest.mark.parametrize(
+    ("document", "found", "problem"),
+    [
+        (b'{"a": 1, "b": 2}', 1, None),
+        (b'{"b": 2}', 2, None),
+        (b'{"a": null, "b": 2}', 2, None),
+        (b'{"a": 0, "b": 2}', 0, None),
+        (b'{"a": null, "b": null}', None, None),
+        (b'{"a": "x", "b": 2}', None, "f:1: x: 'x' is not a long"),
+    ],
+)
+def test_of_several_paths_the_first_that_is_there_counts(document, found, problem):
+    promote = (Promotion("x", ("$.a", "$.b"), "long"),)
+    (row,) = read(Reading("crm", promote, Documents(JsonPaths(promote))), ("f", [document]))
+    assert (row["x"], row["_invalid"]) == (found, problem)
+
+
+def test_several_paths_in_xml_and_several_columns():
+    promote = (Promotion("x", ("/r/after/@id", "/r/before/@id"), "long"),)
+    rows = [
+        b'<r><after id="1"/><before id="2"/></r>',
+        b'<r><before id="2"/></r>',
+        b'<r><after id=""/><before id="2"/></r>',
+    ]
+    assert [row["x"] for row in read(xml(*promote), ("f", rows))] == [1, 2, 2]
+    promote = (Promotion("x", ("new", "old", "never"), "long"),)
+    found = read(Reading("crm", promote, CsvRows(CsvColumns(promote))), ("f", [b"old,new", b"1,2", b"1,", b","]))
+    assert [(row["x"], row["_invalid"]) for row in found] == [(2, None), (1, None), (None, None)]
+    (row,) = read(Reading("crm", promote, CsvRows(CsvColumns(promote))), ("f", [b"b", b"1"]))
+    assert row["_invalid"] == "f:2: the header has no column new or old or never"
+    promote = (Promotion("x", ("$.a", "$.a[*]")),)
+    with pytest.raises(UsageError, match=r"'\$.a\[\*\]' is not a path to one value"):
+        Reading("crm", promote, Documents(JsonPaths(promote))).check()
+
+
+def test_a_message_without_the_list_may_stay_whole(code):
+    promote = (Promotion("kind", "$.kind", envelope=True), Promotion("n", "$.n", "long"))
+    split = JsonElements("$.rows")
+    reading = Reading("crm", promote, Documents(JsonPaths(promote)), split, "whole")
+    bodies = [
+        b'{"kind": "dml", "rows": [{"n": 1}, {"n": 2}]}',
+        b'{"kind": "ddl", "n": 7}',
+        b'{"kind": "ddl", "rows": null}',
+        b'{"kind": "ddl", "rows": {}}',
+        b'{"kind": "ddl", "rows": []}',
+        b'{"kind": "ddl", "n": "x"}',
+        b"nope",
+    ]
+    found = read(reading, ("a", bodies))
+    assert [
+        (row["message_id"], row["parent_id"], row["part"], row["kind"], row["n"], row["_invalid"]) for row in found
+    ] == [
+        ("crm/a:1.1", "crm/a:1", 1, "dml", 1, None),
+        ("crm/a:1.2", "crm/a:1", 2, "dml", 2, None),
+        ("crm/a:2", None, None, "ddl", 7, None),
+        ("crm/a:3", None, None, "ddl", None, None),
+        ("crm/a:4", None, None, "ddl", None, None),
+        ("crm/a:5", None, None, "ddl", None, None),
+        ("crm/a:6", None, None, "ddl", None, "a:6: n: 'x' is not a long"),
+        ("crm/a:7", None, None, None, None, "a:7: not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ]
+    assert [row["body"] for row in found[2:]] == bodies[1:]
+    nothing = Reading("crm", (), Documents(None), ReturnedParts(code("parts")), "whole")
+    assert [row["message_id"] for row in read(nothing, ("a", [b"none", b"1+2"]))] == [
+        "crm/a:1",
+        "crm/a:2.1",
+        "crm/a:2.2",
+    ]
+    elements = xml(Promotion("n", "@n", "long"), split=XmlElements("/a/b"))
+    elements = Reading("crm", elements.promote, elements.rows, elements.split, "whole")
+    found = read(elements, ("a", [b'<a n="3"/>', b'<a><b n="4"/></a>']))
+    assert [(row["message_id"], row["n"], row["_invalid"]) for row in found] == [
+        *(("crm/a:1", 3, None), ("crm/a:2.1", 4, None)),
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from seriatim.errors import DeclarationError
-from seriatim.pipeline.declaration import BOX, Deliver, Pipeline, Source
+from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.paths import PORT_FORMATS, obstacle
 
 __all__ = ["check"]
@@ -60,6 +60,9 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
     if pipeline.process is not None:
         click.echo(f"  process  {pipeline.process.function}")
     for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):
+        if port["format"] == DROP:
+            click.echo(f"  deliver  {port['destination']}: {destination.queue.policy.name}, dropped")
+            continue
         what = (
             f"{port['format']} files in"
             if port["format"] in PORT_FORMATS
@@ -90,7 +93,7 @@ def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:
     for destination in pipeline.route:
         port = destination.deliver
         path = str(port.path) if port.path is not None else port.options.get("path")
-        ours = port.format in PORT_FORMATS or port.format == BOX
+        ours = port.format in (*PORT_FORMATS, BOX, DROP)
         found.append(
             {
                 "destination": destination.queue.name,

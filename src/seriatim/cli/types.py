@@ -24,7 +24,7 @@ def types(*, dsn: str | None, schema: str, json_: bool) -> None:
     for one in found:
         checked = "" if one.validation == "none" else f" ({one.validation})"
         click.echo(f"{one.name}{checked}")
-        paths = {promotion.name: promotion.path for promotion in one.promotions()}
+        paths = {promotion.name: " or ".join(promotion.paths) for promotion in one.promotions()}
         for name, kind in one.types().items():
             click.echo(f"  {name}: {kind}" + (f", from {paths[name]}" if name in paths else ""))
     if not found:

@@ -70,7 +70,7 @@ class Misfit:
 
 def declared(kind: MessageType) -> dict[str, str]:
     """The properties that a message type declares, and their types."""
-    return {name: one if isinstance(one, str) else one["type"] for name, one in kind.properties.items()}
+    return kind.types()
 
 
 def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:

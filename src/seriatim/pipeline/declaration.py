@@ -12,6 +12,7 @@ from seriatim.pipeline.queue import Queue
 
 __all__ = [
     "BOX",
+    "DROP",
     "MOST_BUCKETS",
     "MOST_DESTINATIONS",
     "BoxPlace",
@@ -34,6 +35,8 @@ MOST_BUCKETS = 4096
 MOST_DESTINATIONS = 1000
 #: The format of what comes from a message box and goes into one.
 BOX = "seriatim"
+#: The format of a port that delivers nothing.
+DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,21 @@ class Promotion:
     """One property: its `name`, the `path` it is found at, its `type`.
 
     The path is ``$.customer.id`` in JSON, XPath in XML, the name of a column, or the key under which the location's
-    function returns it. `envelope`: of a message that was split, it is looked up in the whole instead of the part.
+    function returns it. Of several the first counts whose value is neither absent nor null. `envelope`: of a message
+    that was split, it is looked up in the whole instead of the part. `told_by`: the name of the envelope that tells it,
+    in which `path` is the name of what it tells; None: it is found by its path.
     """
 
     name: str
-    path: str
+    path: str | tuple[str, ...]
     type: str = "string"
     envelope: bool = False
+    told_by: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All paths, in the order in which they are looked up."""
+        return (self.path,) if isinstance(self.path, str) else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +83,12 @@ class Split:
     """How one message becomes several: by a `path` to a list (JSON) or to elements (XML), or by a `function`.
 
     The function, ``module:name``, takes the body (bytes) and returns the bodies of the parts (an iterable of bytes).
+    `otherwise`: what becomes of a message that has nothing to be taken apart: it is ``invalid``, or stays ``whole``.
     """
 
     path: str | None = None
     function: str | None = None
+    otherwise: Literal["invalid", "whole"] = "invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,8 @@ class Receive:
     """A location: where messages come from and which properties are lifted out of them.
 
     `function`, ``module:name``, reads properties out of a body (bytes) and returns them as a mapping; None: by paths.
-    `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets.
+    `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets. `envelope` is the
+    form in which a body tells of a change or an event (one of `envelopes.ENVELOPES`); an empty body is then a tombstone.
     """
 
     location: str
@@ -105,6 +119,7 @@ class Receive:
     namespaces: Mapping[str, str] = field(default_factory=dict)
     split: Split | None = None
     stamp: Stamp | None = field(default_factory=Stamp)
+    envelope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +137,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A port: files (json, csv, parquet), or any other Spark sink `format`, `path` and the writer's `options`."""
+    """A port: files (json, csv, parquet), or any other Spark sink `format`, `path` and the writer's `options`.
+
+    The format `DROP` is that of messages which are released and delivered nowhere.
+    """
 
     format: str
     path: Path | None = None

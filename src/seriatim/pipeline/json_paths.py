@@ -14,9 +14,20 @@ from decimal import Decimal
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Unreadable, Value, converted, converter_of, shortened, text_of
+from seriatim.pipeline.envelopes import lookup_of
+from seriatim.pipeline.values import (
+    Find,
+    Promoted,
+    Unreadable,
+    Value,
+    converter_of,
+    finder,
+    promoted,
+    shortened,
+    text_of,
+)
 
-__all__ = ["JsonPaths", "json_reader", "path_steps"]
+__all__ = ["JsonPaths", "json_lookup", "json_reader", "path_steps"]
 
 _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d+)\]|\['([^']+)'\]""")
 
@@ -50,39 +61,49 @@ def path_steps(path: str) -> tuple[str | int, ...]:
 class JsonPaths:
     """Reads a JSON document.
 
-    A missing value and a null are null. A value that is not of its property's type makes the row
-    unreadable, except where text or a number says the same without loss: ``"7"`` and ``7.0`` are the
-    long 7, 7 is the string ``"7"``.
+    A missing value and a null are null. A value that is not of its property's type is a problem,
+    except where text or a number says the same without loss: ``"7"`` and ``7.0`` are the
+    long 7, 7 is the string ``"7"``. `blank`: a body with nothing in it counts as a null.
     """
 
     promote: tuple[Promotion, ...]
+    blank: bool = False
 
-    def reader(self) -> Callable[[bytes], list[Value]]:
-        """A function from a body to the promoted values; it raises `Unreadable`."""
+    def reader(self) -> Callable[[bytes], Promoted]:
+        """A function from a body to what is promoted; it raises `Unreadable`: the body is no JSON."""
         finds = [find for _, find in self.finders()]
-        document_of = json_reader()
+        document_of, blank = json_reader(), self.blank
 
-        def read(body: bytes) -> list[Value]:
-            document = document_of(text_of(body))
-            return [find(document) for find in finds]
+        def read(body: bytes) -> Promoted:
+            text = text_of(body)
+            return promoted(finds, None if blank and not text.strip() else document_of(text))
 
         return read
 
-    def finders(self) -> list[tuple[str, Callable[[Value], Value]]]:
+    def finders(self) -> list[tuple[str, Find]]:
         """By name what finds a promoted value in a document; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
         return [(item.name, _finder(item)) for item in self.promote]
 
 
-def _finder(item: Promotion) -> Callable[[Value], Value]:
-    name, steps, convert = item.name, path_steps(item.path), converter_of(item.name, item.type)
+def _finder(item: Promotion) -> Find:
+    if item.told_by is not None:
+        lookups = [lookup_of(item.told_by, path) for path in item.paths]
+    else:
+        lookups = [json_lookup(path) for path in item.paths]
+    return finder(item.name, lookups, converter_of(item.name, item.type))
 
-    def find(document: Value) -> Value:
+
+def json_lookup(path: str) -> Find:
+    """What finds the value at a path. Raises `UsageError`: it is no path to one value."""
+    steps = path_steps(path)
+
+    def lookup(document: Value) -> Value:
         value = document
         for step in steps:
             value = _at(value, step)
-        return None if value is None else converted(name, convert, value)
+        return value
 
-    return find
+    return lookup
 
 
 def json_reader() -> Callable[[str], Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,7 +28,8 @@ class MessageType:
         name: its name, compared byte for byte.
         properties: by name the type of each property (``string``, ``long``, ``double``, ``decimal(p,s)``, ``boolean``,
             ``timestamp``), or ``{"type": …, "path": …}`` for one that is promoted: found in the body by a JSON path
-            (``$.customer.id``) or XPath. A message of the type has no others, apart from the reserved ones.
+            (``$.customer.id``) or XPath, or by the first of several paths whose value is neither absent nor null. A
+            message of the type has no others, apart from the reserved ones.
         validation: how a body is checked: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
             ``"well_formed_xml"``, ``"valid_xml"``.
         schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It refers to nothing outside.
@@ -39,7 +40,7 @@ class MessageType:
     """
 
     name: str
-    properties: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    properties: Mapping[str, str | Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
     validation: Literal["none", "empty", "well_formed_json", "valid_json", "well_formed_xml", "valid_xml"] = "none"
     schema: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
@@ -55,12 +56,12 @@ class MessageType:
 
     def types(self) -> dict[str, str]:
         """By name the type of each property."""
-        return {name: one if isinstance(one, str) else one["type"] for name, one in self.properties.items()}
+        return {name: one if isinstance(one, str) else str(one["type"]) for name, one in self.properties.items()}
 
     def promotions(self) -> tuple[Promotion, ...]:
         """The properties that are found in the body."""
         return tuple(
-            Promotion(name, one["path"], one["type"])
+            Promotion(name, one["path"] if isinstance(one["path"], str) else tuple(one["path"]), str(one["type"]))
             for name, one in self.properties.items()
             if not isinstance(one, str)
         )
@@ -80,7 +81,7 @@ class MessageType:
 
     def format(self) -> Format | None:
         """What bodies are read as; None: they aren't read."""
-        return FORMATS[self.validation] or next((_format_of(one.path) for one in self.promotions()), None)
+        return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
 
     def _wrong(self, what: str, remedy: str = "") -> UsageError:
         return UsageError(what, where=f"message type {self.name!r}", remedy=remedy)
@@ -95,10 +96,10 @@ class MessageType:
                 raise self._wrong(f"the prefix {prefix!r} can't stand for {meant!r}", "such as urn:orders")
         return dict(self.namespaces)
 
-    def _checked_properties(self) -> dict[str, str | dict[str, str]]:
+    def _checked_properties(self) -> dict[str, str | dict[str, str | tuple[str, ...]]]:
         if not isinstance(self.properties, Mapping):
             raise self._wrong(f"properties can't be {self.properties!r:.80}", "a mapping from names to types")
-        found: dict[str, str | dict[str, str]] = {}
+        found: dict[str, str | dict[str, str | tuple[str, ...]]] = {}
         folded: dict[str, str] = {}
         for name, written in self.properties.items():
             if name == "type":  # which a pipeline may promote; here it is a field of the message
@@ -113,7 +114,7 @@ class MessageType:
                 raise self._wrong(what, "give one of them another name")
         return found
 
-    def _checked_property(self, written: object) -> str | dict[str, str]:
+    def _checked_property(self, written: object) -> str | dict[str, str | tuple[str, ...]]:
         if isinstance(written, str):
             if written.startswith(("$", "/")):
                 raise UsageError(f"{written!r} is not a type", remedy=f"a path is given as {{'path': {written!r}}}")
@@ -123,17 +124,24 @@ class MessageType:
         kind = checked_type(written.get("type", "string"))
         if "path" not in written:
             return kind
-        path = written["path"]
+        given = written["path"]
+        paths = tuple(given) if isinstance(given, list | tuple) else (given,)
+        for path in paths:
+            self._check_path(path)
+        if not paths or len(set(paths)) < len(paths):
+            raise UsageError(f"{given!r:.80} is no list of paths, each once", remedy="[$.after.id, $.before.id]")
+        return {"type": kind, "path": paths[0] if len(paths) == 1 else paths}
+
+    def _check_path(self, path: object) -> None:
         if not isinstance(path, str) or not path or "\0" in path:
             raise UsageError(f"{path!r:.80} is not a path", remedy="such as $.customer.id or /order/customer/@id")
         if _format_of(path) == "json":
             path_steps(path)
         else:
             compiled(path, self.namespaces)
-        return {"type": kind, "path": path}
 
     def _check_format(self) -> None:
-        formats = {_format_of(one.path) for one in self.promotions()}
+        formats = {_format_of(path) for one in self.promotions() for path in one.paths}
         if len(formats) > 1:
             raise self._wrong("some paths are JSON paths and others XPath", "a body is one or the other")
         if formats and self.validation == "empty":

@@ -1,25 +1,36 @@
-"""The ``promote`` part of a location: which properties are lifted out of its messages, by paths or by a function."""
+"""The ``promote`` part of a location: which properties are lifted out of its messages, by paths, an envelope or a function."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion, Source, Split
-from seriatim.pipeline.document import Table
+from seriatim.pipeline.document import Items, Table
+from seriatim.pipeline.envelopes import ENVELOPES
 from seriatim.pipeline.function import load_function
 from seriatim.pipeline.properties import property_type, usable_name
 from seriatim.pipeline.section import Section
-from seriatim.pipeline.source import in_body
+from seriatim.pipeline.source import column_of, in_body
 from seriatim.pipeline.xpath import compiled
 
-__all__ = ["is_json_path", "promote", "usable_function", "usable_xpath"]
+__all__ = ["Promotions", "is_json_path", "promote", "usable_function", "usable_xpath"]
 
 _JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d+\]|\['[^'?]+'\])*")
+
+
+@dataclass(frozen=True, slots=True)
+class Promotions:
+    """What is promoted at a location: the properties, and the function or the envelope that tells them, if one does."""
+
+    properties: tuple[Promotion, ...] = ()
+    function: str | None = None
+    envelope: str | None = None
 
 
 def promote(
@@ -29,8 +40,8 @@ def promote(
     namespaces: Mapping[str, str],
     functions: Sequence[Path],
     types: dict[str, str],
-) -> tuple[tuple[Promotion, ...], str | None] | None:
-    """Read the properties of a location, and its function if it has one; None if one of them is wrong.
+) -> Promotions | None:
+    """Read what is promoted at a location; None if something of it is wrong.
 
     Args:
         location: where `promote` stands.
@@ -42,8 +53,8 @@ def promote(
     """
     section = location.section("promote")
     if section is None:
-        return None if location.has("promote") else ((), None)
-    function = None
+        return None if location.has("promote") else Promotions()
+    function = envelope = None
     if _is_function(section, source):
         inner = section.section("returns", required=True)
         function = usable_function(section, "function", functions)
@@ -53,11 +64,50 @@ def promote(
         section = inner
         promotions = [_returned(section, name) for name in section.names()]
     else:
-        reader = _Paths(source, split, namespaces)
-        promotions = [reader.promotion(section, name) for name in section.names()]
+        names = section.names()
+        if _is_envelope(section, source):
+            names.remove("envelope")
+            envelope = _envelope(section, source)
+            if envelope is None:
+                return None
+        reader = _Paths(source, split, namespaces, envelope)
+        promotions = [reader.promotion(section, name) for name in names]
+        if envelope is not None:  # what has the name of something that the envelope tells is there instead of it
+            told = ENVELOPES[envelope].promotions(envelope, whole=_is_of_whole(envelope, split))
+            given = {name.casefold() for name in names}
+            promotions = [*(one for one in told if one.name not in given), *promotions]
     _compare(section, [one for one in promotions if one is not None], types)
     good = tuple(promotion for promotion in promotions if promotion is not None)
-    return (good, function) if len(good) == len(promotions) else None
+    return Promotions(good, function, envelope) if len(good) == len(promotions) else None
+
+
+def _is_envelope(section: Section, source: Source | None) -> bool:
+    """Whether ``envelope`` says in which form bodies are, and is not a property that is called so."""
+    if not section.has("envelope") or isinstance(section.tree("envelope"), Table | Items):
+        return False
+    written = section.plain("envelope")
+    if not isinstance(written, str) or written in ENVELOPES:
+        return True
+    # A path, or a column of that name.
+    return not written.startswith(("$", "/")) and (source is None or source.format == "json")
+
+
+def _envelope(section: Section, source: Source | None) -> str | None:
+    """The envelope that is named; None if it can't be, which is reported."""
+    name = section.choice("envelope", sorted(ENVELOPES), required=True)
+    if name is not None and source is not None and source.format in ("csv", "text", "xml"):
+        what = f"{section.full('envelope')}: {source.format} has no {ENVELOPES[name].title}, which is JSON"
+        section.fault("envelope", what, "receive it as json")
+        return None
+    return name
+
+
+def _is_of_whole(envelope: str, split: Split | None) -> bool:
+    """Whether what a location splits is the list in an envelope, so that the envelope is the whole; else parts are."""
+    rows = ENVELOPES[envelope].rows
+    if split is None or rows is None:
+        return False
+    return split.path is None or rows.removeprefix("$") in split.path
 
 
 def _is_function(section: Section, source: Source | None) -> bool:
@@ -100,10 +150,13 @@ def _compare(section: Section, promotions: Sequence[Promotion], types: dict[str,
 class _Paths:
     """Reads properties that are found by paths in the messages of one source."""
 
-    def __init__(self, source: Source | None, split: Split | None, namespaces: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: Source | None, split: Split | None, namespaces: Mapping[str, str], envelope: str | None
+    ) -> None:
         self._kind = source.format if source else None
         self._split = split
         self._namespaces = namespaces
+        self._envelope_name = envelope
 
     def promotion(self, section: Section, name: str) -> Promotion | None:
         """The property `name`; None if it is wrong."""
@@ -116,15 +169,18 @@ class _Paths:
             inner, path_key = nested, "path"
             fitting = property_type(inner, "type", inner.text("type") or "string")
             envelope = self._envelope(inner)
-        path = inner.text(path_key, required=True)
+        paths = None if inner.tree(path_key, required=True) is None else inner.texts(path_key)
         if nested is not None:
             nested.finish()
         if name == "type" and fitting not in (None, "string"):
             inner.fault("type", "the message's type is a string", "leave its type out")
             return None
-        if path is None or fitting is None or not usable or not self._fits(inner, path_key, path):
+        if paths is None or fitting is None or not usable:
             return None
-        return Promotion(name, path, fitting, bool(envelope))
+        fits = [self._fits(inner, path_key, path) for path in paths]
+        if not all(fits):
+            return None
+        return Promotion(name, paths[0] if len(paths) == 1 else paths, fitting, bool(envelope))
 
     def _envelope(self, section: Section) -> bool | None:
         envelope = section.flag("envelope")
@@ -137,7 +193,7 @@ class _Paths:
         kind, json = self._kind, path.startswith("$")
         if kind is None:
             return True
-        inside = in_body(kind, path, self._split)
+        inside = in_body(kind, path, self._split, self._envelope_name)
         if inside and kind not in ("json", "text") and not json:
             return usable_xpath(section, key, path, self._namespaces)
         match kind:
@@ -147,7 +203,7 @@ class _Paths:
                 what, remedy = ": XML has XPath", "write /order/customer/@id, o:line/o:sku or count(//line)"
             case _ if json and not inside:
                 what, remedy = f": {kind} has columns, not paths", "write the column's name"
-            case _ if inside and not is_json_path(path):
+            case _ if not is_json_path(path if inside else (column_of(path)[1] or "$")) and kind != "csv":
                 what, remedy = " is not a path into JSON", "write $.name, $.outer.inner, $.list[0] or $['a name']"
             case _:
                 return True

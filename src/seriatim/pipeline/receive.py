@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.box_place import box_source, with_dialog, with_type
@@ -66,13 +67,13 @@ def _location(
     promoted = promote(
         section, origin, split or (Split() if section.has("split") else None), namespaces, functions, types
     )
-    stamp = _stamp(section, promoted[0] if promoted else None, split)
+    stamp = _stamp(section, promoted.properties if promoted else None, split)
     if origin is None or promoted is None or (section.has("split") and split is None):
         return None
-    properties = with_type(promoted[0]) if origin.format == BOX else promoted[0]
+    properties = with_type(promoted.properties) if origin.format == BOX else promoted.properties
     if section.has("service"):
         properties = with_dialog(section, properties, types, origin.options.get("prefix", ""))
-    return Receive(name, origin, properties, promoted[1], namespaces, split, stamp)
+    return Receive(name, origin, properties, promoted.function, namespaces, split, stamp, promoted.envelope)
 
 
 def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
@@ -100,21 +101,26 @@ def _split(
     if value is None:
         return None
     section = location.section("split") if isinstance(value, Table) else None
+    otherwise: Literal["invalid", "whole"] = "invalid"
     if section is None:
         inner, key = location, "split"
     else:
         inner, key = section, "path"
         section.known("path")
         section.known("function")
+        written = section.choice("otherwise", ("invalid", "whole"))
+        if written is None and section.has("otherwise"):
+            return None
+        otherwise = "whole" if written == "whole" else "invalid"
         section.finish()
         if section.has("path") == section.has("function"):
             location.fault("split", f"{location.full('split')} has a path or a function, and one of them")
             return None
         if section.has("function"):
             function = usable_function(section, "function", functions)
-            return Split(function=function) if function else None
+            return Split(function=function, otherwise=otherwise) if function else None
     path = inner.text(key)
-    return Split(path) if path and _splits(inner, key, path, origin, namespaces) else None
+    return Split(path, otherwise=otherwise) if path and _splits(inner, key, path, origin, namespaces) else None
 
 
 def _splits(section: Section, key: str, path: str, origin: Source | None, namespaces: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.box_place import by_subscriptions, queue_port, service_port
-from seriatim.pipeline.declaration import MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declaration import DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
 from seriatim.pipeline.document import Scalar
 from seriatim.pipeline.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.policy import read_policy
@@ -82,7 +82,18 @@ def require_property(
         )
 
 
+def _is_dropped(section: Section) -> bool:
+    """Whether a destination delivers nothing: ``deliver: drop``."""
+    written = section.tree("deliver") if section.has("deliver") else None
+    return isinstance(written, Scalar) and written.value == DROP
+
+
 def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
+    if _is_dropped(section):
+        return Deliver(DROP)
+    if isinstance(section.tree("deliver"), Scalar):
+        section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
+        return None
     port = section.section("deliver", required=True)
     if port is None:
         return None
@@ -133,9 +144,11 @@ def _port_format(port: Section) -> str | None:
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
 ) -> tuple[Queue, StartFrom | None] | None:
-    section = destination.section("resequence", required=True)
+    dropped = _is_dropped(destination)
+    section = destination.section("resequence", required=not dropped)
     if section is None:
-        return None
+        none = dropped and name is not None and not destination.has("resequence")
+        return (Queue(name or "", Unordered()), None) if none else None
     kind, policy = read_policy(section)
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)

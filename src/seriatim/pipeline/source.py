@@ -6,6 +6,7 @@ Spark's says by `id` which columns name a row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -13,7 +14,7 @@ from seriatim.pipeline.declaration import Source, Split
 from seriatim.pipeline.paths import Paths
 from seriatim.pipeline.section import Section, likely
 
-__all__ = ["FILE_OPTIONS", "KNOWN", "OPTIONS", "in_body", "source"]
+__all__ = ["FILE_OPTIONS", "KNOWN", "OPTIONS", "column_of", "in_body", "source"]
 
 #: What every format of files takes, in lower case: how Spark finds files and how many it takes at once.
 FILE_OPTIONS = frozenset(
@@ -57,19 +58,35 @@ _SPELLING: Mapping[str, str] = {
 }
 
 
-def in_body(kind: str, path: str, split: Split | None) -> bool:
+_INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
+
+
+def in_body(kind: str, path: str, split: Split | None, envelope: str | None = None) -> bool:
     """Whether a property's path leads into the body; of rows with columns it may also be a column's name.
 
     Args:
         kind: the source's format.
         path: ``$.name`` leads into JSON, ``/name`` into XML.
-        split: how messages are taken apart. Those of Parquet have a body to look into only then.
+        split: how messages are taken apart. Those of Parquet have a body to look into only then,
+        envelope: and where this is looked for in them.
     """
     if kind in ("json", "text", "xml"):
         return True
     if kind == "csv":
         return False
-    return path.startswith(("$", "/")) and (kind != "parquet" or split is not None)
+    return path.startswith(("$", "/")) and (kind != "parquet" or split is not None or envelope is not None)
+
+
+def column_of(path: str) -> tuple[str | None, str | None]:
+    """What a path of rows with columns leads to.
+
+    Returns:
+        the column, None where it is the body; and the path into the JSON that is the column's text, None: all of it.
+    """
+    if path.startswith(("$", "/")):
+        return None, None
+    into = _INTO_COLUMN.fullmatch(path)
+    return (path, None) if into is None else (into[1], into[2])
 
 
 def source(location: Section, paths: Paths) -> Source | None:

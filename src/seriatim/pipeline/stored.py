@@ -165,8 +165,10 @@ def _fields(definition: Declaration, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(definition, name) for name in names}
 
 
-def _plain(declared: str | Mapping[str, str]) -> Any:
-    return declared if isinstance(declared, str) else dict(declared)
+def _plain(declared: str | Mapping[str, Any]) -> Any:
+    if isinstance(declared, str):
+        return declared
+    return {key: value if isinstance(value, str) else list(value) for key, value in declared.items()}
 
 
 def _policy(policy: Policy) -> dict[str, Any]:
@@ -190,4 +192,7 @@ def _check_text(value: object, where: str) -> None:
         case Mapping():
             for key, inner in value.items():
                 _check_text(key, where)
+                _check_text(inner, where)
+        case list() | tuple():
+            for inner in value:
                 _check_text(inner, where)

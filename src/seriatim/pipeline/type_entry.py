@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.body_check import VALIDATIONS
-from seriatim.pipeline.document import Table
+from seriatim.pipeline.document import Items, Table
 from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.promote import usable_xpath
@@ -48,8 +48,8 @@ def _properties(entry: Section, namespaces: Mapping[str, str]) -> dict[str, Any]
     return found if None not in found.values() else None
 
 
-def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str | Mapping[str, str] | None:
-    """``name: type``, ``name: path``, or ``name: {type: …, path: …}``; None if it is wrong."""
+def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str | Mapping[str, Any] | None:
+    """``name: type``, ``name: path``, ``name: [path, …]`` or ``name: {type: …, path: …}``; None if it is wrong."""
     usable = usable_name(section, name, OF_MESSAGES)
     if name == "type":
         what = "'type' is a field of every message"
@@ -58,6 +58,10 @@ def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str
     if isinstance(section.tree(name, required=True), Table):
         inner = section.section(name)
         return _typed_path(inner, namespaces) if inner and usable else None
+    if isinstance(section.tree(name), Items):
+        paths = section.texts(name)
+        right = paths is not None and all(_is_path(section, name, path, namespaces) for path in paths)
+        return {"type": "string", "path": paths} if right and usable else None
     text = section.text(name)
     if text is None:
         return None
@@ -66,15 +70,16 @@ def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str
     return property_type(section, name, text) if usable else None
 
 
-def _typed_path(inner: Section, namespaces: Mapping[str, str]) -> str | Mapping[str, str] | None:
-    written, path = inner.text("type"), inner.text("path")
+def _typed_path(inner: Section, namespaces: Mapping[str, str]) -> str | Mapping[str, Any] | None:
+    written, paths = inner.text("type"), inner.texts("path")
     inner.finish()
     kind = property_type(inner, "type", written or "string")
-    if kind is None or any(inner.has(key) and value is None for key, value in (("type", written), ("path", path))):
+    if kind is None or any(inner.has(key) and value is None for key, value in (("type", written), ("path", paths))):
         return None
-    if path is None:
+    if paths is None:
         return kind
-    return {"type": kind, "path": path} if _is_path(inner, "path", path, namespaces) else None
+    right = [_is_path(inner, "path", path, namespaces) for path in paths]
+    return {"type": kind, "path": paths} if all(right) else None
 
 
 def _is_path(section: Section, key: str, path: str, namespaces: Mapping[str, str]) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,19 +20,25 @@ from seriatim.kernel.filter import Kind, type_from
 
 __all__ = [
     "Converter",
+    "Find",
+    "Promoted",
     "Unreadable",
     "Value",
     "as_in_json",
     "converted",
     "converter",
     "converter_of",
+    "finder",
     "problem_text",
+    "promoted",
     "shortened",
     "text_of",
 ]
 
 Value = Any
 Converter = Callable[[Value], Value]
+#: From a document to a value in it; None: it is absent or null. Raises `Unreadable`.
+Find = Callable[[Any], Value]
 
 _LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
@@ -59,6 +65,59 @@ def converted(name: str, convert: Converter, value: Value) -> Value:
         return convert(value)
     except (ValueError, ArithmeticError) as error:
         raise Unreadable(f"{name}: {error}") from error
+
+
+def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
+    """What finds the property `name`: of what the lookups give the first that is there, as its type demands.
+
+    A value that doesn't fit is not passed over for a later one: it is the property's, and wrong.
+    """
+    if len(lookups) == 1:
+        (only,) = lookups
+
+        def find(document: Any) -> Value:
+            value = only(document)
+            return None if value is None else converted(name, convert, value)
+
+        return find
+
+    def find_first(document: Any) -> Value:
+        for lookup in lookups:
+            value = lookup(document)
+            if value is not None:
+                return converted(name, convert, value)
+        return None
+
+    return find_first
+
+
+class Promoted(NamedTuple):
+    """What was promoted from one message.
+
+    Attributes:
+        values: of each property; null where it is absent, null, or wrong.
+        problem: what is wrong, of all properties that are; None: nothing.
+    """
+
+    values: list[Value]
+    problem: str | None = None
+
+
+def promoted(finds: Sequence[Find], document: Any) -> Promoted:
+    """What is found in a document. One property that is wrong leaves the others as they are."""
+    try:
+        return Promoted([find(document) for find in finds])
+    except Unreadable:
+        pass
+    values: list[Value] = []
+    problems: list[str] = []
+    for find in finds:
+        try:
+            values.append(find(document))
+        except Unreadable as error:
+            values.append(None)
+            problems.append(str(error))
+    return Promoted(values, "; ".join(problems))
 
 
 def converter(written: str) -> Converter:

@@ -15,10 +15,10 @@ from typing import Any
 from lxml import etree
 
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Unreadable, Value, converted, converter_of, shortened
+from seriatim.pipeline.values import Find, Promoted, Unreadable, Value, converter_of, finder, promoted, shortened
 from seriatim.pipeline.xpath import compiled
 
-__all__ = ["XmlPaths", "document_reader", "found"]
+__all__ = ["XmlPaths", "document_reader", "found", "xml_lookup"]
 
 _CHUNK = 4096
 
@@ -27,40 +27,44 @@ _CHUNK = 4096
 class XmlPaths:
     """Reads an XML document; paths begin at its root element.
 
-    An element counts as the text in it. What isn't found is null, and so is what is empty; several finds make the
-    document unreadable. White space around values that are not strings is left out.
+    An element counts as the text in it. What isn't found is null, and so is what is empty; several finds are a
+    problem. White space around values that are not strings is left out.
     """
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
-    def reader(self) -> Callable[[bytes], list[Value]]:
-        """A function from a body to the promoted values; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+    def reader(self) -> Callable[[bytes], Promoted]:
+        """A function from a body to what is promoted; it raises `Unreadable`: the body is no XML.
+
+        Raises:
+            UsageError: a wrong path.
+        """
         finds = [find for _, find in self.finders()]
         root_of = document_reader()
+        return lambda body: promoted(finds, root_of(body))
 
-        def read(body: bytes) -> list[Value]:
-            root = root_of(body)
-            return [find(root) for find in finds]
-
-        return read
-
-    def finders(self) -> list[tuple[str, Callable[[etree._Element], Value]]]:
+    def finders(self) -> list[tuple[str, Find]]:
         """By name what finds a promoted value below a root; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
         return [(item.name, _finder(item, self.namespaces)) for item in self.promote]
 
 
-def _finder(item: Promotion, namespaces: Mapping[str, str]) -> Callable[[etree._Element], Value]:
-    name, path, plain = item.name, compiled(item.path, namespaces), item.type == "string"
-    convert = converter_of(item.name, item.type)
+def _finder(item: Promotion, namespaces: Mapping[str, str]) -> Find:
+    lookups = [xml_lookup(item, path, namespaces) for path in item.paths]
+    return finder(item.name, lookups, converter_of(item.name, item.type))
 
-    def find(root: etree._Element) -> Value:
-        value = _only(name, found(name, path, root))
+
+def xml_lookup(item: Promotion, path: str, namespaces: Mapping[str, str]) -> Find:
+    """What finds the value of a property at one of its paths. Raises `UsageError`: a wrong path."""
+    name, find, plain = item.name, compiled(path, namespaces), item.type == "string"
+
+    def lookup(root: etree._Element) -> Value:
+        value = _only(name, found(name, find, root))
         if isinstance(value, str) and not plain:
             value = value.strip()
-        return None if value is None or value == "" else converted(name, convert, value)
+        return None if value == "" else value
 
-    return find
+    return lookup
 
 
 def document_reader(*, encoding: str | None = None) -> Callable[[bytes], etree._Element]:

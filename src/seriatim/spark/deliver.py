@@ -5,6 +5,9 @@ puts the files in place. Files of columns are written by the workers that open t
 written as text, and what code of the user's returned, goes through Spark once more. Rows that were not released go to
 the set-aside port with disposition and reason, rows that no destination wanted to the unrouted port.
 
+A destination that drops (`DROP`) has no port: its messages are decided and counted as those of any other, and what was not
+released of them is set aside.
+
 *Ports are independent.* Where one fails, in a task or when its files are put in place, the job runs once more for that
 destination alone and writes into its outbox (`outgoing.py`); nobody else notices.
 """
@@ -22,8 +25,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
-from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import BOX, Deliver, Pipeline
+from seriatim.errors import CheckpointMismatch, UsageError
+from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline
 from seriatim.spark.decided import opened, rows_of
 from seriatim.spark.layout import Layout
 from seriatim.spark.outbox import Outbox, folder_name
@@ -106,13 +109,15 @@ class Sink:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._queues = [destination.queue for destination in pipeline.route]
+        delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
+        self._queues = [destination.queue for destination in delivering]
         self._names = tuple(queue.name for queue in self._queues)
         self._outgoing = _outgoing(session, pipeline, identity, folders, clock)
-        self._formats = [destination.deliver.format for destination in pipeline.route]
+        self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
-        self._layout = Layout(self._queues, self._formats, tuple(properties(pipeline)))
+        every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
+        self._layout = Layout(every, formats, tuple(properties(pipeline)))
         self._delivered = delivered
         self._clock = clock
         self._last: int | None = None
@@ -239,7 +244,7 @@ class Sink:
 def _outgoing(
     session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, clock: Callable[[], float]
 ) -> list[Outgoing]:
-    """The ways of all destinations, and of what reaches none of them."""
+    """The ways of all destinations that deliver, and of what reaches none of them."""
 
     def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
         kept = Port(name, folders.waiting.absolute() / folder, kind, options)
@@ -249,7 +254,9 @@ def _outgoing(
     for destination in pipeline.route:
         name, deliver = destination.queue.name, destination.deliver
         options = dict(deliver.options)
-        if deliver.format in FORMATS:
+        if deliver.format == DROP:
+            _check_dropped(Port(name, folders.waiting.absolute() / folder_name(name), DROP))
+        elif deliver.format in FORMATS:
             target: Target = Folder(_port(name, deliver), pipeline.name, identity)
             made.append(way(name, target, folder_name(name), deliver.format, options))
         elif deliver.format == BOX:
@@ -262,6 +269,20 @@ def _outgoing(
         target = Folder(Port(name, root.absolute(), "json"), pipeline.name, identity)
         made.append(way(name, target, f"+{name}", "json", {}))  # no destination's folder begins like that
     return made
+
+
+def _check_dropped(waiting: Port) -> None:
+    """See that nothing waits that was released before its destination dropped.
+
+    Raises:
+        CheckpointMismatch: something does.
+    """
+    if batches := waiting.batches():
+        raise CheckpointMismatch(
+            f"{len(batches)} batches wait for {waiting.destination}, which delivers nothing any more",
+            where=str(waiting.root),
+            remedy="give it the port that it had until they are delivered",
+        )
 
 
 def _port(name: str, deliver: Deliver) -> Port:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from seriatim.spark.rows import CsvRows, Documents, RowFormat
 from seriatim.spark.split import JsonElements, ReturnedParts, Splitter
 from seriatim.spark.xml import XmlElements
 
-__all__ = ["checked_options", "folder_of", "open_files", "read_files", "schema_of", "splitter_of"]
+__all__ = ["checked_options", "folder_of", "open_files", "otherwise_of", "read_files", "schema_of", "splitter_of"]
 
 # Spark leaves out files that are a week older than the newest, without a word.
 _MAX_FILE_AGE = "36500d"
@@ -55,7 +56,7 @@ def read_files(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *,
         F.col("_metadata.file_modification_time").alias("received_at"),
     )
     rows = _rows(spark, entry, options, folders)
-    reading = Reading(entry.location, entry.promote, rows, splitter_of(entry, folders))
+    reading = Reading(entry.location, entry.promote, rows, splitter_of(entry, folders), otherwise_of(entry))
     reading.check()
     return lines.mapInArrow(Lines(reading, str(folder)).__call__, OWN_COLUMNS + reading.schema())
 
@@ -117,6 +118,11 @@ def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
     return XmlElements(split.path, entry.namespaces)
 
 
+def otherwise_of(entry: Receive) -> Literal["invalid", "whole"]:
+    """What becomes of a location's messages that have nothing to be taken apart."""
+    return "invalid" if entry.split is None else entry.split.otherwise
+
+
 def schema_of(spark: SparkSession, entry: Receive) -> StructType:
     """The columns that a location's `schema` names.
 
@@ -140,7 +146,7 @@ def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folde
             columns = returned or CsvColumns(entry.promote, _dialect(entry, options))
             return CsvRows(columns, _csv_names(spark, entry, options))
         case "json":
-            return Documents(returned or JsonPaths(entry.promote))
+            return Documents(returned or JsonPaths(entry.promote, blank=entry.envelope is not None))
         case "xml":
             return Documents(returned or XmlPaths(entry.promote, entry.namespaces))
     if returned is None and entry.promote:

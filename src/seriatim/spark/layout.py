@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from seriatim.pipeline.declaration import DROP
 from seriatim.pipeline.queue import Queue
 from seriatim.spark.process import spread
 from seriatim.spark.step import OUTPUTS
@@ -50,7 +51,7 @@ class Layout:
 
     Args:
         queues: the destinations, in the order of their places.
-        formats: the format of each one's port.
+        formats: the format of each one's port, `DROP` where it has none.
         properties: the promoted properties.
     """
 
@@ -58,6 +59,7 @@ class Layout:
         self._properties = tuple(properties)
         self._shapes = {queue.name: _Shape(queue.group, queue.default_group, queue.sequence) for queue in queues}
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
+        self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
         self._flat = any(kind in _FLAT for kind in formats)
         self._selected: dict[tuple[str, ...], list[Column]] = {}
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
@@ -101,7 +103,7 @@ class Layout:
         return frame.withColumns(self._computed(frame.schema))
 
     def _computed(self, rows: T.StructType) -> dict[str, Column]:
-        typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines}
+        typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines | self._dropped}
         found = {}
         if any(shape.group is not None and _group_as_it_is(shape, rows) is None for shape in typed.values()):
             groups = {name: (shape.group, shape.default_group) for name, shape in typed.items()}

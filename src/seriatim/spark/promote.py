@@ -14,11 +14,13 @@ from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.function import Function
 from seriatim.pipeline.values import (
     Converter,
+    Find,
+    Promoted,
     Unreadable,
-    Value,
     as_in_json,
-    converted,
     converter_of,
+    finder,
+    promoted,
     shortened,
     text_of,
 )
@@ -28,6 +30,7 @@ __all__ = [
     "CsvDialect",
     "Returned",
     "failed",
+    "from_python",
 ]
 
 
@@ -65,7 +68,8 @@ class CsvDialect:
 class CsvColumns:
     """Reads a CSV line; the columns are found by name in the file's own header.
 
-    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text.
+    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. Of a property's columns one
+    has to be there.
     """
 
     promote: tuple[Promotion, ...]
@@ -75,26 +79,34 @@ class CsvColumns:
         """The names in a header line. Raises `Unreadable`."""
         return [name.strip() for name in self.dialect.fields(text_of(body))]
 
-    def reader(self, header: Sequence[str]) -> Callable[[bytes], list[Value]]:
-        """A function from a line to the promoted values under that header; it raises `Unreadable`."""
+    def reader(self, header: Sequence[str]) -> Callable[[bytes], Promoted]:
+        """A function from a line to what is promoted under that header; it raises `Unreadable`: the line as a whole."""
         csv.field_size_limit(2**31 - 1)
         width = len(header)
         places = {name: place for place, name in reversed(list(enumerate(header)))}
-        wanted = [(item.name, places.get(item.path), converter_of(item.name, item.type)) for item in self.promote]
-        absent = [item.path for item in self.promote if item.path not in places]
+        absent = [" or ".join(item.paths) for item in self.promote if not places.keys() & set(item.paths)]
+        finds = [
+            finder(
+                item.name,
+                [_field(places[path]) for path in item.paths if path in places],
+                converter_of(item.name, item.type),
+            )
+            for item in self.promote
+        ]
 
-        def read(body: bytes) -> list[Value]:
+        def read(body: bytes) -> Promoted:
             fields = self.dialect.fields(text_of(body))
             if absent:
                 raise Unreadable(f"the header has no column {', '.join(absent)}")
             if len(fields) != width:
                 raise Unreadable(f"{len(fields)} fields where the header has {width}")
-            return [
-                converted(name, convert, fields[place]) if place is not None and fields[place] else None
-                for name, place, convert in wanted
-            ]
+            return promoted(finds, fields)
 
         return read
+
+
+def _field(place: int) -> Find:
+    return lambda fields: fields[place] or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +119,32 @@ class Returned:
     function: Function
     promote: tuple[Promotion, ...]
 
-    def reader(self) -> Callable[[bytes], list[Value]]:
-        """A function from a body to the values; it raises `Unreadable`. Raises `UsageError`: no such function."""
-        call, name = self.function.load(), self.function.name
-        wanted = [(item.name, item.path, _from_python(converter_of(item.name, item.type))) for item in self.promote]
+    def reader(self) -> Callable[[bytes], Promoted]:
+        """A function from a body to what is promoted; it raises `Unreadable`: the function failed.
 
-        def read(body: bytes) -> list[Value]:
+        Raises:
+            UsageError: no such function.
+        """
+        call, name = self.function.load(), self.function.name
+        finds = [
+            finder(item.name, [_item(path) for path in item.paths], from_python(converter_of(item.name, item.type)))
+            for item in self.promote
+        ]
+
+        def read(body: bytes) -> Promoted:
             try:
                 found = call(body)
             except (Exception, SystemExit) as error:
                 raise failed(name, error) from error
             if not isinstance(found, Mapping):
                 raise Unreadable(f"{name}: returned {type(found).__name__}, not a mapping from names to values")
-            values = []
-            for item, path, convert in wanted:
-                value = found.get(path)
-                values.append(None if value is None else converted(item, convert, value))
-            return values
+            return promoted(finds, found)
 
         return read
+
+
+def _item(name: str) -> Find:
+    return lambda found: found.get(name)
 
 
 def failed(function: str, error: BaseException) -> Unreadable:
@@ -134,6 +153,6 @@ def failed(function: str, error: BaseException) -> Unreadable:
     return Unreadable(f"{function}: {type(error).__name__}: {shortened(told, 300)}".removesuffix(": "))
 
 
-def _from_python(convert: Converter) -> Converter:
+def from_python(convert: Converter) -> Converter:
     """The conversion of a value that may be any of Python's and not only one that JSON has."""
     return lambda value: convert(as_in_json(value))

@@ -6,16 +6,17 @@ Owns what is said of a message that can't be read, and the names of parts: those
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Unreadable
+from seriatim.pipeline.values import Promoted, Unreadable
+from seriatim.spark.row_paths import Columns
 from seriatim.spark.rows import Block, Documents, ReadRow, RowFormat
-from seriatim.spark.split import Split, Splitter
+from seriatim.spark.split import NothingToSplit, Split, Splitter
 from seriatim.spark.values import arrow_type, ddl_of
 
 __all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
@@ -29,6 +30,7 @@ _ARROW = {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
 # Parts may be many times larger than what they were cut from, and Arrow's batches end at 2 GiB.
 _MOST_BYTES = 64 * 2**20
 _LARGEST = 2**30
+_NO_COLUMNS: Columns = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,14 @@ class Reading:
         promote: the properties, in the order in which `rows` yields them.
         rows: the format.
         split: how messages are taken apart; None: they aren't.
+        otherwise: what becomes of a message that has nothing to be taken apart.
     """
 
     location: str
     promote: tuple[Promotion, ...]
     rows: RowFormat
     split: Splitter | None = None
+    otherwise: Literal["invalid", "whole"] = "invalid"
 
     def schema(self) -> str:
         """The columns that reading adds to those of a body, as DDL."""
@@ -97,6 +101,16 @@ class Found:
         return columns
 
 
+class _RowAt(NamedTuple):
+    """A row that is read: its place in the batch, its name, its body, its columns, and why it is no message."""
+
+    place: int
+    name: str
+    body: bytes | None
+    columns: Columns
+    refused: str | None
+
+
 class Reader:
     """A task's reading of one location."""
 
@@ -111,6 +125,7 @@ class Reader:
         self._split: Split | None = reading.split.splitter() if reading.split is not None else None
         self._of_whole = [place for place, item in enumerate(reading.promote) if item.envelope]
         self._of_part = [place for place, item in enumerate(reading.promote) if not item.envelope]
+        self._none_of_part: list[Any] = [None] * len(self._of_part)
 
     def enter(self, block: Block) -> None:
         """From here on rows are of this block."""
@@ -125,26 +140,37 @@ class Reader:
             self._whole = rows.only(tuple(promote[place] for place in self._of_whole)).reader(block)
 
     def read(
-        self, bodies: list[bytes | None], names: list[str], first: int = 0, refused: list[str | None] | None = None
+        self,
+        bodies: list[bytes | None],
+        names: list[str],
+        first: int = 0,
+        refused: list[str | None] | None = None,
+        columns: Sequence[Columns] | None = None,
     ) -> Iterator[Found]:
         """Read rows.
 
         Args:
-            bodies: of consecutive rows; a row without one is a message of which nothing is known.
+            bodies: of consecutive rows; a row without one is a message of which nothing is known but its columns.
             names: of all rows of the batch; a message's id is ``location/name``.
             first: which of the batch's rows has the first body.
             refused: of all rows of the batch, why a row is no message as far as that is known already.
+            columns: of all rows of the batch, the columns that properties may be found in.
 
         Yields:
             What rows of the batch gave, in their order, where it becomes large; the rest is `taken`.
         """
         for place, body in enumerate(bodies, first):
-            if refused is not None and refused[place] is not None:
-                self._add(place, names[place], self._nothing, refused[place], body)
-            elif self._split is None:
-                self._one(place, names[place], body)
+            row = _RowAt(
+                place,
+                names[place],
+                body,
+                _NO_COLUMNS if columns is None else columns[place],
+                None if refused is None else refused[place],
+            )
+            if self._split is None:
+                self._one(row)
             else:
-                self._several(place, names[place], body, self._split)
+                self._several(row, self._split)
                 if self._found.size > _MOST_BYTES:
                     yield self.taken()
 
@@ -153,57 +179,72 @@ class Reader:
         found, self._found = self._found, Found(self._reading)
         return found
 
-    def _one(self, place: int, name: str, body: bytes | None) -> None:
-        reason = None
+    def _one(self, row: _RowAt) -> None:
         try:
-            values = self._nothing if body is None else self._read(body)
-            if values is None:
+            read = self._read(row.body, row.columns)
+            if read is None:
                 return
+            values, problem = read
         except Unreadable as error:
-            values, reason = self._nothing, f"{name}: {error}"
-        self._found.add(place, self._prefix + name, values, reason)
+            values, problem = self._nothing, str(error)
+        self._found.add(row.place, self._prefix + row.name, values, _reason(row, problem))
 
-    def _several(self, place: int, name: str, body: bytes | None, split: Split) -> None:
+    def _several(self, row: _RowAt, split: Split) -> None:
         try:
-            whole = self._entered_by(body)
+            whole = self._entered_by(row)
             if whole is None:
                 return
-            parts = _cut(body or b"", split)
         except Unreadable as error:
-            self._add(place, name, self._nothing, f"{name}: {error}", body)
+            self._add(row, row.name, self._nothing, _reason(row, str(error)), row.body)
             return
-        parent = self._prefix + name
+        reason = _reason(row, whole.problem)
+        parts: list[bytes] = []
+        if reason is None:
+            try:
+                parts = _cut(row.body, split)
+            except NothingToSplit as error:
+                if self._reading.otherwise == "whole":
+                    self._add(row, row.name, *self._part(row.body, row, whole), row.body)
+                    return
+                reason = _reason(row, str(error))
+            except Unreadable as error:
+                reason = _reason(row, str(error))
+        if reason is not None:
+            self._add(row, row.name, self._together(whole.values, None), reason, row.body)
+            return
+        parent = self._prefix + row.name
         for number, part in enumerate(parts, 1):
-            values, reason = self._part(part, whole)
-            reason = None if reason is None else f"{name}.{number}: {reason}"
-            self._add(place, f"{name}.{number}", values, reason, part, (parent, number, len(parts)))
+            name = f"{row.name}.{number}"
+            self._add(row, name, *self._part(part, row, whole, name), part, (parent, number, len(parts)))
 
-    def _entered_by(self, body: bytes | None) -> list[Any] | None:
+    def _entered_by(self, row: _RowAt) -> Promoted | None:
         """What is read in the whole of a message; None for a row that is none."""
-        if body is None:
-            raise Unreadable("split: there is no body")
-        whole = self._whole(body)
+        whole = self._whole(row.body, row.columns)
         if whole is None:
-            self._read(body)  # it may be the header, which goes for parts too
+            self._read(row.body, row.columns)  # it may be the header, which goes for parts too
         return whole
 
-    def _part(self, part: bytes, whole: list[Any]) -> tuple[list[Any], str | None]:
-        """The values of a part, those of its whole put in, and what is wrong with it."""
+    def _part(
+        self, part: bytes | None, row: _RowAt, whole: Promoted, name: str | None = None
+    ) -> tuple[list[Any], str | None]:
+        """The values of a part, those of its whole put in, and what is wrong with it; `name`: what it is called."""
         try:
-            own = self._read(part)
+            own, problem = self._read(part, row.columns) or Promoted(self._none_of_part, "the part is empty")
         except Unreadable as error:
-            return self._nothing, str(error)
-        if own is None:
-            return self._nothing, "the part is empty"
+            own, problem = self._none_of_part, str(error)
+        return self._together(whole.values, own), None if problem is None else f"{name or row.name}: {problem}"
+
+    def _together(self, whole: list[Any], own: list[Any] | None) -> list[Any]:
+        """The values of a message's whole and of a part in the order of the properties; `own`: None: there is no part."""
         values = list(self._nothing)
-        for places, among in ((self._of_whole, whole), (self._of_part, own)):
+        for places, among in ((self._of_whole, whole), (self._of_part, self._none_of_part if own is None else own)):
             for to, value in zip(places, among, strict=True):
                 values[to] = value
-        return values, None
+        return values
 
     def _add(
         self,
-        place: int,
+        row: _RowAt,
         name: str,
         values: list[Any],
         reason: str | None,
@@ -211,13 +252,22 @@ class Reader:
         part: tuple[str | None, int | None, int | None] = (None, None, None),
     ) -> None:
         found = self._found
-        found.add(place, self._prefix + name, values, reason)
+        found.add(row.place, self._prefix + name, values, reason)
         found.bodies.append(body)
         found.parts.append(part)
         found.size += len(body) if body is not None else 0
 
 
-def _cut(body: bytes, split: Split) -> list[bytes]:
+def _reason(row: _RowAt, problem: str | None) -> str | None:
+    """Why a row is no message: what was known before it was read, and what was found then."""
+    if problem is None:
+        return row.refused
+    return f"{row.name}: {problem}" if row.refused is None else f"{row.refused}; {problem}"
+
+
+def _cut(body: bytes | None, split: Split) -> list[bytes]:
+    if body is None:
+        raise NothingToSplit("split: there is no body")
     parts = split(body)
     if sum(map(len, parts)) > _LARGEST:
         raise Unreadable(f"split: the parts are larger than {_LARGEST >> 20:,} MiB together")

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.values import Unreadable
+from seriatim.pipeline.values import Promoted, Unreadable
 from seriatim.pipeline.xml_paths import XmlPaths
 from seriatim.spark.promote import CsvColumns, Returned
+from seriatim.spark.row_paths import Columns, RowPaths
 
 __all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
 
-#: From a body to the promoted values; None for a row that is no message (blank, a header). Raises `Unreadable`.
-ReadRow = Callable[[bytes], list[Any] | None]
+#: From a body (None: there is none) and a row's columns to what is promoted; None for a row that is no message (blank, a
+#: header). Raises `Unreadable`: nothing can be read of it.
+ReadRow = Callable[[bytes | None, Columns], Promoted | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,19 @@ class RowFormat(Protocol):
 class Documents:
     """A document a row, read by `values`; None: not read at all. In files blank rows are none."""
 
-    values: JsonPaths | XmlPaths | Returned | None
+    values: JsonPaths | XmlPaths | Returned | RowPaths | None
     in_files: bool = True
 
     def reader(self, block: Block) -> ReadRow:
         """See `RowFormat`."""
-        read = self.values.reader() if self.values is not None else _nothing
-        return (lambda body: read(body) if _is_filled(body) else None) if self.in_files else read
+        match self.values:
+            case None:
+                read: ReadRow = _nothing
+            case RowPaths():
+                read = self.values.reader()
+            case _:
+                read = _without_columns(self.values.reader(), len(self.values.promote))
+        return (lambda body, columns: read(body, columns) if _is_filled(body) else None) if self.in_files else read
 
     def only(self, promote: tuple[Promotion, ...]) -> Documents:
         """See `RowFormat`. Where nothing is looked for the rows are not read, so they may be anything."""
@@ -73,18 +81,18 @@ class CsvRows:
         """See `RowFormat`."""
         if self.names is not None:
             read = self._under(self.names)
-            return lambda body: read(body) if _is_filled(body) else None
+            return lambda body, _: read(body) if body is not None and _is_filled(body) else None
         return _UnderHeader(self, _first_line(block.path) if block.start else None)
 
     def only(self, promote: tuple[Promotion, ...]) -> CsvRows:
         """See `RowFormat`."""
         return replace(self, columns=replace(self.columns, promote=promote))
 
-    def under(self, header: bytes) -> Callable[[bytes], list[Any]]:
+    def under(self, header: bytes) -> Callable[[bytes], Promoted]:
         """What reads the lines below a header. Raises `Unreadable`."""
         return self._under(self.columns.header(header) if isinstance(self.columns, CsvColumns) else ())
 
-    def _under(self, names: list[str] | tuple[str, ...]) -> Callable[[bytes], list[Any]]:
+    def _under(self, names: list[str] | tuple[str, ...]) -> Callable[[bytes], Promoted]:
         return self.columns.reader(names) if isinstance(self.columns, CsvColumns) else self.columns.reader()
 
 
@@ -93,12 +101,12 @@ class _UnderHeader:
 
     def __init__(self, rows: CsvRows, header: bytes | None) -> None:
         self._rows = rows
-        self._read: Callable[[bytes], list[Any]] | None = None
+        self._read: Callable[[bytes], Promoted] | None = None
         if header is not None:
             self._begin(header)
 
-    def __call__(self, body: bytes) -> list[Any] | None:
-        if not _is_filled(body):
+    def __call__(self, body: bytes | None, _: Columns) -> Promoted | None:
+        if body is None or not _is_filled(body):
             return None
         if self._read is None:
             self._begin(body)
@@ -113,16 +121,21 @@ class _UnderHeader:
             self._read = lambda _: _refuse(reason)
 
 
-def _refuse(reason: str) -> list[Any]:
+def _refuse(reason: str) -> Promoted:
     raise Unreadable(reason)
 
 
-def _nothing(_: bytes) -> list[Any]:
-    return []
+def _nothing(_: bytes | None, __: Columns) -> Promoted:
+    return Promoted([])
 
 
-def _is_filled(body: bytes) -> bool:
-    return bool(body) and not body.isspace() and body != b"\xef\xbb\xbf"
+def _without_columns(read: Callable[[bytes], Promoted], count: int) -> ReadRow:
+    """Reads the bodies; of a row without one nothing is known, and that is no fault."""
+    return lambda body, _: Promoted([None] * count) if body is None else read(body)
+
+
+def _is_filled(body: bytes | None) -> bool:
+    return body is not None and body != b"" and not body.isspace() and body != b"\xef\xbb\xbf"
 
 
 def _first_line(path: str) -> bytes:

@@ -14,9 +14,14 @@ from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.values import Unreadable, shortened, text_of
 from seriatim.spark.promote import failed
 
-__all__ = ["JsonElements", "ReturnedParts", "Split", "Splitter"]
+__all__ = ["JsonElements", "NothingToSplit", "ReturnedParts", "Split", "Splitter"]
 
-#: From the body of a message to those of its parts, at least one. Raises `Unreadable`.
+
+class NothingToSplit(Unreadable):
+    """A message that has no parts."""
+
+
+#: From the body of a message to those of its parts, at least one. Raises `NothingToSplit`, or else `Unreadable`.
 Split = Callable[[bytes], list[bytes]]
 
 _MOST_PARTS = 1_000_000
@@ -44,6 +49,8 @@ class JsonElements:
 
         def split(body: bytes) -> list[bytes]:
             text = text_of(body)
+            if not text.strip():
+                raise NothingToSplit("split: the body is empty")
             try:
                 _DECODER.decode(text)
             except ValueError as error:
@@ -52,10 +59,10 @@ class JsonElements:
                 raise Unreadable("not JSON that can be read: nested too deeply") from error
             place = _place(text, steps)
             if place is None or text[place] != "[":
-                raise Unreadable(f"split: there is no list at {self.path}")
+                raise NothingToSplit(f"split: there is no list at {self.path}")
             parts = [text[first:past].encode() for first, past in _elements(text, place)]
             if not parts:
-                raise Unreadable(f"split: the list at {self.path} is empty")
+                raise NothingToSplit(f"split: the list at {self.path} is empty")
             return parts
 
         return split
@@ -124,7 +131,7 @@ class ReturnedParts:
             if isinstance(parts, bytes | str):
                 raise Unreadable(f"{name}: returned {type(parts).__name__}, not a list of bytes")
             if not parts:
-                raise Unreadable(f"{name}: returned no part")
+                raise NothingToSplit(f"{name}: returned no part")
             if len(parts) > _MOST_PARTS:
                 raise Unreadable(f"{name}: returned more than {_MOST_PARTS:,} parts")
             for number, part in enumerate(parts, 1):

@@ -19,13 +19,12 @@ from pyspark.sql import types as T
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import BOX, Promotion, Receive
 from seriatim.pipeline.function import Function
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.source import in_body
-from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.pipeline.source import column_of, in_body
 from seriatim.spark.columns import quoted
-from seriatim.spark.files import checked_options, folder_of, open_files, schema_of, splitter_of
+from seriatim.spark.files import checked_options, folder_of, open_files, otherwise_of, schema_of, splitter_of
 from seriatim.spark.promote import Returned
 from seriatim.spark.reading import OWN_COLUMNS, Found, Reader, Reading
+from seriatim.spark.row_paths import Columns, RowPaths
 from seriatim.spark.rows import Block, Documents
 from seriatim.spark.values import ddl_of
 
@@ -34,6 +33,8 @@ __all__ = ["read_parquet", "read_source"]
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
 # Formats of files, of which a stream would leave out those that are a week older than the newest.
 _FILES = frozenset({"avro", "binaryfile", "orc"})
+# How columns are called on their way to a worker that only looks at them.
+_LOOKED_AT = "_looked_at_"
 
 
 def read_parquet(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *, static: bool) -> DataFrame:
@@ -222,8 +223,12 @@ def _messages(
     absent: Sequence[Column],
 ) -> DataFrame:
     """From (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
-    inside = [item for item in entry.promote if entry.function or in_body(entry.source.format, item.path, entry.split)]
+    inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
     columns_of = [_column(entry, schema, item) for item in entry.promote if item not in inside]
+    documents = _documents(entry, inside, folders)
+    looked_at = documents.values.columns() if isinstance(documents.values, RowPaths) else ()
+    for name in looked_at:
+        _type_of(entry, schema, name)
     problem = F.concat_ws("; ", *absent, *[fault for _, fault in columns_of])
     messages = frame.select(
         F.concat(F.lit(f"{entry.location}/"), "_name").alias("message_id"),
@@ -233,13 +238,26 @@ def _messages(
         "_file",
         "_position",
         *[value for value, _ in columns_of],
+        *[F.col("_row").getField(name).alias(f"{_LOOKED_AT}{place}") for place, name in enumerate(looked_at)],
     )
     if not inside and entry.split is None:
         return messages
-    reading = Reading(entry.location, tuple(inside), _documents(entry, inside, folders), splitter_of(entry, folders))
-    reading.check()
+    splitter = splitter_of(entry, folders)
+    reading = Reading(entry.location, tuple(inside), documents, splitter, otherwise_of(entry))
+    try:
+        reading.check()
+    except UsageError as error:
+        raise UsageError(error.what, where=f"location {entry.location}", remedy=error.remedy) from error
     kept = "".join(f", `{item.name}` {ddl_of(item.type)}" for item in entry.promote if item not in inside)
-    return messages.mapInArrow(_Bodies(reading).__call__, OWN_COLUMNS + kept + reading.schema())
+    return messages.mapInArrow(_Bodies(reading, looked_at).__call__, OWN_COLUMNS + kept + reading.schema())
+
+
+def _is_column(entry: Receive, item: Promotion) -> bool:
+    """Whether a property is one column, so that Spark reads it."""
+    if item.told_by is not None or len(item.paths) > 1:
+        return False
+    (path,) = item.paths
+    return not in_body(entry.source.format, path, entry.split, entry.envelope) and column_of(path)[1] is None
 
 
 def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
@@ -249,18 +267,15 @@ def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, 
         return Documents(Returned(Function(entry.function, folders), promote), in_files=False)
     if not promote:
         return Documents(None, in_files=False)
-    by_xpath = [not item.path.startswith("$") for item in promote]
-    if any(by_xpath) != all(by_xpath):
-        raise UsageError("the body is looked into with JSON paths and with XPath", where=f"location {entry.location}")
-    values = XmlPaths(promote, entry.namespaces) if all(by_xpath) else JsonPaths(promote)
-    return Documents(values, in_files=False)
+    return Documents(RowPaths(promote, entry.namespaces, blank=entry.envelope is not None), in_files=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """Reads a task's bodies; the columns that are there stay."""
+    """Reads a task's bodies; the columns that are there stay, but those that are only looked at: `looked_at`."""
 
     reading: Reading
+    looked_at: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = Reader(self.reading)
@@ -269,9 +284,18 @@ class _Bodies:
             prefix = len(self.reading.location) + 1
             names = [message_id[prefix:] for message_id in batch.column("message_id").to_pylist()]
             refused = batch.column("_invalid").to_pylist()
-            for found in reader.read(batch.column("body").to_pylist(), names, refused=refused):
-                yield _joined(batch, found)
-            yield _joined(batch, reader.taken())
+            bodies, columns = batch.column("body").to_pylist(), self._columns(batch)
+            rows = batch.drop_columns([name for name in batch.schema.names if name.startswith(_LOOKED_AT)])
+            for found in reader.read(bodies, names, refused=refused, columns=columns):
+                yield _joined(rows, found)
+            yield _joined(rows, reader.taken())
+
+    def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
+        """Of each row the columns that are looked at, by name."""
+        if not self.looked_at:
+            return None
+        columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]
+        return [dict(zip(self.looked_at, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _joined(batch: pa.RecordBatch, found: Found) -> pa.RecordBatch:
@@ -291,9 +315,10 @@ def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Ma
 
 
 def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Column, Column]:
-    """A property's value, and what is wrong with it (null where nothing is)."""
-    kind = _type_of(entry, schema, item.path)
-    found, ddl = F.col("_row").getField(item.path), ddl_of(item.type)
+    """The value of a property that is one column, and what is wrong with it (null where nothing is)."""
+    (name,) = item.paths
+    kind = _type_of(entry, schema, name)
+    found, ddl = F.col("_row").getField(name), ddl_of(item.type)
     value = found.try_cast(ddl)
     lossy = value.isNull()
     if ddl.startswith(("bigint", "decimal")) and isinstance(kind, T.NumericType):

@@ -10,6 +10,7 @@ from lxml import etree
 from seriatim.pipeline.values import Unreadable
 from seriatim.pipeline.xml_paths import document_reader, found
 from seriatim.pipeline.xpath import compiled
+from seriatim.spark.split import NothingToSplit
 
 __all__ = ["XmlElements"]
 
@@ -33,7 +34,7 @@ class XmlElements:
                 etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements if isinstance(one.tag, str)
             ]
             if not parts:
-                raise Unreadable(f"split: {self.path} finds no element")
+                raise NothingToSplit(f"split: {self.path} finds no element")
             return parts
 
         return split
