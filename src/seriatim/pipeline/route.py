@@ -84,16 +84,20 @@ def require_property(
 
 def _is_dropped(section: Section) -> bool:
     """Whether a destination delivers nothing: ``deliver: drop``."""
-    written = section.tree("deliver") if section.has("deliver") else None
-    return isinstance(written, Scalar) and written.value == DROP
+    return section.written("deliver") == DROP
+
+
+def _dropping(section: Section) -> Deliver | None:
+    """The port of a destination whose ``deliver`` is a word; None if that is another one, which is reported."""
+    if section.plain("deliver") == DROP:
+        return Deliver(DROP)
+    section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
+    return None
 
 
 def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
-    if _is_dropped(section):
-        return Deliver(DROP)
-    if isinstance(section.tree("deliver"), Scalar):
-        section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
-        return None
+    if section.written("deliver"):
+        return _dropping(section)
     port = section.section("deliver", required=True)
     if port is None:
         return None
