@@ -9,7 +9,7 @@ import pytest
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.envelopes import ENVELOPES, OPERATIONS, lookup_of
+from seriatim.pipeline.envelopes.known import ENVELOPES, OPERATIONS, lookup_of
 from seriatim.pipeline.json_paths import JsonPaths
 
 MOMENT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -287,6 +287,8 @@ def test_a_moment_that_is_none_is_a_problem_and_leaves_the_rest():
     found, problem = told("debezium", postgresql("d", ts_ms=10**30))
     assert problem == f"happened_at: {10**30} is no moment"
     assert (found["op"], found["position"]) == ("delete", 24_023_128)
+    large = b'{"op": "d", "source": {"ts_us": 1e999999, "ts_ms": 1}}'
+    assert told("debezium", large)[1] == "happened_at: 1E+999999 is no moment"
     assert told("maxwell", maxwell("insert", ts="soon"))[1] == "happened_at: 'soon' is not a timestamp (ISO 8601)"
 
 

@@ -109,7 +109,7 @@ class Receive:
 
     `function`, ``module:name``, reads properties out of a body (bytes) and returns them as a mapping; None: by paths.
     `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets. `envelope` is the
-    form in which a body tells of a change or an event (one of `envelopes.ENVELOPES`); an empty body is then a tombstone.
+    form in which a body tells of a change or an event (one of `envelopes.known.ENVELOPES`); an empty body is then a tombstone.
     """
 
     location: str

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.envelopes import lookup_of
+from seriatim.pipeline.envelopes.known import lookup_of
 from seriatim.pipeline.values import (
     Find,
     Promoted,

@@ -12,7 +12,7 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion, Source, Split
 from seriatim.pipeline.document import Items, Table
-from seriatim.pipeline.envelopes import ENVELOPES
+from seriatim.pipeline.envelopes.known import ENVELOPES
 from seriatim.pipeline.function import load_function
 from seriatim.pipeline.properties import property_type, usable_name
 from seriatim.pipeline.section import Section

@@ -11,7 +11,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.envelopes import lookup_of
+from seriatim.pipeline.envelopes.known import lookup_of
 from seriatim.pipeline.json_paths import json_lookup, json_reader
 from seriatim.pipeline.source import column_of
 from seriatim.pipeline.values import (

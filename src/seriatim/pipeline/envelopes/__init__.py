@@ -1,0 +1,1 @@
+"""Envelopes: the forms in which change logs and event buses tell what happened; a module each."""
