@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import time
@@ -15,6 +16,7 @@ from pyarrow import orc
 from seriatim import Queue, Unordered
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source, Split
+from seriatim.pipeline.envelopes.known import ENVELOPES
 from seriatim.spark.receive import arrival, receive
 
 CODE = """
@@ -176,7 +178,7 @@ def test_any_source_of_sparks_with_columns_that_name_a_row(spark, inbox, tmp_pat
     orc.write_table(EVENTS, inbox / "a.orc")
     found = rows(spark, tmp_path, events(inbox))
     assert [(row["message_id"], row["key"], row["n"], row["_invalid"]) for row in found] == [
-        ("bus/null:5", "k4", None, "null:5: topic, which names the row, is null"),
+        ("bus/null:5", "k4", 4, "null:5: topic, which names the row, is null"),
         ("bus/a%3Ab:1", "k3", 3, None),
         ("bus/t:9", "k1", 1, None),
         ("bus/t:10", "k1", 2, None),
@@ -186,6 +188,54 @@ def test_any_source_of_sparks_with_columns_that_name_a_row(spark, inbox, tmp_pat
     assert bytes(found[2]["body"]) == b'{"n": 1}'
     assert found[5]["body"] is None
     assert {row["received_at"] for row in found} == {None}
+
+
+def test_a_property_may_be_in_the_body_or_in_a_column_or_in_the_json_of_one(spark, inbox, tmp_path):
+    at = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
+    table = pa.table(
+        {
+            "offset": pa.array([0, 1, 2, 3, 4, None], pa.int64()),
+            "key": pa.array([b'{"id": 7}', b'{"id": 7}', b'{"id": 7}', b"7", None, b'{"id": 9}'], pa.binary()),
+            "at": pa.array([at] * 6, pa.timestamp("us", "UTC")),
+            "value": ['{"id": 1, "at": "2024-05-02"}', '{"id": null}', None, "nope", "{}", '{"id": 5, "n": "x"}'],
+        }
+    )
+    orc.write_table(table, inbox / "a.orc")
+    promote = (
+        Promotion("id", ("$.id", "key:$.id", "offset"), "long"),
+        Promotion("at", ("$.at", "at"), "timestamp"),
+        Promotion("n", "$.n", "long"),
+        Promotion("offset", "offset", "long"),
+    )
+    found = rows(spark, tmp_path, Receive("bus", Source("orc", inbox, id=("offset",), body="value"), promote))
+    assert [(row["id"], row["at"].day, row["n"], row["offset"]) for row in found] == [
+        (5, 1, None, None),
+        (1, 2, None, 0),
+        (7, 1, None, 1),
+        (7, 1, None, 2),
+        (3, 1, None, 3),
+        (4, 1, None, 4),
+    ]
+    assert [row["_invalid"] for row in found] == [
+        "null: offset, which names the row, is null; n: 'x' is not a long",
+        *(None, None, None, "3: not JSON: Expecting value: line 1 column 1 (char 0)", None),
+    ]
+    wrong = Receive("bus", Source("orc", inbox, id=("offset",)), (Promotion("id", ("$.id", "kye")),))
+    with pytest.raises(UsageError, match="there is no column 'kye'"):
+        rows(spark, tmp_path, wrong)
+
+
+def test_an_envelope_in_columns_of_parquet(spark, inbox, tmp_path):
+    source = {"lsn": 7, "table": "orders", "snapshot": "false"}
+    columns = {"op": ["d", "c"], "before": [{"id": 1}, None], "after": [None, {"id": 2}], "source": [source, source]}
+    pq.write_table(pa.table(columns), inbox / "a.parquet")
+    told = ENVELOPES["debezium"].promotions("debezium")
+    promote = (*told, Promotion("row", ("$.after.id", "$.before.id"), "long"))
+    found = rows(spark, tmp_path, Receive("log", Source("parquet", inbox), promote, envelope="debezium"))
+    assert [(row["op"], row["row"], row["table"], row["position"], row["_invalid"]) for row in found] == [
+        ("delete", 1, "orders", 7, None),
+        ("insert", 2, "orders", 7, None),
+    ]
 
 
 def test_a_row_without_a_body_column_is_a_body_as_json(spark, inbox, tmp_path):
