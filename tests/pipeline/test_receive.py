@@ -160,7 +160,9 @@ def test_an_envelope_is_the_whole_of_a_message_that_is_split_by_its_own_list():
     entry = read(*JSON, "split: {path: $.data, otherwise: whole}", "promote: {envelope: canal, key: $.id}")
     assert {one.envelope for one in entry.promote if one.told_by} == {True}
     assert entry.promote[-1] == Promotion("key", "$.id")
-    for split in ("$", "$.records"):
+    entry = read(*JSON, "split: \"$['value'].data\"", "promote: {envelope: canal, key: $.id}")
+    assert {one.envelope for one in entry.promote if one.told_by} == {True}
+    for split in ("$", "$.records", "$.database.events"):
         entry = read(*JSON, f"split: {split}", "promote: {envelope: cloudevents, key: $.id}")
         assert {one.envelope for one in entry.promote} == {False}
 

@@ -20,6 +20,7 @@ from seriatim.pipeline.values import (
     Promoted,
     Unreadable,
     Value,
+    converted,
     converter_of,
     finder,
     promoted,
@@ -86,11 +87,20 @@ class JsonPaths:
 
 
 def _finder(item: Promotion) -> Find:
+    name, convert = item.name, converter_of(item.name, item.type)
     if item.told_by is not None:
-        lookups = [lookup_of(item.told_by, path) for path in item.paths]
-    else:
-        lookups = [json_lookup(path) for path in item.paths]
-    return finder(item.name, lookups, converter_of(item.name, item.type))
+        return finder(name, [lookup_of(item.told_by, path) for path in item.paths], convert)
+    if len(item.paths) > 1:
+        return finder(name, [json_lookup(path) for path in item.paths], convert)
+    steps = path_steps(item.paths[0])
+
+    def find(document: Value) -> Value:  # the common case, without a call in between
+        value = document
+        for step in steps:
+            value = _at(value, step)
+        return None if value is None else converted(name, convert, value)
+
+    return find
 
 
 def json_lookup(path: str) -> Find:

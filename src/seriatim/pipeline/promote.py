@@ -14,6 +14,7 @@ from seriatim.pipeline.declaration import Promotion, Source, Split
 from seriatim.pipeline.document import Items, Table
 from seriatim.pipeline.envelopes.known import ENVELOPES
 from seriatim.pipeline.function import load_function
+from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.properties import property_type, usable_name
 from seriatim.pipeline.section import Section
 from seriatim.pipeline.source import column_of, in_body
@@ -107,7 +108,7 @@ def _is_of_whole(envelope: str, split: Split | None) -> bool:
     rows = ENVELOPES[envelope].rows
     if split is None or rows is None:
         return False
-    return split.path is None or rows.removeprefix("$") in split.path
+    return split.path is None or (split.path.startswith("$") and rows in path_steps(split.path))
 
 
 def _is_function(section: Section, source: Source | None) -> bool:

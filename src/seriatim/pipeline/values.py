@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ Value = Any
 Converter = Callable[[Value], Value]
 #: From a document to a value in it; None: it is absent or null. Raises `Unreadable`.
 Find = Callable[[Any], Value]
+#: What was promoted from one message: the value of each property, null where it is absent, null or wrong; and what is
+#: wrong, of all properties that are (None: nothing).
+Promoted = tuple[list[Value], str | None]
 
 _LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
@@ -91,22 +94,10 @@ def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
     return find_first
 
 
-class Promoted(NamedTuple):
-    """What was promoted from one message.
-
-    Attributes:
-        values: of each property; null where it is absent, null, or wrong.
-        problem: what is wrong, of all properties that are; None: nothing.
-    """
-
-    values: list[Value]
-    problem: str | None = None
-
-
 def promoted(finds: Sequence[Find], document: Any) -> Promoted:
     """What is found in a document. One property that is wrong leaves the others as they are."""
     try:
-        return Promoted([find(document) for find in finds])
+        return [find(document) for find in finds], None
     except Unreadable:
         pass
     values: list[Value] = []
@@ -117,7 +108,7 @@ def promoted(finds: Sequence[Find], document: Any) -> Promoted:
         except Unreadable as error:
             values.append(None)
             problems.append(str(error))
-    return Promoted(values, "; ".join(problems))
+    return values, "; ".join(problems)
 
 
 def converter(written: str) -> Converter:

@@ -191,13 +191,14 @@ class Reader:
 
     def _several(self, row: _RowAt, split: Split) -> None:
         try:
-            whole = self._entered_by(row)
-            if whole is None:
+            read = self._entered_by(row)
+            if read is None:
                 return
+            whole, problem = read
         except Unreadable as error:
             self._add(row, row.name, self._nothing, _reason(row, str(error)), row.body)
             return
-        reason = _reason(row, whole.problem)
+        reason = _reason(row, problem)
         parts: list[bytes] = []
         if reason is None:
             try:
@@ -210,7 +211,7 @@ class Reader:
             except Unreadable as error:
                 reason = _reason(row, str(error))
         if reason is not None:
-            self._add(row, row.name, self._together(whole.values, None), reason, row.body)
+            self._add(row, row.name, self._together(whole, None), reason, row.body)
             return
         parent = self._prefix + row.name
         for number, part in enumerate(parts, 1):
@@ -225,14 +226,14 @@ class Reader:
         return whole
 
     def _part(
-        self, part: bytes | None, row: _RowAt, whole: Promoted, name: str | None = None
+        self, part: bytes | None, row: _RowAt, whole: list[Any], name: str | None = None
     ) -> tuple[list[Any], str | None]:
         """The values of a part, those of its whole put in, and what is wrong with it; `name`: what it is called."""
         try:
-            own, problem = self._read(part, row.columns) or Promoted(self._none_of_part, "the part is empty")
+            own, problem = self._read(part, row.columns) or (self._none_of_part, "the part is empty")
         except Unreadable as error:
             own, problem = self._none_of_part, str(error)
-        return self._together(whole.values, own), None if problem is None else f"{name or row.name}: {problem}"
+        return self._together(whole, own), None if problem is None else f"{name or row.name}: {problem}"
 
     def _together(self, whole: list[Any], own: list[Any] | None) -> list[Any]:
         """The values of a message's whole and of a part in the order of the properties; `own`: None: there is no part."""

@@ -88,7 +88,7 @@ class RowPaths:
                 [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
                 _Row(None, columns),
             )
-            return Promoted(values, problem if more is None else f"{problem}; {more}")
+            return values, problem if more is None else f"{problem}; {more}"
 
         return read
 

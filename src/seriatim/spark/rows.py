@@ -126,12 +126,12 @@ def _refuse(reason: str) -> Promoted:
 
 
 def _nothing(_: bytes | None, __: Columns) -> Promoted:
-    return Promoted([])
+    return [], None
 
 
 def _without_columns(read: Callable[[bytes], Promoted], count: int) -> ReadRow:
     """Reads the bodies; of a row without one nothing is known, and that is no fault."""
-    return lambda body, _: Promoted([None] * count) if body is None else read(body)
+    return lambda body, _: ([None] * count, None) if body is None else read(body)
 
 
 def _is_filled(body: bytes | None) -> bool:

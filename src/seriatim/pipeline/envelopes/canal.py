@@ -57,5 +57,5 @@ CANAL = Envelope(
         "happened_at": ("timestamp", seconds_or_millis("es")),
     },
     frozenset({"type", "database", "isDdl"}),
-    rows="$.data",
+    rows="data",
 )

@@ -48,5 +48,5 @@ CLOUDEVENTS = Envelope(
         "happened_at": ("timestamp", named("time")),
     },
     frozenset({"specversion", "id", "source", "type"}),
-    rows="$.data",
+    rows="data",
 )

@@ -50,7 +50,7 @@ class Envelope:
         title: what it is called in messages.
         properties: what it tells, by name: the type, and what finds it in a document.
         marks: names of which a document in this form has at least one.
-        rows: where in a document rows or events are listed that it has several of; None: it has one.
+        rows: the name under which a document may have a list of rows; None: it has one row.
     """
 
     title: str
