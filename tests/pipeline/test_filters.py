@@ -41,6 +41,13 @@ def told(text: str) -> str:
         ("ok AND\n  (version = 1 OR verzion = 2)", "2:19: there is no property 'verzion'"),
         ("Type = 'x'", "1:1: there is no property 'Type'"),
         ('type = "order"', "1:8: there is no property 'order'"),
+        # Keywords where a value is missing.
+        ("IN", "1:1: 'IN' is not expected here"),
+        ("IS", "1:1: 'IS' is not expected here"),
+        ("ESCAPE", "1:1: 'ESCAPE' is not expected here"),
+        ("ok AND\n version = IN", "2:12: 'IN' is not expected here"),
+        ("- IS + version > 1", "1:3: 'IS' is not expected here"),
+        ("version BETWEEN ESCAPE AND 3", "1:17: 'ESCAPE' is not expected here"),
         # Types.
         ("version = '1'", "1:1: 'version' (long) can't be compared with the string '1'"),
         ("ok AND type = 1", "1:8: 'type' (string) can't be compared with a long"),

@@ -122,6 +122,7 @@ VARIETY = [
     "type <> 't1' AND customer = 'c7'",
     "customer LIKE 'c1%'",
     "customer = 'c9' AND type LIKE 't_'",
+    f"customer = 'c9' AND NOT type LIKE '%_{'t' * 40}%'",
     "type IS NULL",
     "TRUE",
     "NULL",

@@ -15,7 +15,6 @@ timestamp   int64, microseconds since 1970 in UTC
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,8 +43,9 @@ from seriatim.kernel.filter import (
     Property,
     Type,
 )
+from seriatim.kernel.like import like
 
-__all__ = ["Filters", "Values", "column", "evaluate", "like_regex"]
+__all__ = ["Filters", "Values", "column", "evaluate"]
 
 _LOWEST = np.iinfo(np.int64).min
 # Decimals of so many digits are whole numbers in int64, and so is every power of ten that they are scaled with.
@@ -149,8 +149,7 @@ def _computed(expression: Expression, given: _Given) -> Values:  # noqa: C901, P
             return _among(_evaluated(operand, given), operand.type, values, null=null)
         case Like(operand, segments):
             a = _evaluated(operand, given)
-            matched = re.compile(like_regex(segments), re.DOTALL).fullmatch
-            return Values(_each(lambda text: matched(text) is not None, a.values, np.bool_), a.known)
+            return Values(_each(like(segments), a.values, np.bool_), a.known)
         case IsNull(operand):
             known = _evaluated(operand, given).known
             return Values(~known, np.ones_like(known))
@@ -312,22 +311,3 @@ def _joined(terms: Sequence[Values], *, decisive: bool) -> Values:
         decided = decided | (term.known & (term.values == decisive))
         known = known & term.known
     return Values(decided if decisive else ~decided, decided | known)
-
-
-def like_regex(segments: Sequence[Sequence[str | None]]) -> str:
-    """The regular expression, of Python's and of Java's, for all of a text, with ``.`` standing for any code point.
-
-    The segments between the first and the last are each taken where they come first and not looked for again, which
-    is right for them and keeps a match from taking time without end.
-    """
-    first, *middle = ["".join(map(_regex_of, segment)) for segment in segments]
-    if not middle:
-        return first
-    last = middle.pop()
-    return first + "".join(f"(?>.*?{segment})" for segment in middle if segment) + ".*" + last
-
-
-def _regex_of(character: str | None) -> str:
-    if character is None:
-        return "."
-    return f"\\{character}" if character.isascii() and not character.isalnum() else character

@@ -11,7 +11,6 @@ a decimal has to be looked for.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
@@ -33,7 +32,7 @@ from seriatim.kernel.filter import (
     Property,
     Type,
 )
-from seriatim.kernel.filter_eval import like_regex
+from seriatim.kernel.like import like
 
 __all__ = ["Function", "as_function"]
 
@@ -63,7 +62,7 @@ def as_function(expression: Expression) -> Function:  # noqa: C901, PLR0911, PLR
             wanted, otherwise = frozenset(values), None if null else False
             return _of_one(as_function(operand), lambda value: True if value in wanted else otherwise)
         case Like(operand, segments):
-            return _of_one(as_function(operand), _pattern(segments))
+            return _of_one(as_function(operand), like(segments))
         case IsNull(operand):
             inner = as_function(operand)
             return lambda message, given: inner(message, given) is None
@@ -110,30 +109,6 @@ def _joined(terms: Sequence[Function], *, decisive: bool) -> Function:
         return found
 
     return result
-
-
-def _pattern(segments: Sequence[Sequence[str | None]]) -> Callable[[str], bool]:
-    """Whether a text is like that. Without ``_`` no regular expression is needed, which takes long to be made."""
-    if any(None in segment for segment in segments):
-        matched = re.compile(like_regex(segments), re.DOTALL).fullmatch
-        return lambda text: matched(text) is not None
-    first, *middle = ["".join(filter(None, segment)) for segment in segments]
-    if not middle:
-        return lambda text: text == first
-    last = middle.pop()
-
-    def like(text: str) -> bool:
-        place, end = len(first), len(text) - len(last)
-        if place > end or not text.startswith(first) or not text.endswith(last):
-            return False
-        for segment in middle:
-            found = text.find(segment, place, end)
-            if found < 0:
-                return False
-            place = found + len(segment)
-        return True
-
-    return like
 
 
 def _conversion(before: Type, after: Type) -> Callable[[Any], Any]:

@@ -35,7 +35,7 @@ from seriatim.kernel.filter import (
 )
 from seriatim.kernel.filter_typing import all_of
 
-__all__ = ["ALWAYS", "Equality", "Rule", "properties", "rules", "shape"]
+__all__ = ["ALWAYS", "Equality", "Rule", "nodes", "properties", "rules", "shape"]
 
 #: A filter that every message passes.
 ALWAYS = Constant(True, BOOLEAN)
@@ -112,10 +112,14 @@ def _equality(term: Expression) -> Equality | None:
 
 def properties(expression: Expression) -> Iterator[Property]:
     """Every property that an expression names, as often as it does."""
-    if isinstance(expression, Property):
-        yield expression
+    return (node for node in nodes(expression) if isinstance(node, Property))
+
+
+def nodes(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that it consists of."""
+    yield expression
     for inner in _operands(expression):
-        yield from properties(inner)
+        yield from nodes(inner)
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:

@@ -109,8 +109,13 @@ class Words:
         # What it says is missing is missing behind the word that it names.
         if at is None or (at is self.tokens[-1] and not str(told.get("description")).startswith("Invalid")):
             return self._filter.error(len(self._filter.text.rstrip()), "the filter ends too early", ALLOWED)
-        written = self._filter.text[at.start : at.end + 1]
-        return self._filter.error(at.start, f"{written[:40]!r} is not expected here", ALLOWED)
+        return self.not_expected(at.start)
+
+    def not_expected(self, start: int) -> FilterError:
+        """The error of a word that can't stand where it does; it begins at `start`."""
+        end = next((token.end for token in self.tokens if token.start == start), start)
+        written = self._filter.text[start : end + 1]
+        return self._filter.error(start, f"{written[:40]!r} is not expected here", ALLOWED)
 
     def _unclosed(self) -> FilterError:
         rest = _QUOTED.sub(lambda found: "x" * len(found[0]), self._filter.text)

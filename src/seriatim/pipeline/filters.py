@@ -100,6 +100,10 @@ def _tree(written: FilterText, words: Words) -> exp.Expr:
     tree = next((one for one in trees if one is not None), None)
     if tree is None or len(trees) != 1:
         raise written.error(0, "there is no filter", "write TRUE for all messages")
+    # Where a value is missing sqlglot takes some keywords for a name; ours are in quotes by now.
+    taken = next((one for one in tree.find_all(exp.Identifier) if not one.args.get("quoted")), None)
+    if taken is not None:
+        raise words.not_expected(taken.meta.get("start", 0))
     return tree
 
 

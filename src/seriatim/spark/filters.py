@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, assert_never
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
 
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.filter import (
@@ -40,11 +42,12 @@ from seriatim.kernel.filter import (
     Type,
     decimal,
 )
-from seriatim.kernel.filter_eval import like_regex
+from seriatim.kernel.like import LONG_SEGMENT, like, like_regex
+from seriatim.kernel.route import nodes
 from seriatim.pipeline.filters import parsed
 from seriatim.spark.columns import microseconds, quoted
 
-__all__ = ["Properties", "condition", "literal", "spark_type"]
+__all__ = ["Properties", "condition", "literal", "needs_python", "spark_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +233,24 @@ def _among(operand: Column, values: list[Column], kind: Type, *, null: bool) -> 
     return F.when(found, F.lit(True)) if null else found
 
 
-def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:
-    """The plain patterns, which are nearly all, without a regular expression."""
+def needs_python(expression: Expression) -> bool:
+    """Whether a part of an expression is left to Python, so that it can't stand in a function over an array."""
+    return any(isinstance(node, Like) and _is_long(node.segments) for node in nodes(expression))
+
+
+def _is_long(segments: tuple[tuple[str | None, ...], ...]) -> bool:
+    """Whether a regular expression could take too long; without ``_`` two segments, or a text to be found, need none."""
+    if all(None not in segment for segment in segments) and (len(segments) < 3 or _is_part(segments)):
+        return False
+    return any(len(segment) > LONG_SEGMENT for segment in segments[1:])
+
+
+def _is_part(segments: tuple[tuple[str | None, ...], ...]) -> bool:
+    return len(segments) == 3 and not segments[0] and not segments[2]
+
+
+def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:  # noqa: PLR0911 - one return a form
+    """The plain patterns, which are nearly all, without a regular expression; long ones by the kernel."""
     if all(None not in segment for segment in segments):
         texts = ["".join(character or "" for character in segment) for segment in segments]
         match texts:
@@ -241,9 +260,22 @@ def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Colu
                 return operand.startswith(F.lit(start))
             case ["", end]:
                 return operand.endswith(F.lit(end))
+            case [start, end]:
+                both = operand.startswith(F.lit(start)) & operand.endswith(F.lit(end))
+                return both & (F.char_length(operand) >= len(start) + len(end))
             case ["", part, ""]:
                 return operand.contains(F.lit(part))
+    if _is_long(segments):
+        return arrow_udf(_by_kernel(segments), T.BooleanType())(operand)
     return operand.rlike(rf"(?s)\A{like_regex(segments)}\z")
+
+
+def _by_kernel(segments: tuple[tuple[str | None, ...], ...]) -> Callable[[pa.Array], pa.Array]:
+    def matches(texts: pa.Array) -> pa.Array:
+        matched = like(segments)
+        return pa.array([None if text is None else matched(text) for text in texts.to_pylist()], pa.bool_())
+
+    return matches
 
 
 def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column]) -> Column:

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from seriatim.kernel.filter import Constant, Expression, In, Property, Type
 from seriatim.kernel.filter_typing import all_of
 from seriatim.kernel.route import ALWAYS, Rule, shape
-from seriatim.spark.filters import condition, literal, spark_type
+from seriatim.spark.filters import condition, literal, needs_python, spark_type
 
 __all__ = ["Index", "indexed"]
 
@@ -106,6 +106,7 @@ def indexed(rules: Iterable[Rule], to: Sequence[str]) -> tuple[Index, list[tuple
             continue
         places = [(rule.key.property, value) for value in rule.key.values]
         odd = entry.shape not in common or len(entry.constants) > _MOST_CONSTANTS
+        odd = odd or (entry.shape is not None and needs_python(entry.shape))
         if entry.shape and (odd or max(crowd[place] for place in places) > _MOST_CANDIDATES):
             others.append(rule)
             continue

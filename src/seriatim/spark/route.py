@@ -20,7 +20,7 @@ from seriatim.kernel.route import rules
 from seriatim.pipeline.subscription import Subscription, distinct
 from seriatim.spark.arrow_filters import TRIED, Trial
 from seriatim.spark.columns import check_columns, quoted
-from seriatim.spark.filters import Properties, condition
+from seriatim.spark.filters import Properties, condition, needs_python
 from seriatim.spark.lookup import Index, indexed
 from seriatim.spark.stateful import make_ready
 
@@ -73,6 +73,8 @@ def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> Dat
     if len(whole) > _MOST_EXPRESSIONS:
         df, repeats, found = _tried(df, whole, properties), True, [F.col(TRIED)]
     else:
+        if any(needs_python(expression) for expression, _ in whole):
+            make_ready(df)
         found = [
             F.when(condition(any_of(some), properties.columns), F.array(F.lit(name)))
             for name, some in by_destination.items()

@@ -1,0 +1,136 @@
+"""``LIKE``: whether a text consists of some segments with anything between them.
+
+The segments between the first and the last are each taken where they come first and not looked for again, which is
+right for them. A segment without ``_`` is found by Python's own search, which takes time in proportion to the text. One
+with ``_`` is found by a regular expression where the text is short; in a long one that would take the text's length
+times the segment's, so there the places at which it can begin are kept as the bits of one number, of which each of the
+segment's characters takes some away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LONG_SEGMENT", "like", "like_regex"]
+
+#: Regular expressions take time in proportion to a text's length times that of a segment behind its begin. Up to so many
+#: characters that is as good as in proportion to the text.
+LONG_SEGMENT = 32
+
+# Up to so many steps a regular expression is faster.
+_FEW_STEPS = 2**16
+# So many places are looked at together, to bound what a segment costs that is found near by.
+_PLACES = 2**16
+
+_Segment = Sequence[str | None]
+
+
+def like(segments: Sequence[_Segment]) -> Callable[[str], bool]:
+    """A function that tells whether a text is like that; in a segment None is any one code point."""
+    first, *middle = segments
+    begins, least = _at(first), sum(map(len, segments))
+    if not middle:
+        return lambda text: len(text) == least and begins(text, 0)
+    *middle, last = middle
+    ends, finds, before, behind = _at(last), [_finder(one) for one in middle if one], len(first), len(last)
+
+    def matches(text: str) -> bool:
+        end = len(text) - behind
+        if len(text) < least or not begins(text, 0) or not ends(text, end):
+            return False
+        place = before
+        for find in finds:
+            place = find(text, place, end)
+            if place < 0:
+                return False
+        return True
+
+    return matches
+
+
+def like_regex(segments: Sequence[_Segment]) -> str:
+    """The regular expression, of Python's and of Java's, for all of a text, with ``.`` standing for any code point."""
+    first, *middle = ["".join(map(_regex_of, segment)) for segment in segments]
+    if not middle:
+        return first
+    last = middle.pop()
+    return first + "".join(f"(?>.*?{segment})" for segment in middle if segment) + ".*" + last
+
+
+def _regex_of(character: str | None) -> str:
+    if character is None:
+        return "."
+    return f"\\{character}" if character.isascii() and not character.isalnum() else character
+
+
+def _at(segment: _Segment) -> Callable[[str, int], bool]:
+    """Whether a segment stands at a place of a text."""
+    if None not in segment:
+        plain = "".join(filter(None, segment))
+        return lambda text, place: text.startswith(plain, place)
+    runs = _runs(segment)
+    return lambda text, place: all(text.startswith(run, place + at) for at, run in runs)
+
+
+def _runs(segment: _Segment) -> list[tuple[int, str]]:
+    """What of a segment is text, and where in it."""
+    runs: list[tuple[int, str]] = []
+    for place, character in enumerate(segment):
+        if character is None:
+            continue
+        if runs and runs[-1][0] + len(runs[-1][1]) == place:
+            runs[-1] = (runs[-1][0], runs[-1][1] + character)
+        else:
+            runs.append((place, character))
+    return runs
+
+
+def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
+    """Where in a text the first occurrence of a segment ends that lies between two places; -1: there is none."""
+    length = len(segment)
+    if None not in segment:
+        plain = "".join(filter(None, segment))
+
+        def find_plain(text: str, start: int, end: int) -> int:
+            found = text.find(plain, start, end)
+            return found if found < 0 else found + length
+
+        return find_plain
+    # `re` remembers what it has compiled.
+    pattern = "".join(map(_regex_of, segment))
+
+    def find(text: str, start: int, end: int) -> int:
+        if (end - start) * length <= _FEW_STEPS:
+            match = re.compile(pattern, re.DOTALL).search(text, start, end)
+            return match.end() if match else -1
+        for begin in range(start, end - length + 1, _PLACES):
+            found = _first(text[begin : min(begin + _PLACES + length - 1, end)], segment)
+            if found >= 0:
+                return begin + found + length
+        return -1
+
+    return find
+
+
+def _first(text: str, segment: _Segment) -> int:
+    """Where in a text a segment stands first; -1: nowhere."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    where: dict[str, int] = {}
+    left = (1 << max(len(text) - len(segment) + 1, 0)) - 1
+    for place, character in enumerate(segment):
+        if character is None:
+            continue
+        if (at := where.get(character)) is None:
+            at = where[character] = _bits(codes == ord(character))
+        left &= at >> place
+        if not left:
+            return -1
+    return (left & -left).bit_length() - 1
+
+
+def _bits(true: NDArray[np.bool_]) -> int:
+    return int.from_bytes(np.packbits(true, bitorder="little").tobytes(), "little")
