@@ -266,7 +266,7 @@ def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Colu
             case ["", part, ""]:
                 return operand.contains(F.lit(part))
     if _is_long(segments):
-        return arrow_udf(_by_kernel(segments), T.BooleanType())(operand)
+        return arrow_udf(_by_kernel(segments), T.BooleanType())(operand)  # type: ignore[call-overload]  # its protocols need types of pyarrow
     return operand.rlike(rf"(?s)\A{like_regex(segments)}\z")
 
 
