@@ -25,6 +25,8 @@ because Spark carries errors from its workers to the driver.
 
 from __future__ import annotations
 
+import sys
+
 __all__ = [
     "ActionRefused",
     "Business",
@@ -44,7 +46,25 @@ __all__ = [
     "Unavailable",
     "UntrustedData",
     "UsageError",
+    "shown",
 ]
+
+_LONGEST_SHOWN = 200
+
+
+def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
+    """A value as an error shows it: as Python writes it, `most` characters of it.
+
+    Python itself raises an error where a whole number of more than 4,300 digits, or of its own limit, is written out.
+    """
+    try:
+        text = repr(value)
+    except ValueError:
+        of = "" if isinstance(value, int) else f"a {type(value).__name__} with "
+        text = f"{of}a whole number of more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deeply"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 class SeriatimError(Exception):

@@ -35,7 +35,7 @@ from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.message import Message
 
 __all__ = ["MessageBox"]
@@ -284,7 +284,7 @@ class MessageBox(Closing):
         """
         given = [message_ids] if isinstance(message_ids, str) else message_ids
         if given is not None and not isinstance(given, Iterable):
-            raise UsageError(f"{given!r} is no list of ids", remedy="give one id, or a list of them")
+            raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
         ids = None if given is None else list(given)
         with translated(self._place):
             return resubmit(self._access, ids, message_type, queue)

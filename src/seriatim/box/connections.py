@@ -30,7 +30,7 @@ from seriatim.box.round_trip import OwnConnection
 from seriatim.box.settings import set_for_transactions, set_on
 from seriatim.box.statements import checked_schema, statement
 from seriatim.box.translate import is_out_of_step, reached, translated
-from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 
 __all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once", "kept_connection"]
@@ -332,7 +332,7 @@ def _try_again(pool: ConnectionPool[Any]) -> None:
 
 def _check_most(most: object) -> None:
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise UsageError(f"{most!r} connections can't be had", remedy="a whole number from 1")
+        raise UsageError(f"{shown(most)} connections can't be had", remedy="a whole number from 1")
 
 
 def _turn_limit_ms(limit: float | str) -> int:
@@ -342,7 +342,9 @@ def _turn_limit_ms(limit: float | str) -> int:
         UsageError: PostgreSQL takes no such limit, or would take it for none.
     """
     if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
-        raise UsageError(f"turn_limit can't be {limit!r}", remedy='seconds, or "60s", from a millisecond to 24 days')
+        raise UsageError(
+            f"turn_limit can't be {shown(limit)}", remedy='seconds, or "60s", from a millisecond to 24 days'
+        )
     return limit_ms
 
 

@@ -16,7 +16,7 @@ from seriatim.box.operator_log import Operator
 from seriatim.box.requeue import requeue as put_back
 from seriatim.box.set_aside import delete_entries
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.requeue import Place
 
@@ -172,7 +172,7 @@ def check_numbers(entry_ids: object) -> None:
         UsageError: they can't.
     """
     if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
-        raise UsageError(f"{entry_ids!r} is no list of dead letters", remedy="give a list of their numbers")
+        raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
     for one in entry_ids:
         if isinstance(one, bool) or not isinstance(one, int) or not 0 < one <= _LAST_ID:
-            raise UsageError(f"{one!r} is not the number of a dead letter", remedy="a whole number from 1")
+            raise UsageError(f"{shown(one)} is not the number of a dead letter", remedy="a whole number from 1")

@@ -10,7 +10,7 @@ from uuid import UUID
 from seriatim.box.delivery import Delivery
 from seriatim.box.dialogs import Dialogs, Kept, handle_of
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.contract import DEFAULT
 from seriatim.pipeline.message import Received
 
@@ -211,6 +211,6 @@ def _whole(given: object) -> tuple[Any, Any, Any, Any]:
         case (handle, kind, body, content_type):
             return handle, kind, body, content_type
     raise UsageError(
-        f"{given!r:.80} is not a message: one is given as (handle, type, body)",
+        f"{shown(given, 80)} is not a message: one is given as (handle, type, body)",
         remedy="with the content type behind, if need be",
     )

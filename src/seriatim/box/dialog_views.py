@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.kernel.time import micros
 
@@ -89,9 +89,9 @@ def dialogs_of(
     """
     names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
     if state is not None and state not in names:
-        raise UsageError(f"a dialog can't be {state!r}", remedy=f"one of {', '.join(names)}")
+        raise UsageError(f"a dialog can't be {shown(state)}", remedy=f"one of {', '.join(names)}")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"{limit!r} dialogs can't be listed", remedy="as a limit a whole number from 0")
+        raise UsageError(f"{shown(limit)} dialogs can't be listed", remedy="as a limit a whole number from 0")
     parameters = {
         "handle": None if handle is None else handle_of(handle),
         "service": service,

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.arrays import written
 from seriatim.box.statements import statement
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Received
@@ -84,7 +84,7 @@ class Dialogs:
         if isinstance(to_services, str) or not all(isinstance(one, str) for one in (from_service, *to_services)):
             raise UsageError("a service is given by its name", remedy="a string; of a monolog a list of them")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
-            raise UsageError(f"a priority can't be {priority!r}", remedy="an integer from 1 to 10")
+            raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
         parameters = {
             "from_service": _text(from_service),
             "to_services": [_text(one) for one in to_services],
@@ -207,7 +207,7 @@ def handle_of(given: object, what: str = "a handle") -> UUID:
     try:
         return UUID(str(given)) if isinstance(given, str) else UUID(None)
     except (ValueError, TypeError):
-        raise UsageError(f"{given!r:.80} is not {what}", remedy="a UUID, as begin_dialog gives it") from None
+        raise UsageError(f"{shown(given, 80)} is not {what}", remedy="a UUID, as begin_dialog gives it") from None
 
 
 def _text(given: object) -> str:
@@ -219,7 +219,7 @@ def _text(given: object) -> str:
 def _period(given: float | str, what: str) -> timedelta:
     period_us = micros(given)
     if not 0 <= period_us <= _LONGEST_US:
-        raise UsageError(f"{what} can't be {given!r}", remedy="from 0 to 10,000 days")
+        raise UsageError(f"{what} can't be {shown(given)}", remedy="from 0 to 10,000 days")
     return timedelta(microseconds=period_us)
 
 
@@ -227,7 +227,7 @@ def _error(given: object) -> tuple[int, str]:
     match given:
         case (int() as code, str() as text) if not isinstance(code, bool) and 0 < code < 2**31 and "\0" not in text:
             return code, text
-    raise UsageError(f"an error can't be {given!r:.80}", remedy="(code, text): a code above 0, and why")
+    raise UsageError(f"an error can't be {shown(given, 80)}", remedy="(code, text): a code above 0, and why")
 
 
 def _raise(refused: str | None, what: str | None, remedy: str | None) -> None:

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 
 from seriatim.box.groups import containing, fitting
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_of"]
 
@@ -107,7 +107,7 @@ def fault_of(connection: psycopg.Connection, schema: str, fault_id: int) -> Faul
         UsageError: there is none of that number, or it can't be one.
     """
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
-        raise UsageError(f"{fault_id!r} is not the number of a fault", remedy="a whole number from 1")
+        raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = _read(connection, schema, FaultFilter(), fault_id, None, 1)
     if not found:
         raise UsageError(f"there is no fault {fault_id}", remedy="see the faults")

@@ -11,7 +11,7 @@ from psycopg.rows import class_row, tuple_row
 from seriatim.box.definitions import read_definitions
 from seriatim.box.drop import locations
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.text import checked_text
 
@@ -43,7 +43,7 @@ class Rights:
         for name, what in _LISTS.items():
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Iterable):
-                raise UsageError(f"{given!r} is no list of {what}s", where=name, remedy="give a list of their names")
+                raise UsageError(f"{shown(given)} is no list of {what}s", where=name, remedy="give a list of their names")
             names = [checked_text(one, f"a {what}'s name") for one in given]
             object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 

@@ -21,7 +21,7 @@ from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.failures import dead, tell_of
 from seriatim.box.statements import statement
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.message import Received
 
@@ -110,7 +110,7 @@ class Instance:
                 )
             text = key_of(value, self._types[name])
             if text is None or key_problem(text):
-                raise UsageError(f"{name} can't be {value!r:.80}: it isn't a {self._types[name]}, or too long")
+                raise UsageError(f"{name} can't be {shown(value, 80)}: it isn't a {self._types[name]}, or too long")
             if text not in self._added.get(name, ()):
                 self._adding[name, text] = None
 

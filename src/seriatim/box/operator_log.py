@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text import fits_text
 
 __all__ = ["Logged", "Operator", "log", "logged"]
@@ -96,5 +96,5 @@ def log(
 def _checked(text: object, what: str, longest: int) -> None:
     if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
         raise UsageError(
-            f"{text!r} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
+            f"{shown(text)} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
         )

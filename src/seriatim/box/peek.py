@@ -12,7 +12,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.message import Received
 
@@ -50,7 +50,7 @@ def peek(
         UsageError: no such queue, or a limit that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{limit!r} messages can't be looked at", remedy=f"an integer from 1 to {_MOST}")
+        raise UsageError(f"{shown(limit)} messages can't be looked at", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)
     ordered = not isinstance(found.declared.policy, Unordered)
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}

@@ -12,7 +12,7 @@ from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.message import Part, Property, Ticket
 from seriatim.pipeline.text import checked_text
 
@@ -106,12 +106,12 @@ def places_of(
         UsageError: not a status, or a group, a type, an id or a limit that can't be.
     """
     if status is not None and status not in STATUSES:
-        raise UsageError(f"{status!r} is not a status", remedy=f"one of {', '.join(STATUSES)}")
+        raise UsageError(f"{shown(status)} is not a status", remedy=f"one of {', '.join(STATUSES)}")
     for given, what in ((group, "a group's key"), (kind, "a message's type"), (message_id, "a message's id")):
         if given is not None:
             checked_text(given, what)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"{limit!r} messages can't be listed", remedy="a whole number from 0")
+        raise UsageError(f"{shown(limit)} messages can't be listed", remedy="a whole number from 0")
     parameters: dict[str, Any] = {
         "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id, "limit": limit,
     }  # fmt: skip

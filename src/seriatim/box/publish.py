@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.route import Routed
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.message import Message, Property, Received
 
@@ -55,7 +55,7 @@ def listed(messages: Message | Iterable[Message]) -> list[Message]:
     if isinstance(messages, Message):
         return [messages]
     if not isinstance(messages, Iterable):
-        raise UsageError(f"{messages!r} is not a message", remedy="publish a seriatim.Message, or a list of them")
+        raise UsageError(f"{shown(messages)} is not a message", remedy="publish a seriatim.Message, or a list of them")
     return list(messages)
 
 
@@ -276,6 +276,6 @@ def _text(name: object, text: object, message: Message) -> str:
 
 def _wrong(name: object, value: object, message: Message) -> UsageError:
     return UsageError(
-        f"message {message.message_id}: the property {name!r} can't be {value!r:.80}",
+        f"message {message.message_id}: the property {shown(name)} can't be {shown(value, 80)}",
         remedy="string without NUL, long (64 bits), finite decimal or float, boolean, datetime or None",
     )

@@ -19,7 +19,7 @@ from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.box.waiting import patience
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.message import Message
 
@@ -183,7 +183,7 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
         visible_at = _moment(visible_at)
     period_us = 0 if delay is None else micros(delay)
     if not 0 <= period_us <= _LONGEST_DELAY_US:
-        raise UsageError(f"a delay can't be {delay!r}", remedy="from 0 to 10,000 days")
+        raise UsageError(f"a delay can't be {shown(delay)}", remedy="from 0 to 10,000 days")
     return {
         "visible_at": None if visible_at is None else visible_at.isoformat(),
         "delay": f"{period_us} microseconds" if period_us else None,
@@ -197,7 +197,7 @@ def _moment(given: object) -> datetime:
         UsageError: it isn't one, or is too far away.
     """
     if not isinstance(given, datetime):
-        raise UsageError(f"{given!r} is not a moment", remedy="give a datetime")
+        raise UsageError(f"{shown(given)} is not a moment", remedy="give a datetime")
     try:
         moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
         if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):

@@ -22,7 +22,7 @@ from seriatim.box.access import Access
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.queue import LONGEST_DAYS, Queue
 
@@ -401,7 +401,7 @@ def _period(value: float | str | None) -> timedelta | None:
         return None
     period = micros(value)
     if not 0 <= period <= LONGEST_DAYS * micros("1d"):
-        raise UsageError(f"a period can't be {value!r}", remedy=f"from 0 to {LONGEST_DAYS:,} days")
+        raise UsageError(f"a period can't be {shown(value)}", remedy=f"from 0 to {LONGEST_DAYS:,} days")
     return timedelta(microseconds=period)
 
 

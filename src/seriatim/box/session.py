@@ -29,7 +29,7 @@ from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
 from seriatim.box.waiting import patience
-from seriatim.errors import SeriatimError, UsageError
+from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Received
@@ -141,7 +141,7 @@ class Session(DialogVerbs):
         """
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
-            raise UsageError(f"{count!r} tickets can't be dispensed", remedy=f"an integer from 1 to {LAST_NUMBER}")
+            raise UsageError(f"{shown(count)} tickets can't be dispensed", remedy=f"an integer from 1 to {LAST_NUMBER}")
         with translated(self._place), self._ours.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement("dispense", self._schema), {"location": location, "count": count})
             epoch, number, last_number = cursor.fetchall()[0]
@@ -220,7 +220,7 @@ class Session(DialogVerbs):
         checked_text(queue, "a queue's name")
         wait_s = 0.0 if wait is None else patience(wait)
         if group is not None and not isinstance(group, str | UUID):
-            raise UsageError(f"{group!r} is not the key of a group", remedy="a string")
+            raise UsageError(f"{shown(group)} is not the key of a group", remedy="a string")
         connection = self._ours
         if wait_s and not (self._own and is_idle(connection)):
             raise UsageError(
@@ -426,7 +426,7 @@ def _check_limit(limit: object) -> None:
         UsageError: they can't.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
-        raise UsageError(f"{limit!r} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
+        raise UsageError(f"{shown(limit)} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 
 def checked_connection(connection: object) -> psycopg.Connection:

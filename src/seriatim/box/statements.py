@@ -8,7 +8,7 @@ from importlib import resources
 
 from psycopg import sql
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["checked_schema", "script", "statement", "template"]
 
@@ -23,7 +23,7 @@ def checked_schema(schema: str) -> str:
     """
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
-            f"{schema!r} can't be the schema of a message box",
+            f"{shown(schema)} can't be the schema of a message box",
             remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
         )
     return schema

@@ -12,7 +12,7 @@ from seriatim.box.change import Change, Kind
 from seriatim.box.define import record
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.subscription import STATES
 
@@ -29,7 +29,7 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
         UsageError: no such subscription or state.
     """
     if state not in STATES:
-        raise UsageError(f"a subscription can't be {state!r}", remedy=f"one of {', '.join(STATES)}")
+        raise UsageError(f"a subscription can't be {shown(state)}", remedy=f"one of {', '.join(STATES)}")
 
     def check(name: str, known: Definitions) -> None:
         if not isinstance(name, str) or name not in known.subscriptions:

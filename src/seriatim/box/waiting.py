@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
 __all__ = ["Waiter", "patience"]
@@ -100,5 +100,5 @@ def patience(wait: float | str) -> float:
         UsageError: it isn't a duration.
     """
     if (wait_us := micros(wait)) < 0:
-        raise UsageError(f"nobody can wait for {wait!r} seconds", remedy="0 or more")
+        raise UsageError(f"nobody can wait for {shown(wait)} seconds", remedy="0 or more")
     return seconds(wait_us)

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
-from seriatim.errors import Transient, UsageError
+from seriatim.errors import Transient, UsageError, shown
 from seriatim.pipeline.message import Received
 
 __all__ = ["FilePort"]
@@ -36,7 +36,7 @@ class FilePort:
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
         self._folder = Path(folder).absolute()
         if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
-            raise UsageError(f"suffix can't be {suffix!r}", remedy="such as .json")
+            raise UsageError(f"suffix can't be {shown(suffix)}", remedy="such as .json")
         if not self._folder.is_dir():
             # A mount that is missing: what would be written beneath would be lost when it comes back.
             raise UsageError("there is no such folder", where=str(self._folder), remedy="make it")

@@ -13,7 +13,7 @@ import httpx
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
 from seriatim.endpoints.exchange import Broken, Exchange, NotSent
-from seriatim.errors import Business, Transient, UsageError
+from seriatim.errors import Business, Transient, UsageError, shown
 from seriatim.pipeline.message import Property, Received
 
 __all__ = ["HttpPort"]
@@ -64,14 +64,14 @@ class HttpPort:
     ) -> None:
         try:
             self._url = httpx.URL(url)
-        except (httpx.InvalidURL, TypeError):
+        except (httpx.InvalidURL, TypeError, ValueError):
             raise UsageError("the url of the port can't be read", remedy="such as https://host/path") from None
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise UsageError("the url of the port isn't one of http or https", remedy="such as https://host/path")
         if self._url.port is not None and not 0 < self._url.port < 65536:
             raise UsageError(f"the url of the port has no port {self._url.port}", remedy="a number from 1 to 65,535")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
-            raise UsageError(f"timeout can't be {timeout!r}", remedy="seconds, more than 0, at most a day")
+            raise UsageError(f"timeout can't be {shown(timeout)}", remedy="seconds, more than 0, at most a day")
         for name in extensions or {}:
             if not _EXTENSION.fullmatch(name) or name in _TAKEN:
                 raise UsageError(

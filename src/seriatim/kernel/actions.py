@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
 from seriatim.kernel.columns import Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
@@ -187,7 +187,7 @@ def _whole(number: int, group: str) -> int:
         UsageError: it is none.
     """
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
-        raise UsageError(f"{number!r} is not a whole number", where=f"group {group!r}")
+        raise UsageError(f"{shown(number)} is not a whole number", where=f"group {shown(group)}")
     return int(number)
 
 

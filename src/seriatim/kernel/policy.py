@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from seriatim.errors import PolicyError, UsageError
+from seriatim.errors import PolicyError, UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
 __all__ = ["BestEffort", "Fifo", "Policy", "Standard", "UnitOfWork", "Unordered", "policy_from"]
@@ -23,14 +23,14 @@ _SMALL = 2**62
 
 def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise PolicyError(f"{policy}: {name} must be a whole number, not {value!r}")
+        raise PolicyError(f"{policy}: {name} must be a whole number, not {shown(value)}")
     if not least <= value <= most:
-        raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {value}")
+        raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {shown(value)}")
 
 
 def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {shown(value)}")
 
 
 def _period(policy: str, name: str, value: Duration | None) -> float | None:
@@ -131,7 +131,9 @@ class BestEffort:
         _one_of("BestEffort", "by", self.by, ("number", "time"))
         object.__setattr__(self, "window", _period("BestEffort", "window", self.window))
         if isinstance(self.buffer, bool) or not isinstance(self.buffer, int | float) or not 0 <= self.buffer <= 100:
-            raise PolicyError(f"BestEffort: buffer must be a share of the window from 0 to 100, not {self.buffer!r}")
+            raise PolicyError(
+                f"BestEffort: buffer must be a share of the window from 0 to 100, not {shown(self.buffer)}"
+            )
         if self.max_rows is not None:
             _whole("BestEffort", "max_rows", self.max_rows, 1)
             if self.window is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
@@ -105,7 +105,7 @@ class Sequencer:
 
     def __init__(self, policy: Policy, start_from: Mapping[Key, int] | None = None) -> None:
         if not isinstance(policy, Policy):
-            raise UsageError(f"{policy!r} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
+            raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
         self.policy = policy
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -118,7 +118,7 @@ class Sequencer:
             if not isinstance(policy, Standard):
                 raise UsageError("start_from is for the standard policy")
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(number) > FOREVER:
-                raise UsageError(f"group {key!r} can't start from {number!r}", remedy="give a whole number")
+                raise UsageError(f"group {shown(key)} can't start from {shown(number)}", remedy="give a whole number")
             self._names[_raw(key)] = key
             self._groups[_raw(key)] = kernel.new_state(policy, 1, np.array([number], np.int64))
 
@@ -366,14 +366,14 @@ def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
 
 def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, ...]]:
     if not isinstance(items, Iterable):
-        raise UsageError(f"{items!r} is no list of messages", remedy=f"give a list of {form}")
+        raise UsageError(f"{shown(items)} is no list of messages", remedy=f"give a list of {form}")
     for item in items:
         try:
             parts = tuple(item)
         except TypeError:
             parts = ()
         if len(parts) != size:
-            raise UsageError(f"{item!r} is not a message", remedy=f"give {form}")
+            raise UsageError(f"{shown(item)} is not a message", remedy=f"give {form}")
         yield parts
 
 

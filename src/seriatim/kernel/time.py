@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["FOREVER", "NEVER", "micros", "seconds"]
 
@@ -31,16 +31,18 @@ def micros(value: float | str) -> int:
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
         if match is None:
-            raise UsageError(f"{value!r} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"')
+            raise UsageError(
+                f"{shown(value)} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"'
+            )
         length = float(match[1]) * _UNITS[match[2]]
         if length > FOREVER:
-            raise UsageError(f"{value!r:.80} is out of range", remedy="at most 50,000,000 days")
+            raise UsageError(f"{shown(value, 80)} is out of range", remedy="at most 50,000,000 days")
         return round(length)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or (isinstance(value, float) and not math.isfinite(value)):
-        raise UsageError(f"{value!r} is not a time", remedy="give seconds as a finite number")
+        raise UsageError(f"{shown(value)} is not a time", remedy="give seconds as a finite number")
     if abs(value) > FOREVER / 1_000_000:
-        raise UsageError(f"{value!r:.80} seconds is out of range", remedy="give seconds, not microseconds")
+        raise UsageError(f"{shown(value, 80)} seconds is out of range", remedy="give seconds, not microseconds")
     return round(value * 1_000_000)
 
 

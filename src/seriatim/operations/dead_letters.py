@@ -12,7 +12,7 @@ from seriatim.box.dsn import place_of
 from seriatim.box.operator_log import Operator
 from seriatim.box.session import Session
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
 from seriatim.operations.bulk import Refused, put_back
@@ -51,7 +51,7 @@ def dead_letters(
         UsageError: a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{limit!r} dead letters can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"{shown(limit)} dead letters can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

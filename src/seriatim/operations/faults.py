@@ -8,7 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.fault_views import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
 
@@ -48,9 +48,9 @@ def faults(
         UsageError: no such kind, or a limit or a period that can't be.
     """
     if kind is not None and kind not in list(FaultKind):
-        raise UsageError(f"{kind!r} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
+        raise UsageError(f"{shown(kind)} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{limit!r} faults can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"{shown(limit)} faults can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

@@ -10,7 +10,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of, instances_of
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]
 
@@ -54,12 +54,18 @@ def instances(
     if queue is not None:
         box.definitions().queue(queue)
     if status is not None and status not in list(InstanceStatus):
-        raise UsageError(f"{status!r} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}")
+        raise UsageError(
+            f"{shown(status)} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}"
+        )
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:
-        raise UsageError(f"{limit!r} instances can't be listed", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}")
-    shown = None if status is None else InstanceStatus(status)
+        raise UsageError(
+            f"{shown(limit)} instances can't be listed", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}"
+        )
+    wanted = None if status is None else InstanceStatus(status)
     with box.session() as tx, translated(_place(box)):
-        return instances_of(tx.connection, box.schema, queue=queue, group=group, status=shown, after=after, limit=limit)
+        return instances_of(
+            tx.connection, box.schema, queue=queue, group=group, status=wanted, after=after, limit=limit
+        )
 
 
 def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -101,7 +107,7 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
 
 def _checked(instance_id: object) -> None:
     if isinstance(instance_id, bool) or not isinstance(instance_id, int) or not 0 < instance_id <= _LAST_ID:
-        raise UsageError(f"{instance_id!r} is not the number of an instance", remedy="a whole number from 1")
+        raise UsageError(f"{shown(instance_id)} is not the number of an instance", remedy="a whole number from 1")
 
 
 def _place(box: MessageBox) -> str:

@@ -15,7 +15,7 @@ from seriatim.box.operator_log import Operator
 from seriatim.box.session import Session
 from seriatim.box.set_aside import REQUEUED, SET_ASIDE, PutBack, SetAside, SetAsideFilter
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
 from seriatim.operations.bulk import Refused, put_back
@@ -55,12 +55,12 @@ def set_aside(
         UsageError: no such queue, not a status, a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{limit!r} messages can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"{shown(limit)} messages can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
     statuses = [status] if isinstance(status, str) else list(status or SET_ASIDE)
     for one in statuses:
         if one not in SET_ASIDE:
             remedy = f"one of {', '.join(SET_ASIDE)}; what is dead is a dead letter: seriatim dead-letters"
-            raise UsageError(f"messages that are {one!r} are not listed here", remedy=remedy)
+            raise UsageError(f"messages that are {shown(one)} are not listed here", remedy=remedy)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     queue_id = None if queue is None else box.definitions().queue(queue).queue_id
     chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)

@@ -7,7 +7,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.trace import Step, StepKind
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 
@@ -33,6 +33,6 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
         UsageError: there is no such queue or group, or a limit that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{limit!r} messages can't be traced", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"{shown(limit)} messages can't be traced", remedy=f"an integer from 1 to {_MOST:,}")
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return steps.trace_group(tx.connection, box.schema, queue, group, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.function import checked_function
 from seriatim.pipeline.name import checked_name
 
@@ -53,14 +53,16 @@ class Activation:
         for what, least in (("minimum", 0), ("maximum", 1)):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_READERS:
-                raise UsageError(f"{what} can't be {value!r}", remedy=f"a whole number from {least} to {MOST_READERS}")
+                raise UsageError(
+                    f"{what} can't be {shown(value)}", remedy=f"a whole number from {least} to {MOST_READERS}"
+                )
         if self.minimum > self.maximum:
             raise UsageError(f"minimum is {self.minimum}, and maximum {self.maximum}", remedy="raise maximum")
         if self.run_as is not None:
             checked_name(self.run_as, "the name of a role (run_as)")
         for what in ("batch", "enabled"):
             if not isinstance(value := getattr(self, what), bool):
-                raise UsageError(f"{what} can't be {value!r}", remedy="True or False")
+                raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False")
 
     def _check_port(self) -> None:
         if self.port is None:

@@ -25,6 +25,8 @@ _MOST_BYTES = 8_000_000
 # Aliases can make a small file stand for an endless one. A large one may have as many nodes as characters.
 _MOST_NODES = 100_000
 _DEEPEST = 32
+# A number of more bits is nothing that a file could mean, and Python doesn't write out very long ones.
+_MOST_BITS = 256
 # A value may be a page long; the message that quotes it should not be.
 _LONGEST = 400
 
@@ -270,6 +272,9 @@ class _Builder:
             value: int | float | bool | None = self._yaml.constructor.construct_object(node)
         except (ValueError, KeyError):
             self._problems.add(place, f"{node.value!r} is not what its tag says")
+            return str(node.value)
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            self._problems.add(place, f"{node.value!r} is too large a number")
             return str(node.value)
         return value
 

@@ -39,7 +39,7 @@ _KEYWORDS = frozenset(
 )
 _SIGNS = frozenset(["(", ")", ",", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&"])
 _WORD = re.compile(r"[^\W\d]\w*")
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["Function", "checked_function", "load_function", "search_folders"]
 
@@ -60,7 +60,9 @@ def checked_function(name: object) -> str:
         UsageError: it isn't of the form ``module:name``.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} doesn't name a function", remedy="write module:name, such as orders.enrich:apply")
+        raise UsageError(
+            f"{shown(name)} doesn't name a function", remedy="write module:name, such as orders.enrich:apply"
+        )
     return name
 
 

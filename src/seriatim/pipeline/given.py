@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from seriatim.kernel.filter import MOST_DIGITS, Kind, type_from
-from seriatim.pipeline.values import Converter, Value, as_in_json, converter, shortened
+from seriatim.pipeline.values import Converter, Value, as_in_json, converter, shortened, value_text
 
 __all__ = ["given_converter", "kept", "without_nul"]
 
@@ -61,7 +61,7 @@ def kept(value: Value) -> Value:
         case _:
             raise _no_property(value)
     if not fits:
-        raise ValueError(f"{shortened(str(value))} is not finite, or has more digits than a property can have")
+        raise ValueError(f"{value_text(value)} is not finite, or has more digits than a property can have")
     return value
 
 

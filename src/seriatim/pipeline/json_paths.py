@@ -30,7 +30,7 @@ from seriatim.pipeline.values import (
 
 __all__ = ["JsonPaths", "json_lookup", "json_reader", "path_steps"]
 
-_STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d+)\]|\['([^']+)'\]""")
+_STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 
 
 def path_steps(path: str) -> tuple[str | int, ...]:

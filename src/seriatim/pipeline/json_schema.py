@@ -17,7 +17,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.json_paths import json_reader
 from seriatim.pipeline.values import Unreadable, Value, shortened
 
@@ -102,7 +102,7 @@ def _check_references(schema: Any, draft: Any) -> None:
                 what = f"the schema's {key} {reference!r:.80} leads to nothing within it"
                 raise UsageError(what, remedy="what is outside is never fetched: write all into one schema") from error
             if not isinstance(found.contents, Mapping | bool):
-                raise UsageError(f"the schema's {key} {reference!r:.80} leads to something that is no schema")
+                raise UsageError(f"the schema's {key} {shown(reference, 80)} leads to something that is no schema")
             waiting.append((specification.create_resource(found.contents), found.resolver))
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
 

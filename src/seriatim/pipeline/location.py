@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 
 __all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
@@ -34,7 +34,7 @@ class Location:
         last = self.last_number
         if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= LAST_NUMBER:
             raise UsageError(
-                f"{last!r} can't be the last number of a location", remedy=f"an integer from 1 to {LAST_NUMBER}"
+                f"{shown(last)} can't be the last number of a location", remedy=f"an integer from 1 to {LAST_NUMBER}"
             )
 
 
@@ -51,4 +51,4 @@ def checked_location(name: object) -> str:
             pass
         else:
             return name
-    raise UsageError(f"{name!r} is not a location's name", remedy=f"1 to {_LONGEST_NAME} characters, without NUL")
+    raise UsageError(f"{shown(name)} is not a location's name", remedy=f"1 to {_LONGEST_NAME} characters, without NUL")

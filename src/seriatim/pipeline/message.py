@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import NamedTuple
 from uuid import UUID
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text import fits_text
 
 __all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
@@ -45,7 +45,7 @@ def _check_content(content_type: object, body: object, of: str) -> None:
     """
     if content_type is not None and not _is_text(content_type):
         raise UsageError(
-            f"the content type of {of} can't be {content_type!r:.80}", remedy="a media type, without NUL, or None"
+            f"the content type of {of} can't be {shown(content_type, 80)}", remedy="a media type, without NUL, or None"
         )
     if not isinstance(body, bytes):
         raise UsageError(f"the body of {of} is {type(body).__name__}", remedy="give bytes: encode it")
@@ -79,7 +79,7 @@ class Part:
     def __post_init__(self) -> None:
         if not _is_text(self.name) or len(self.name) > _LONGEST_NAME:
             raise UsageError(
-                f"{self.name!r:.80} can't be the name of a part",
+                f"{shown(self.name, 80)} can't be the name of a part",
                 remedy=f"text, 1 to {_LONGEST_NAME} characters, without NUL",
             )
         _check_content(self.content_type, self.body, f"part {self.name!r}")
@@ -117,12 +117,12 @@ class Message:
         for name, text in (("type", self.type), ("message_id", self.message_id)):
             if not _is_text(text):
                 raise UsageError(
-                    f"{text!r:.80} can't be the {name} of a message", remedy="text, not empty, without NUL"
+                    f"{shown(text, 80)} can't be the {name} of a message", remedy="text, not empty, without NUL"
                 )
         # No character has more than four bytes.
         if len(self.message_id) > _LONGEST_ID_BYTES // 4 and len(self.message_id.encode()) > _LONGEST_ID_BYTES:
             raise UsageError(
-                f"{self.message_id!r:.80} can't be the message_id of a message",
+                f"{shown(self.message_id, 80)} can't be the message_id of a message",
                 remedy=f"at most {_LONGEST_ID_BYTES:,} bytes of UTF-8",
             )
         if not isinstance(self.context, Mapping):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.json_paths import path_steps
@@ -48,7 +48,7 @@ class MessageType:
     def __post_init__(self) -> None:
         checked_name(self.name, "a message type's name")
         if self.validation not in VALIDATIONS:
-            raise self._wrong(f"validation can't be {self.validation!r}", f"one of {', '.join(VALIDATIONS)}")
+            raise self._wrong(f"validation can't be {shown(self.validation)}", f"one of {', '.join(VALIDATIONS)}")
         object.__setattr__(self, "namespaces", self._checked_namespaces())
         object.__setattr__(self, "properties", self._checked_properties())
         self._check_format()
@@ -88,17 +88,17 @@ class MessageType:
 
     def _checked_namespaces(self) -> dict[str, str]:
         if not isinstance(self.namespaces, Mapping):
-            raise self._wrong(f"namespaces can't be {self.namespaces!r:.80}", "a mapping from prefixes to names")
+            raise self._wrong(f"namespaces can't be {shown(self.namespaces, 80)}", "a mapping from prefixes to names")
         for prefix, meant in self.namespaces.items():
             if not isinstance(prefix, str) or not is_prefix(prefix):
-                raise self._wrong(f"{prefix!r} is not a prefix", "letters, digits, '-', '_' and '.'")
+                raise self._wrong(f"{shown(prefix)} is not a prefix", "letters, digits, '-', '_' and '.'")
             if not isinstance(meant, str) or not meant or "\0" in meant:
-                raise self._wrong(f"the prefix {prefix!r} can't stand for {meant!r}", "such as urn:orders")
+                raise self._wrong(f"the prefix {shown(prefix)} can't stand for {shown(meant)}", "such as urn:orders")
         return dict(self.namespaces)
 
     def _checked_properties(self) -> dict[str, str | dict[str, str | tuple[str, ...]]]:
         if not isinstance(self.properties, Mapping):
-            raise self._wrong(f"properties can't be {self.properties!r:.80}", "a mapping from names to types")
+            raise self._wrong(f"properties can't be {shown(self.properties, 80)}", "a mapping from names to types")
         found: dict[str, str | dict[str, str | tuple[str, ...]]] = {}
         folded: dict[str, str] = {}
         for name, written in self.properties.items():
@@ -108,7 +108,7 @@ class MessageType:
                 checked_property(name, OF_MESSAGES)
                 found[name] = self._checked_property(written)
             except UsageError as error:
-                raise self._wrong(f"property {name!r:.80}: {error.what}", error.remedy) from error
+                raise self._wrong(f"property {shown(name, 80)}: {error.what}", error.remedy) from error
             if (other := folded.setdefault(name.casefold(), name)) != name:
                 what = f"the properties {other!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
                 raise self._wrong(what, "give one of them another name")
@@ -117,10 +117,12 @@ class MessageType:
     def _checked_property(self, written: object) -> str | dict[str, str | tuple[str, ...]]:
         if isinstance(written, str):
             if written.startswith(("$", "/")):
-                raise UsageError(f"{written!r} is not a type", remedy=f"a path is given as {{'path': {written!r}}}")
+                raise UsageError(
+                    f"{shown(written)} is not a type", remedy=f"a path is given as {{'path': {shown(written)}}}"
+                )
             return checked_type(written)
         if not isinstance(written, Mapping) or not {"type", "path"} >= written.keys() or not written:
-            raise UsageError(f"{written!r:.80} says nothing about it", remedy=_WRITTEN)
+            raise UsageError(f"{shown(written, 80)} says nothing about it", remedy=_WRITTEN)
         kind = checked_type(written.get("type", "string"))
         if "path" not in written:
             return kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text import fits_text
 
 __all__ = ["checked_name"]
@@ -17,5 +17,5 @@ def checked_name(name: object, what: str) -> str:
         UsageError: it is no text, empty, too long, or has what PostgreSQL or a file can't hold.
     """
     if not isinstance(name, str) or not fits_text(name) or not 1 <= len(name) <= _LONGEST:
-        raise UsageError(f"{name!r} is not {what}", remedy=f"1 to {_LONGEST} characters, without NUL")
+        raise UsageError(f"{shown(name)} is not {what}", remedy=f"1 to {_LONGEST} characters, without NUL")
     return name

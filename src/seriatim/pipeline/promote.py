@@ -22,7 +22,7 @@ from seriatim.pipeline.xpath import compiled
 
 __all__ = ["Promotions", "is_json_path", "promote", "usable_function", "usable_xpath"]
 
-_JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d+\]|\['[^'?]+'\])*")
+_JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d{1,18}\]|\['[^'?]+'\])*")
 
 
 @dataclass(frozen=True, slots=True)

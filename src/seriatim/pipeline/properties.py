@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.section import Section, likely
 
 __all__ = [
@@ -90,11 +90,11 @@ def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
         UsageError: it can't.
     """
     if not isinstance(name, str):
-        raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
+        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
     if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):
         raise UsageError(f"{name!r} is a column of seriatim's own", remedy="give the property another name")
     if not name.isidentifier() or name.startswith("_") or len(name) > 128:
-        raise UsageError(f"{name!r} can't be a property's name", remedy=_NAME_RULE)
+        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
     return name
 
 
@@ -105,7 +105,7 @@ def checked_type(written: object) -> str:
         UsageError: it is none.
     """
     if not isinstance(written, str):
-        raise UsageError(f"{written!r} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
+        raise UsageError(f"{shown(written)} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
     if written in _TYPES:
         return written
     decimal = _DECIMAL.fullmatch(written)
@@ -115,10 +115,10 @@ def checked_type(written: object) -> str:
             return f"decimal({precision},{scale})"
         raise UsageError(f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
     if written.startswith("decimal"):
-        raise UsageError(f"{written!r} is not a type", remedy="write decimal(precision,scale), e.g. decimal(12,2)")
+        raise UsageError(f"{shown(written)} is not a type", remedy="write decimal(precision,scale), e.g. decimal(12,2)")
     meant = _MEANT.get(written.casefold())
     remedy = f"did you mean {meant}?" if meant else likely(written, (*_TYPES, "decimal(p,s)"))
-    raise UsageError(f"{written!r} is not a type", remedy=remedy)
+    raise UsageError(f"{shown(written)} is not a type", remedy=remedy)
 
 
 def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVED) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
 from seriatim.kernel.recover import Recover
@@ -117,11 +117,11 @@ class Queue:
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
         if not isinstance(self.policy, Policy):
-            raise self._wrong(f"{self.policy!r} is not a policy", "such as Fifo() or Standard(hole_timeout=100)")
+            raise self._wrong(f"{shown(self.policy)} is not a policy", "such as Fifo() or Standard(hole_timeout=100)")
         for what in ("group", "sequence", "default_group", "priority"):
             value = getattr(self, what)
             if value is not None and (not isinstance(value, str) or not value):
-                raise self._wrong(f"{what} can't be {value!r}", "text, not empty")
+                raise self._wrong(f"{what} can't be {shown(value)}", "text, not empty")
         self._check_choice("level", LEVELS)
         self._check_policies()
         self._check_order()
@@ -136,11 +136,11 @@ class Queue:
             raise self._wrong("expire_after is for groups, and Unordered has none", "leave it out")
         self._check_limit()
         if not isinstance(self.enabled, bool):
-            raise self._wrong(f"enabled can't be {self.enabled!r}", "True or False")
+            raise self._wrong(f"enabled can't be {shown(self.enabled)}", "True or False")
         self._check_retry()
         if not isinstance(self.activation, Activation | None):
             raise self._wrong(
-                f"activation can't be {self.activation!r}", "such as Activation('orders:handle', maximum=4)"
+                f"activation can't be {shown(self.activation)}", "such as Activation('orders:handle', maximum=4)"
             )
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
@@ -157,7 +157,7 @@ class Queue:
 
     def _check_policies(self) -> None:
         if not isinstance(self.policies, Mapping):
-            raise self._wrong(f"policies can't be {self.policies!r}", 'such as {"order": Standard()}')
+            raise self._wrong(f"policies can't be {shown(self.policies)}", 'such as {"order": Standard()}')
         object.__setattr__(self, "policies", dict(self.policies))
         if self.level != TYPE:
             if self.policies:
@@ -168,7 +168,7 @@ class Queue:
             if any(one in kind for one in UNFIT):
                 raise self._wrong(f"policies: {kind!r} has {' or '.join(UNFIT)}", "such a type has the queue's policy")
             if not isinstance(policy, Policy):
-                raise self._wrong(f"policies: {policy!r} is not a policy", "such as Fifo() or Standard()")
+                raise self._wrong(f"policies: {shown(policy)} is not a policy", "such as Fifo() or Standard()")
         if any(isinstance(one, Unordered) for one in self.all_policies()):
             raise self._wrong("policies: what is unordered has no groups", "let it go to a queue of its own")
         if len({isinstance(one, UnitOfWork) for one in self.all_policies()}) > 1:
@@ -191,7 +191,7 @@ class Queue:
 
     def _check_choice(self, what: str, allowed: Collection[str]) -> None:
         if (value := getattr(self, what)) not in allowed:
-            raise self._wrong(f"{what} can't be {value!r}", f"one of {', '.join(allowed)}")
+            raise self._wrong(f"{what} can't be {shown(value)}", f"one of {', '.join(allowed)}")
 
     def _period(self, what: str) -> float | None:
         given = getattr(self, what)
@@ -202,7 +202,7 @@ class Queue:
         except UsageError as error:
             raise self._wrong(f"{what}: {error.what}", error.remedy) from error
         if not 0 < period <= LONGEST_DAYS * micros("1d"):
-            raise self._wrong(f"{what} can't be {given!r}", f"more than 0 and at most {LONGEST_DAYS:,} days")
+            raise self._wrong(f"{what} can't be {shown(given)}", f"more than 0 and at most {LONGEST_DAYS:,} days")
         return seconds(period)
 
     def _check_limit(self) -> None:
@@ -211,7 +211,7 @@ class Queue:
             if self.when_full != "wait":
                 raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
         elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
-            raise self._wrong(f"max_messages can't be {most!r}", f"a whole number from 1 to {MOST_MESSAGES:,}")
+            raise self._wrong(f"max_messages can't be {shown(most)}", f"a whole number from 1 to {MOST_MESSAGES:,}")
 
     def _check_retry(self) -> None:
         if self.rollbacks == 0 and not isinstance(self.rollbacks, bool):
@@ -220,14 +220,16 @@ class Queue:
         for what, least in counts:
             count = getattr(self, what)
             if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
-                raise self._wrong(f"{what} can't be {count!r}", f"a whole number from {least} to {MOST_ATTEMPTS:,}")
+                raise self._wrong(
+                    f"{what} can't be {shown(count)}", f"a whole number from {least} to {MOST_ATTEMPTS:,}"
+                )
         for what in ("retry_delay", "retry_ceiling", "recover_delay"):
             object.__setattr__(self, what, self._delay(what))
         ranges = (("retry_factor", 1, _MOST_FACTOR), ("retry_jitter", 0, 1), ("recover_factor", 1, _MOST_FACTOR))
         for what, least, most in ranges:
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise self._wrong(f"{what} can't be {value!r}", f"a number from {least} to {most}")
+                raise self._wrong(f"{what} can't be {shown(value)}", f"a number from {least} to {most}")
             object.__setattr__(self, what, float(value))
 
     def _delay(self, what: str) -> float:
@@ -237,7 +239,7 @@ class Queue:
         except UsageError as error:
             raise self._wrong(f"{what}: {error.what}", error.remedy) from error
         if not 0 <= period <= LONGEST_DAYS * micros("1d"):
-            raise self._wrong(f"{what} can't be {value!r}", f"from 0 to {LONGEST_DAYS:,} days")
+            raise self._wrong(f"{what} can't be {shown(value)}", f"from 0 to {LONGEST_DAYS:,} days")
         return seconds(period)
 
     def retry(self) -> Retry:

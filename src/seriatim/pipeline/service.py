@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
@@ -38,13 +38,13 @@ class Service:
         checked_name(self.queue, f"a queue (service {self.name!r})")
         names = self.contracts
         if isinstance(names, str) or not isinstance(names, Sequence):
-            raise self._wrong(f"contracts can't be {names!r:.80}", "a list of names of contracts")
+            raise self._wrong(f"contracts can't be {shown(names, 80)}", "a list of names of contracts")
         for name in names:
             checked_name(name, f"a contract (service {self.name!r})")
         if len(set(names)) != len(names):
             raise self._wrong("contracts names one twice", "name each once")
         if not isinstance(self.retention, bool):
-            raise self._wrong(f"retention can't be {self.retention!r}", "True or False")
+            raise self._wrong(f"retention can't be {shown(self.retention)}", "True or False")
         object.__setattr__(self, "contracts", tuple(names))
 
     def _wrong(self, what: str, remedy: str) -> UsageError:

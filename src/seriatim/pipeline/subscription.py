@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.function import checked_function
 from seriatim.pipeline.name import checked_name
 
@@ -49,13 +49,13 @@ class Subscription:
         checked_name(self.to, "a subscription's destination")
         if not isinstance(self.where, str) or not self.where.strip():
             raise UsageError(
-                f"{self.where!r} is not a filter",
+                f"{shown(self.where)} is not a filter",
                 where=f"subscription {self.name!r}",
                 remedy="write TRUE for all messages",
             )
         if self.state not in STATES:
             raise UsageError(
-                f"state can't be {self.state!r}",
+                f"state can't be {shown(self.state)}",
                 where=f"subscription {self.name!r}",
                 remedy=f"one of {', '.join(STATES)}",
             )
@@ -70,7 +70,7 @@ class Subscription:
         where = f"subscription {self.name!r}"
         names = self.correlate
         if isinstance(names, str) or not isinstance(names, Sequence):
-            raise UsageError(f"correlate can't be {names!r}", where=where, remedy="a list of names of properties")
+            raise UsageError(f"correlate can't be {shown(names)}", where=where, remedy="a list of names of properties")
         for name in names:
             checked_name(name, f"a property (correlate of {where})")
         if len(set(names)) != len(names):
@@ -98,7 +98,7 @@ def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
     seen: dict[str, Subscription] = {}
     for one in subscriptions:
         if not isinstance(one, Subscription):
-            raise UsageError(f"{one!r} is not a subscription", remedy="Subscription(name, where=…, to=…)")
+            raise UsageError(f"{shown(one)} is not a subscription", remedy="Subscription(name, where=…, to=…)")
         if one.name in seen:
             raise UsageError(f"two subscriptions are named {one.name!r}", remedy="give one of them another name")
         seen[one.name] = one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 
 __all__ = ["checked_text", "fits_text"]
 
@@ -25,6 +25,6 @@ def checked_text(value: object, what: str) -> str:
     """
     if not isinstance(value, str) or not fits_text(value):
         raise UsageError(
-            f"{value!r:.80} is not {what}", remedy="text without NUL and without halves of surrogate pairs"
+            f"{shown(value, 80)} is not {what}", remedy="text without NUL and without halves of surrogate pairs"
         )
     return value

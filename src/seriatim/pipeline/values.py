@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from seriatim.errors import shown
 from seriatim.kernel.filter import Kind, type_from
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "promoted",
     "shortened",
     "text_of",
+    "value_text",
 ]
 
 Value = Any
@@ -44,9 +46,12 @@ Find = Callable[[Any], Value]
 Promoted = tuple[list[Value], str | None]
 
 _LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
+# What can be cut in one way only is looked at once, however long it is.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _EXACT = Context(prec=100)
 _LONGEST_PROBLEM = 1_000
+# A whole number of more bits is beyond the doubles.
+_LARGEST_BITS = 1024
 
 
 class Unreadable(Exception):
@@ -147,7 +152,7 @@ def _string(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, dict | list):
         raise _wrong(value, "a string")
-    text = value if isinstance(value, str) else str(value)
+    text = value if isinstance(value, str) else _written(value)
     if not text.isascii():
         try:
             text.encode()
@@ -173,16 +178,17 @@ def _long(value: Value) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise _wrong(value, "a long")
     if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{shortened(str(value))} is beyond the range of a long")
+        raise ValueError(f"{value_text(value)} is beyond the range of a long")
     return number
 
 
 def _double(value: Value) -> float:
     if isinstance(value, bool) or not _is_number(value):
         raise _wrong(value, "a double")
-    number = float(value)
+    # A whole number that no double is near is an `OverflowError` of Python's, whose text says nothing of the value.
+    number = math.inf if isinstance(value, int) and value.bit_length() > _LARGEST_BITS else float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{shortened(str(value))} is beyond the range of a double")
+        raise ValueError(f"{value_text(value)} is beyond the range of a double")
     return number
 
 
@@ -191,10 +197,10 @@ def _decimal(value: Value, precision: int, scale: int) -> Decimal:
         raise _wrong(value, "a number")
     number = Decimal(value)
     if number and (number.adjusted() >= precision - scale or number.adjusted() < -scale):
-        raise ValueError(f"{shortened(str(value))} doesn't fit decimal({precision},{scale})")
+        raise ValueError(f"{value_text(value)} doesn't fit decimal({precision},{scale})")
     fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     if fitted != number:
-        raise ValueError(f"{shortened(str(value))} doesn't fit decimal({precision},{scale})")
+        raise ValueError(f"{value_text(value)} doesn't fit decimal({precision},{scale})")
     return fitted
 
 
@@ -233,16 +239,29 @@ _PLAIN = {
 def _wrong(value: Value, what: str) -> ValueError:
     match value:
         case dict():
-            shown = "an object"
+            told = "an object"
         case list():
-            shown = "a list"
+            told = "a list"
         case bool():
-            shown = "true" if value else "false"
+            told = "true" if value else "false"
         case str():
-            shown = repr(shortened(value))
+            told = repr(shortened(value))
         case _:
-            shown = shortened(str(value))
-    return ValueError(f"{shown} is not {what}")
+            told = value_text(value)
+    return ValueError(f"{told} is not {what}")
+
+
+def _written(value: Value) -> str:
+    """A value as text. Raises `ValueError`: a whole number that Python doesn't write out."""
+    try:
+        return str(value)
+    except ValueError:
+        raise ValueError(f"{value_text(value)} is too long for a string") from None
+
+
+def value_text(value: Value) -> str:
+    """A number as far as a reason should quote it."""
+    return shown(value, 60) if isinstance(value, int) else shortened(str(value))
 
 
 def shortened(text: str, most: int = 60) -> str:

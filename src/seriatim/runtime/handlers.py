@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from seriatim.box.session import Session
-from seriatim.errors import Business, UsageError
+from seriatim.errors import Business, UsageError, shown
 from seriatim.pipeline.function import load_function
 from seriatim.pipeline.message import Message, Received
 from seriatim.runtime.ended import ends_dialog
@@ -39,7 +39,8 @@ class Consumed:
             isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1
         ):
             raise UsageError(
-                f"{self.count!r} messages can't be consumed", remedy="1 at least; raise Transient to get them again"
+                f"{shown(self.count)} messages can't be consumed",
+                remedy="1 at least; raise Transient to get them again",
             )
 
 

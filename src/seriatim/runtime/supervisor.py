@@ -23,7 +23,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults import Fault, Lost, note_lost
 from seriatim.box.lease import give_back
 from seriatim.box.session import Session
-from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.hand import REFUSED, Orders
 from seriatim.runtime.slate import Slate, Work
@@ -87,7 +87,9 @@ class Supervisor:
         port: str | None = None,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
-            raise UsageError(f"processes can't be {processes!r}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}")
+            raise UsageError(
+                f"processes can't be {shown(processes)}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}"
+            )
         if not queues or len(set(queues)) != len(queues):
             raise UsageError("queues are named once each, and one at least")
         definitions = box.definitions()

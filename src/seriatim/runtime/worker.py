@@ -16,7 +16,7 @@ from enum import StrEnum
 from seriatim.box.box import MessageBox
 from seriatim.box.lease import check_leasable
 from seriatim.box.steps import check_role
-from seriatim.errors import Unavailable, UsageError
+from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
 from seriatim.runtime.chores import Chores
@@ -73,15 +73,15 @@ class Limits:
         _check_whole("run_length", self.run_length, _MOST_RUN)
         rate = self.rate
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1e9):
-            raise UsageError(f"rate can't be {rate!r}", remedy="messages a second, more than 0, or None")
+            raise UsageError(f"rate can't be {shown(rate)}", remedy="messages a second, more than 0, or None")
         if self.turn_limit is not None and not 0.1 <= seconds(micros(self.turn_limit)) <= 86_400:
-            raise UsageError(f"turn_limit can't be {self.turn_limit!r}", remedy="from 0.1 s to a day")
+            raise UsageError(f"turn_limit can't be {shown(self.turn_limit)}", remedy="from 0.1 s to a day")
         if not isinstance(self.batch, bool):
-            raise UsageError(f"batch can't be {self.batch!r}", remedy="True or False")
+            raise UsageError(f"batch can't be {shown(self.batch)}", remedy="True or False")
         if self.mode not in list(Mode):
-            raise UsageError(f"mode can't be {self.mode!r}", remedy=" or ".join(repr(one.value) for one in Mode))
+            raise UsageError(f"mode can't be {shown(self.mode)}", remedy=" or ".join(repr(one.value) for one in Mode))
         if not _SHORTEST_LEASE_S <= self.lease_s <= 86_400:
-            raise UsageError(f"lease can't be {self.lease!r}", remedy=f"from {_SHORTEST_LEASE_S} s to a day")
+            raise UsageError(f"lease can't be {shown(self.lease)}", remedy=f"from {_SHORTEST_LEASE_S} s to a day")
         if not 0 < _BEATS * self.heartbeat_s <= self.lease_s:
             raise UsageError(
                 f"a lease of {self.lease_s:g} s is too short for a heartbeat of {self.heartbeat_s:g} s",
@@ -312,4 +312,4 @@ def _is_stuck(lane: Lane) -> bool:
 
 def _check_whole(what: str, value: object, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise UsageError(f"{what} can't be {value!r}", remedy=f"a whole number from 1 to {most:,}")
+        raise UsageError(f"{what} can't be {shown(value)}", remedy=f"a whole number from 1 to {most:,}")

@@ -25,6 +25,8 @@ __all__ = ["BoxFormat", "BoxOptions"]
 _MESSAGES = 100_000
 _WAIT_S = 30.0
 _MOST_MESSAGES = 2**31 - 2
+# Of a number in an option's text.
+_MOST_DIGITS = 18
 _KNOWN = (
     "dsn",
     "schema",
@@ -180,8 +182,8 @@ class BoxOptions:
 
 
 def _whole(name: str, text: str, least: int) -> int:
-    if not text.isdecimal() or not least <= int(text) <= _MOST_MESSAGES:
-        raise UsageError(f"{name} can't be {text!r}", remedy=f"a whole number from {least} to {_MOST_MESSAGES:,}")
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not least <= int(text) <= _MOST_MESSAGES:
+        raise UsageError(f"{name} can't be {text!r:.80}", remedy=f"a whole number from {least} to {_MOST_MESSAGES:,}")
     return int(text)
 
 
