@@ -21,7 +21,7 @@ from seriatim.box.operator_log import Operator, log
 from seriatim.box.resequence import Acted
 from seriatim.box.statements import statement
 from seriatim.box.turns import Locked, Turns
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events
 from seriatim.kernel.policy import Policy
@@ -82,7 +82,7 @@ class Asked:
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
         if isinstance(self.following, int) and not -_LAST_NEXT <= self.following <= _LAST_NEXT:
-            what = f"{self.following} is out of range"
+            what = f"{shown(self.following)} is out of range"
             raise UsageError(what, where=f"group {self.group!r}", remedy=f"at most {_LAST_NEXT:,}, and its negative")
 
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
@@ -102,8 +102,8 @@ class Definitions:
         """
         found = self.queues.get(name) if isinstance(name, str) else None
         if found is None:
-            remedy = likely(str(name), self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
-            raise UsageError(f"there is no queue {name!r}", remedy=remedy)
+            remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
+            raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
 
     @cached_property

@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.change import Kind
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.statements import statement
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.section import likely
 
@@ -38,7 +38,7 @@ def check_there(connection: psycopg.Connection, schema: str, before: Definitions
         case Kind.LOCATION:
             known = {one.name for one, _ in locations(connection, schema)}
     if name not in known:
-        raise UsageError(f"there is no {kind} {name!r}", remedy=likely(str(name), known))
+        raise UsageError(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
 
 
 def check_queue(connection: psycopg.Connection, schema: str, queue: BoxQueue) -> None:

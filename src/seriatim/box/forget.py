@@ -16,7 +16,7 @@ from seriatim.box.instance_views import instances_of
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.statements import statement
 from seriatim.box.turns import Turns
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.states import GroupState
 
 __all__ = ["forget"]
@@ -36,7 +36,7 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
         ActionRefused: it has messages, its instance runs, or it is suspended.
         Unavailable: somebody works on it, and goes on doing so.
     """
-    where = f"queue {queue.declared.name!r}, group {group!r}"
+    where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(connection, schema)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")

@@ -21,7 +21,7 @@ from seriatim.box.groups import group_of
 from seriatim.box.operator_log import Operator
 from seriatim.box.statements import statement
 from seriatim.box.turns import Locked, Turns
-from seriatim.errors import Unavailable
+from seriatim.errors import Unavailable, shown
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.policy import Unordered
 from seriatim.kernel.requeue import Place, place
@@ -116,7 +116,7 @@ def _locked(turns: Turns, queue: BoxQueue, group: str) -> Locked | None:
         return None
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)
     if not locked.keys:
-        where = f"queue {queue.declared.name!r}, group {group!r}"
+        where = f"queue {queue.declared.name!r}, group {shown(group)}"
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
     return locked
 

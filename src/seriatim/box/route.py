@@ -16,7 +16,7 @@ import numpy as np
 
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
 from seriatim.box.definitions import Definitions
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
 from seriatim.kernel.filter_eval import Values, evaluate
@@ -244,8 +244,8 @@ class Router:
         if to is None or to in self._queues:
             return None
         return UsageError(
-            f"message {message_id} is addressed to {to!r}, which is no queue",
-            remedy=likely(str(to), self._queues) or "box.define(Queue(…))",
+            f"message {message_id} is addressed to {shown(to)}, which is no queue",
+            remedy=likely(to, self._queues) or "box.define(Queue(…))",
         )
 
     def _led(

@@ -33,7 +33,7 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
 
     def check(name: str, known: Definitions) -> None:
         if not isinstance(name, str) or name not in known.subscriptions:
-            raise UsageError(f"there is no subscription {name!r}", remedy=likely(str(name), known.subscriptions))
+            raise UsageError(f"there is no subscription {shown(name)}", remedy=likely(name, known.subscriptions))
 
     changed = _set(connection, schema, names, "set_state", {"state": state}, check)
     for _, (subscription_id, queue_id) in changed if state == "started" else ():

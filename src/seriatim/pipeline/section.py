@@ -16,10 +16,10 @@ from seriatim.pipeline.document import Items, Place, Problems, Scalar, Table, Tr
 __all__ = ["Section", "likely"]
 
 
-def likely(name: str, known: Collection[str]) -> str:
+def likely(name: object, known: Collection[str]) -> str:
     """What to say to someone who wrote `name` where only `known` names are allowed."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
-    close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
+    close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6) if isinstance(name, str) else []
     if close:
         return f"did you mean {by_fold[close[0]]!r}?"
     return f"one of {', '.join(sorted(known))}" if known else ""

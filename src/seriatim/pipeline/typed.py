@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.filter import Type, type_from
 from seriatim.pipeline.body_check import body_reader
 from seriatim.pipeline.box_types import OWN, property_types
@@ -21,7 +21,7 @@ from seriatim.pipeline.location import checked_location
 from seriatim.pipeline.message import Message, Property
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.name import checked_name
-from seriatim.pipeline.values import Converter, Unreadable, Value, converted, problem_text, shortened
+from seriatim.pipeline.values import Converter, Unreadable, Value, converted, problem_text
 from seriatim.pipeline.xml_paths import XmlPaths
 
 __all__ = ["MessageTypes", "Typed"]
@@ -154,7 +154,7 @@ class _Reader:
         if name in OWN:
             return _not_given(name)
         others = f" and {len(unknown) - 1:,} others" if unknown[1:] else ""
-        return Unreadable(f"type {self._type!r} declares no property {shortened(repr(name))}{others}")
+        return Unreadable(f"type {self._type!r} declares no property {shown(name, 60)}{others}")
 
 
 def _kept(message: Message) -> dict[str, Property]:
@@ -167,7 +167,7 @@ def _kept(message: Message) -> dict[str, Property]:
                 _check_name(name)
             context[name] = None if value is None else convert(value)
     except (ValueError, ArithmeticError) as error:
-        raise Unreadable(f"property {name}: {error}") from error
+        raise Unreadable(f"property {name if isinstance(name, str) else shown(name)}: {error}") from error
     return context
 
 
@@ -180,7 +180,7 @@ def _check_name(name: object) -> None:
     try:
         checked_name(name, "a property's name")
     except UsageError as error:
-        raise Unreadable(f"{shortened(repr(name))} is not a property's name ({error.remedy})") from error
+        raise Unreadable(f"{shown(name, 60)} is not a property's name ({error.remedy})") from error
 
 
 def _not_given(name: str) -> Unreadable:
@@ -191,7 +191,7 @@ def _location(value: Value) -> str:
     try:
         return checked_location(value)
     except UsageError as error:
-        raise ValueError(f"{shortened(repr(value))} is not a location's name") from error
+        raise ValueError(f"{shown(value, 60)} is not a location's name") from error
 
 
 _OWN: Mapping[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
