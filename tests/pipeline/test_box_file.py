@@ -331,7 +331,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_lines():
         (b"- a\n", "1:1: a box file is a mapping (types: …, queues: …, subscriptions: …)"),
         (b"types: {}\n---\nqueues: {}\n", "2:1: this is not YAML"),
         (b"types: {a: {properties: caf\xe9}}", "1:28: the byte 0xe9 is not UTF-8"),
-        (b" " * 8_000_001, "the file is larger than 8,000,000 bytes (is this a box file?)"),
+        (b" " * 2_000_001, "the file is larger than 2,000,000 bytes (is this a box file?)"),
     ],
 )
 def test_what_is_no_box_file_at_all(content, told):

@@ -272,6 +272,9 @@ FAULTS = [
     ("path: out/all", "path: '${OUT}'", "9:35: the environment variable OUT is not set"),
     ("path: out/all", "path: '${no name}'", "9:35: '${no name}' doesn't name an environment variable"),
     ("path: out/all", "path: !secret out", "9:35: the tag !secret is not known"),
+    ("path: out/all", f"path: {'9' * 100_000}", f"9:35: '{'9' * 300}"),
+    ("path: out/all", f"path: 0x{'f' * 100_000}", f"9:35: '0x{'f' * 300}"),
+    ("path: out/all", f"path: [0x{'f' * 100_000}]", f"9:36: '0x{'f' * 300}"),
 ]
 
 
@@ -331,9 +334,11 @@ DOCUMENTS = [
     (b"name: a: b\n", "1:8: this is not YAML: mapping values are not allowed"),
     (b"name: [a\n", "2:1: this is not YAML"),
     (b"name: a\n---\nname: b\n", "2:1: this is not YAML"),
-    (b"a: &a [*a]\n", "this is not YAML: aliases or nesting make it too large"),
+    (b"a: &a [*a]\n", "1:4: this is not YAML: it is nested more than 32 levels deep"),
+    (b"a:\n  " + b"[" * 1_000_000, "2:35: this is not YAML: it is nested more than 32 levels deep"),
+    (b"- " * 1_000_000, "1:67: this is not YAML: it is nested more than 32 levels deep"),
     (b"a: *b\n", "1:4: this is not YAML: found undefined alias"),
-    (b"a" * 8_000_001, "the file is larger than"),
+    (b"a" * 2_000_001, "the file is larger than"),
 ]
 
 
@@ -345,7 +350,7 @@ def test_what_is_no_pipeline_file_at_all(content, told):
 def test_aliases_that_blow_up_are_refused():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    assert "too large" in fault("\n".join(lines))
+    assert "1:34: this is not YAML: it has more than 200,000 keys and values" in fault("\n".join(lines))
 
 
 def test_a_missing_file_and_a_folder():

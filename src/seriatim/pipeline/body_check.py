@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from seriatim.errors import InvariantBroken
+from seriatim.errors import InvariantBroken, UsageError
 from seriatim.pipeline.json_paths import json_reader
 from seriatim.pipeline.values import Unreadable, Value, text_of
 from seriatim.pipeline.xml_paths import document_reader
 from seriatim.pipeline.xsd import xsd
 
-__all__ = ["FORMATS", "VALIDATIONS", "WITH_SCHEMA", "Format", "body_reader"]
+__all__ = ["FORMATS", "VALIDATIONS", "WITH_SCHEMA", "Format", "body_reader", "schema_check"]
 
 Format = Literal["json", "xml"]
 
@@ -43,17 +43,13 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
         schema: the text of the JSON Schema or XSD.
         format_: what the body is read as.
 
-    Raises:
-        UsageError: the schema can't be used.
+    With a schema that can't be used, `schema_check` having raised, there is something wrong with every body.
     """
     match validation, format_:
         case ("valid_json", "json") if schema is not None:
-            # It takes longer to import than NumPy, and `import seriatim` comes by here.
-            from seriatim.pipeline.json_schema import json_schema  # noqa: PLC0415
-
-            return _checked(_json(), json_schema(schema))
+            return _checked(_json(), _usable_check(validation, schema))
         case ("valid_xml", "xml") if schema is not None:
-            return _checked(document_reader(), xsd(schema))
+            return _checked(document_reader(), _usable_check(validation, schema))
         case ("none" | "well_formed_json", "json"):
             return _json()
         case ("none" | "well_formed_xml", "xml"):
@@ -63,6 +59,33 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
         case ("none", None):
             return _unread
     raise InvariantBroken(f"{validation} doesn't go with {format_}")
+
+
+def schema_check(validation: str, schema: str) -> Callable[[Value], None]:
+    """What checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`.
+
+    Raises:
+        UsageError: the schema can't be used.
+    """
+    if validation == "valid_xml":
+        return xsd(schema)
+    # It takes longer to import than NumPy, and `import seriatim` comes by here.
+    from seriatim.pipeline.json_schema import json_schema  # noqa: PLC0415
+
+    return json_schema(schema)
+
+
+def _usable_check(validation: str, schema: str) -> Callable[[Value], None]:
+    """As `schema_check`, also with a schema that was defined when more could be used than today."""
+    try:
+        return schema_check(validation, schema)
+    except UsageError as error:
+        what = f"the type's schema can't be used, define it again: {error}"
+
+    def refuse(_: Value) -> None:
+        raise Unreadable(what)
+
+    return refuse
 
 
 def _json() -> Callable[[bytes], Value]:

@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.error import MarkedYAMLError, StreamMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
@@ -21,9 +23,9 @@ from seriatim.errors import DeclarationError
 
 __all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", "Table", "Tree", "parse", "read"]
 
-_MOST_BYTES = 8_000_000
-# Aliases can make a small file stand for an endless one. A large one may have as many nodes as characters.
-_MOST_NODES = 100_000
+# Reading takes a second for some hundred thousand characters, or for some thousand nodes.
+_MOST_BYTES = 2_000_000
+_MOST_NODES = 200_000
 _DEEPEST = 32
 # A number of more bits is nothing that a file could mean, and Python doesn't write out very long ones.
 _MOST_BITS = 256
@@ -148,7 +150,7 @@ def parse(
         problems.add(Place(line), f"the character #x{ord(text[error.position]):04x} is not allowed in YAML")
     except MarkedYAMLError as error:
         problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error))
-    except (YAMLError, RecursionError) as error:
+    except YAMLError as error:
         problems.add(None, f"this is not YAML: {error}")
     else:
         if isinstance(tree, Table):
@@ -160,13 +162,14 @@ def parse(
 
 def _parse(text: str, problems: Problems, environment: Mapping[str, str], language: Language) -> Tree | None:
     yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _Composer
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an anchor may be used again; it says nothing about the content
         root = yaml.compose(text)
         if root is None:
             problems.add(None, "the file is empty", f"see docs/reference/{language.page} for an example")
             return None
-        return _Builder(yaml, problems, environment, max(_MOST_NODES, len(text))).tree(root)
+        return _Builder(yaml, problems, environment).tree(root)
 
 
 def _text(path: Path, problems: Problems, language: Language) -> str | None:
@@ -213,12 +216,37 @@ def _advice(error: MarkedYAMLError) -> str:
     return ""
 
 
-class _Builder:
-    """Turns ruamel's nodes into a tree."""
+class _Composer(Composer):
+    """ruamel's composer, which ends where a file has too many nodes or is nested too deeply, before it is read whole."""
 
-    def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str], most: int) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._nodes = self._nesting = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """As ruamel's, which calls itself for what is in a node."""
+        self._nodes += 1
+        _check_size(self._nodes, self._nesting, self.parser.peek_event().start_mark)
+        self._nesting += 1
+        node = super().compose_node(parent, index)
+        self._nesting -= 1
+        return node
+
+
+def _check_size(nodes: int, nesting: int, mark: StreamMark) -> None:
+    if nesting > _DEEPEST:
+        raise MarkedYAMLError(problem=f"it is nested more than {_DEEPEST} levels deep", problem_mark=mark)
+    if nodes > _MOST_NODES:
+        raise MarkedYAMLError(
+            problem=f"it has more than {_MOST_NODES:,} keys and values, or stands for so many", problem_mark=mark
+        )
+
+
+class _Builder:
+    """Turns ruamel's nodes into a tree; by aliases that can have more nodes than the file, and even itself in it."""
+
+    def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str]) -> None:
         self._yaml = yaml
-        self._most = most
         self._problems = problems
         self._environment = environment
         self._nodes = 0
@@ -226,8 +254,7 @@ class _Builder:
     def tree(self, node: Node, depth: int = 0) -> Tree | None:
         place = _place(node)
         self._nodes += 1
-        if self._nodes > self._most or depth > _DEEPEST:
-            raise YAMLError("aliases or nesting make it too large")
+        _check_size(self._nodes, depth, node.start_mark)
         if isinstance(node, MappingNode):
             return self._table(node, place, depth)
         if isinstance(node, SequenceNode):

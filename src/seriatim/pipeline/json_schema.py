@@ -1,58 +1,67 @@
 """JSON Schema: documents against a schema that is one text. Nothing is fetched: an external reference is refused.
 
-jsonschema does it. Three keywords are exchanged, because numbers with a point are `Decimal` here and because a stranger's
-list must not take time that grows with the square of its length.
+jsonschema does it, with some keywords exchanged (`schema_keywords`): what a stranger's document makes of a schema takes time
+that is bounded by the size of the document.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from decimal import Context, Decimal, InvalidOperation
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import SchemaError, ValidationError
-from jsonschema.validators import Draft202012Validator, extend, validator_for
+from jsonschema.validators import Draft202012Validator, validator_for
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.json_paths import json_reader
+from seriatim.pipeline.patterns import matcher
+from seriatim.pipeline.schema_keywords import Steps, exact
 from seriatim.pipeline.values import Unreadable, Value, shortened
 
 __all__ = ["json_schema"]
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SHOWN = re.compile(r"Decimal\('([^']*)'\)")
-# A quotient has at most so many digits; with more it would be a question of memory.
-_DIGITS = Context(prec=10_000, traps=[InvalidOperation])
 
 
+# A schema is compiled where it is declared and once more where it is used: in one process only once.
+@lru_cache(maxsize=256)
 def json_schema(text: str) -> Callable[[Value], None]:
     """What checks a document that `json_reader` read; it raises `Unreadable`, with the first violation.
 
     The draft is that of ``$schema``, without it 2020-12. ``format`` is not checked.
 
     Raises:
-        UsageError: the text is no JSON Schema, or refers to another document.
+        UsageError: the text is no JSON Schema, refers to another document, or has a pattern that can't be looked for in
+            time proportional to the text.
     """
     schema = _read(text)
     draft = _draft(schema)
     try:
-        draft.check_schema(schema)
-        _check_references(schema, draft)
+        # Without the formats, of which one is Python's own kind of pattern.
+        draft.check_schema(schema, format_checker=None)
+        _check_parts(schema, draft)
     except SchemaError as error:
         raise UsageError(f"the schema is wrong at {shortened(error.json_path)}: {_told(error)}") from error
     except RecursionError:
         raise UsageError("the schema is nested too deeply") from None
-    validator = _exact(draft)(_without_draft(schema), registry=Registry())
+    steps = Steps()
+    validator = exact(draft, steps)(schema, registry=Registry())
 
     def check(document: Value) -> None:
+        steps.begin(document)
         try:
             error = next(validator.iter_errors(document), None)
         except RecursionError:
             raise Unreadable("not valid: nested too deeply") from None
+        except Unresolvable as unresolvable:  # of a part that isn't looked at when the schema is declared
+            what = f"it can't be told whether it is valid: {shortened(str(unresolvable))}"
+            raise Unreadable(what) from unresolvable
         if error is not None:
             raise Unreadable(f"not valid at {shortened(error.json_path, 200)}: {_told(error)}")
 
@@ -80,8 +89,15 @@ def _draft(schema: Any) -> Any:
     return found
 
 
-def _check_references(schema: Any, draft: Any) -> None:
-    """See that every reference leads to a schema in the same text; jsonschema would only look when it needs one."""
+def _check_parts(schema: Any, draft: Any) -> None:
+    """See that every reference leads to a schema in the same text, and that every pattern can be used.
+
+    jsonschema would only look when it needs one. The schema's own ``$schema`` is taken out: with it jsonschema would go
+    back to the keywords as they were, also in a part of the schema.
+
+    Raises:
+        UsageError: one doesn't.
+    """
     specification = specification_with(draft.META_SCHEMA["$schema"])
     root: Resource[Any] = specification.create_resource(schema)
     registry: Registry[Any] = Registry()
@@ -90,9 +106,12 @@ def _check_references(schema: Any, draft: Any) -> None:
     while waiting:
         resource, resolver = waiting.pop()
         contents = resource.contents
-        if not isinstance(contents, Mapping) or id(contents) in seen:
+        if not isinstance(contents, dict) or id(contents) in seen:
             continue
         seen.add(id(contents))
+        _check_patterns(contents)
+        if (named := contents.pop("$schema", None)) is not None and _draft({"$schema": named}) is not draft:
+            raise UsageError(f"a part of the schema has another $schema, {named!r:.80}", remedy="a schema has one")
         for key in _REFERENCES:
             if not isinstance(reference := contents.get(key), str):
                 continue
@@ -107,56 +126,12 @@ def _check_references(schema: Any, draft: Any) -> None:
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
 
 
-def _without_draft(schema: Any) -> Any:
-    """The schema without its ``$schema``, by which jsonschema would go back to the keywords as they were."""
-    return {key: one for key, one in schema.items() if key != "$schema"} if isinstance(schema, dict) else schema
-
-
-def _exact(draft: Any) -> Any:
-    integers = draft.TYPE_CHECKER.redefine("integer", _is_integer)
-    return extend(draft, {"multipleOf": _multiple_of, "uniqueItems": _unique_items}, type_checker=integers)
-
-
-def _is_integer(_: Any, value: Value) -> bool:
-    if isinstance(value, Decimal):
-        return value == value.to_integral_value()
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _multiple_of(validator: Any, divisor: Any, value: Value, _: Any) -> Iterator[ValidationError]:
-    if not validator.is_type(value, "number"):
-        return
-    try:
-        if not _DIGITS.remainder(Decimal(value), Decimal(divisor)):
-            return
-    except InvalidOperation:
-        yield ValidationError(f"{shortened(str(value))} is too large to tell whether it is a multiple of {divisor}")
-    else:
-        yield ValidationError(f"{shortened(str(value))} is not a multiple of {divisor}")
-
-
-def _unique_items(validator: Any, wanted: Any, value: Value, _: Any) -> Iterator[ValidationError]:
-    if not wanted or not validator.is_type(value, "array"):
-        return
-    seen = set()
-    for place, item in enumerate(value):
-        key = _key(item)
-        if key in seen:
-            yield ValidationError(f"item {place} is there before it")
-            return
-        seen.add(key)
-
-
-def _key(value: Value) -> Any:
-    """What is equal for equal JSON values, and can be hashed."""
-    match value:
-        case bool():
-            return ("boolean", value)
-        case list():
-            return ("list", tuple(map(_key, value)))
-        case dict():
-            return ("object", frozenset((name, _key(one)) for name, one in value.items()))
-    return value
+def _check_patterns(schema: Mapping[str, Any]) -> None:
+    pattern, patterns = schema.get("pattern"), schema.get("patternProperties")
+    for one in ([pattern] if isinstance(pattern, str) else []) + list(
+        patterns if isinstance(patterns, Mapping) else ()
+    ):
+        matcher(one)
 
 
 def _told(error: ValidationError | SchemaError) -> str:

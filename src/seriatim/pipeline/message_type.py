@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader
+from seriatim.pipeline.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.json_paths import path_steps
 from seriatim.pipeline.name import checked_name
@@ -53,6 +53,24 @@ class MessageType:
         object.__setattr__(self, "properties", self._checked_properties())
         self._check_format()
         self._check_schema()
+
+    @classmethod
+    def as_stored(cls, **given: Any) -> MessageType:
+        """The type that a box has stored, also where its schema can't be used any more: no body is valid then.
+
+        Raises:
+            UsageError: anything else of it is wrong.
+        """
+        schema, validation = given.pop("schema"), given.pop("validation")
+        try:
+            return cls(**given, schema=schema, validation=validation)
+        except UsageError:
+            if validation not in WITH_SCHEMA or not isinstance(schema, str) or not schema.strip():
+                raise
+        found = cls(**given, validation=f"well_formed_{FORMATS[validation]}")  # type: ignore[arg-type] # one of them
+        object.__setattr__(found, "schema", schema)
+        object.__setattr__(found, "validation", validation)
+        return found
 
     def types(self) -> dict[str, str]:
         """By name the type of each property."""
@@ -166,7 +184,7 @@ class MessageType:
         if not isinstance(self.schema, str) or not self.schema.strip():
             raise self._wrong(f"{self.validation} needs a schema", "give its text")
         try:
-            body_reader(self.validation, self.schema, self.format())
+            schema_check(self.validation, self.schema)
         except UsageError as error:
             raise self._wrong(error.what, error.remedy) from error
 

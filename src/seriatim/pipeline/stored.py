@@ -119,7 +119,7 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
             if given.get("activation") is not None:
                 given["activation"] = Activation(**given["activation"])
             given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
-        return kind(**given)
+        return kind.as_stored(**given) if kind is MessageType else kind(**given)
     except (SeriatimError, AttributeError, TypeError, KeyError) as error:
         what = f"what the box has of it can't be read: {error}"
         raise SchemaMismatch(what, where=where, remedy="define it again") from error
