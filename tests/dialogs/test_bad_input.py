@@ -57,6 +57,16 @@ LONG = "x" * 300
         (lambda tx, _h: tx.begin_dialog("Orders", "Inventory", contract=LONG), sq.UsageError, "no contract"),
         (lambda tx, _h: tx.begin_dialog("Orders", 7, contract="AddItem"), sq.UsageError, "by its name"),
         (lambda tx, _h: tx.begin_dialog("Orders", "Inventory", priority=11), sq.UsageError, "a priority"),
+        (
+            lambda tx, _h: tx.begin_dialog("Orders", "Inventory", encryption=True),
+            sq.UsageError,
+            "can't be encrypted yet",
+        ),
+        (
+            lambda tx, _h: tx.begin_dialog("Orders", "Inventory", encryption=None),
+            sq.UsageError,
+            "can't be encrypted yet",
+        ),
         (lambda tx, _h: tx.begin_dialog("Orders", "Inventory", lifetime=0), sq.UsageError, "a lifetime"),
         (lambda tx, _h: tx.begin_dialog("Orders", "Inventory", lifetime="soon"), sq.UsageError, "soon"),
         (lambda tx, h: tx.begin_dialog("Orders", "Inventory", handle=h), sq.UsageError, "already"),

@@ -14,7 +14,6 @@ from seriatim.cli.main import main
 from seriatim.errors import DeclarationError
 from seriatim.pipeline import box_file, file
 from tests import soak
-from tests.pipeline.test_box_file import EMPTY
 from tests.pipeline.test_box_file import FULL as BOX
 from tests.pipeline.test_file import FULL, SMALL
 
@@ -122,7 +121,7 @@ WHOLE = ("the file is empty",)
     ("valid", "examine"),
     [
         ([SMALL, FULL, OTHER], lambda path: file.examine(path, {"A": "secret"})[1]),
-        ([BOX], lambda path: box_file.examine(path, {"A": "secret"}, present=EMPTY)[1]),
+        ([BOX], lambda path: box_file.examine(path, {"A": "secret"})[1]),
     ],
     ids=["pipeline", "box"],
 )

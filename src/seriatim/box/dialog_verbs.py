@@ -55,7 +55,7 @@ class DialogVerbs(ABC):
             to_service: the other one; what is sent waits while it isn't there, or doesn't accept the contract.
             contract: which messages may be sent, and who sends each.
             lifetime: seconds (or ``"5d"``) after which it fails, if it hasn't ended; None: never.
-            encryption: whether messages are to be encrypted that leave the box. None leaves it today.
+            encryption: False; anything else is refused until there is encryption of messages that leave the box.
             related_to: the handle of a dialog whose conversation group it shares.
             group: the conversation group, instead; one that isn't there is made.
             priority: 1 to 10, of its messages among those of other groups; a level counts for ten seconds.
@@ -65,7 +65,8 @@ class DialogVerbs(ABC):
             the handle of this side.
 
         Raises:
-            UsageError: there is no such service, contract or related dialog, or there is a dialog with that handle.
+            UsageError: there is no such service, contract or related dialog, or there is a dialog with that handle; or
+                encryption is asked for.
             Unavailable: the transaction has to be repeated.
         """
         with translated(self._place):

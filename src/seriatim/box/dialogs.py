@@ -85,12 +85,16 @@ class Dialogs:
             raise UsageError("a service is given by its name", remedy="a string; of a monolog a list of them")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
+        if encryption is not False:
+            raise UsageError(
+                "a dialog can't be encrypted yet", remedy="leave encryption out: what is sent doesn't leave the box"
+            )
         parameters = {
             "from_service": _text(from_service),
             "to_services": [_text(one) for one in to_services],
             "contract": _text(contract),
             "lifetime": None if lifetime is None else _period(lifetime, "a lifetime"),
-            "encryption": bool(encryption),
+            "encryption": False,
             "related_to": None if related_to is None else handle_of(related_to),
             "group": None if group is None else handle_of(group, "a conversation group"),
             "priority": priority,

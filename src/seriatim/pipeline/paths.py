@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seriatim.pipeline.section import Section, likely
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["FILE_FORMATS", "PORT_FORMATS", "Paths", "file_format", "obstacle"]
 
@@ -21,6 +22,8 @@ PORT_FORMATS = ("csv", "json", "parquet")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _GLOB = re.compile(r"[*?\[{]")
+# What a system of files takes, relative paths with some room for the folder that they are relative to.
+_LONGEST, _LONGEST_PART = 2_000, 255
 
 
 def file_format(section: Section) -> str | None:
@@ -154,6 +157,14 @@ def obstacle(path: Path) -> str | None:
 def _local(section: Section, key: str, *, required: bool) -> Path | None:
     text = section.text(key, required=required)
     if text is None:
+        return None
+    if (
+        not fits_text(text)
+        or len(text) > _LONGEST
+        or max(len(part.encode()) for part in text.split("/")) > _LONGEST_PART
+    ):
+        remedy = f"at most {_LONGEST:,} characters, and {_LONGEST_PART} bytes between two slashes"
+        section.fault(key, f"{text!r:.80} can't be a path", remedy)
         return None
     if _SCHEME.match(text):
         section.fault(key, f"{text!r}: only paths of this machine are available in this version", "write a plain path")

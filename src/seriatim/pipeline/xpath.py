@@ -19,6 +19,7 @@ _TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
 _AXIS = re.compile(r"[\w-]+\s*::")
 _USED = re.compile(r"(?<![\w.-])([^\W\d][\w.-]*):(?=[^\W\d]|\*)")
 _EMPTY = etree.XML("<_/>")
+_LONGEST = 4_000
 
 
 def is_prefix(text: str) -> bool:
@@ -36,13 +37,15 @@ def compiled(path: str, namespaces: Mapping[str, str]) -> etree.XPath:
     Raises:
         UsageError: it isn't XPath, or has a prefix, function or variable that isn't known.
     """
+    if len(path) > _LONGEST:
+        raise UsageError(f"{path!r:.80} has {len(path):,} characters", remedy=f"at most {_LONGEST:,}")
     unknown = [prefix for prefix in _USED.findall(_AXIS.sub(" ", _TEXT.sub("''", path))) if prefix not in namespaces]
     if unknown:
         raise UsageError(f"{path!r}: the prefix {unknown[0]!r} is not in namespaces", remedy=_known(namespaces))
     try:
         found = etree.XPath(path, namespaces=dict(namespaces), regexp=False, smart_strings=False)
         found(_EMPTY)
-    except etree.XPathError as error:
+    except (etree.XPathError, ValueError) as error:  # the latter: what can't be in XML, such as half a surrogate pair
         raise UsageError(
             f"{path!r} is not XPath: {error}", remedy="such as /order/customer/@id, o:line/o:sku or count(//line)"
         ) from error
