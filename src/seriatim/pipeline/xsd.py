@@ -10,6 +10,7 @@ from lxml import etree
 from seriatim.errors import UsageError
 from seriatim.pipeline.values import Unreadable, shortened
 from seriatim.pipeline.xml_paths import document_reader
+from seriatim.pipeline.xsd_patterns import check_pattern
 
 __all__ = ["xsd"]
 
@@ -21,7 +22,7 @@ def xsd(text: str) -> Callable[[etree._Element], None]:
     """What checks a root element; it raises `Unreadable`, with the first violation.
 
     Raises:
-        UsageError: the text is no XSD, or refers to another document.
+        UsageError: the text is no XSD, refers to another document, or has a pattern with which a text can take for ever.
     """
     try:
         root = document_reader(encoding="utf-8")(text.encode())
@@ -35,6 +36,11 @@ def xsd(text: str) -> Callable[[etree._Element], None]:
             f"the schema has xs:{name} in line {element.sourceline}, which is refused",
             remedy="write all into one schema",
         )
+    for element in root.iter(f"{_XSD}pattern"):
+        try:
+            check_pattern(element.get("value") or "")
+        except UsageError as error:
+            raise UsageError(f"{error.what}, in line {element.sourceline}", remedy=error.remedy) from error
     try:
         schema = etree.XMLSchema(root)
     except etree.XMLSchemaParseError as error:
@@ -48,5 +54,7 @@ def xsd(text: str) -> Callable[[etree._Element], None]:
                 schema.assertValid(document)
             except etree.DocumentInvalid as error:
                 raise Unreadable(f"not valid: {shortened(str(error), 300)}") from error
+            except etree.LxmlError as error:  # libxml2 has bounds of its own
+                raise Unreadable(f"it can't be told whether it is valid: {shortened(str(error), 300)}") from error
 
     return check
