@@ -16,10 +16,12 @@ from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWor
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.activation import MOST_READERS, Activation
 from seriatim.pipeline.location import Location
+from seriatim.pipeline.message import Message
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import ERRORS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.stored import from_json, storable, to_json
 from seriatim.pipeline.subscription import STATES, Subscription
+from seriatim.pipeline.typed import MessageTypes
 
 TEXT = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 NAMES = st.text(TEXT, min_size=1, max_size=128)
@@ -310,3 +312,24 @@ def test_what_lacks_a_key_is_refused():
             from_json(Subscription, {name: value for name, value in kept.items() if name != key})
     with pytest.raises(SchemaMismatch):
         from_json(Subscription, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("validation", "schema", "body"),
+    [
+        ("valid_json", '{"pattern": "(?=a)a"}', b'"a"'),
+        ("valid_xml", '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a"><xs:simpleType><xs:restriction base="xs:string"><xs:pattern value="(a|aa)*"/></xs:restriction></xs:simpleType></xs:element></xs:schema>', b"<a>a</a>"),
+    ],
+)  # fmt: skip
+def test_a_type_whose_schema_was_good_for_an_earlier_version_stops_its_own_messages_only(validation, schema, body):
+    plain = to_json(MessageType("order", properties={"customer": "string"}))
+    kept = {**plain, "validation": validation, "schema": schema}
+    read = from_json(MessageType, kept)
+    assert to_json(read) == kept
+    assert "the type's schema can't be used, define it again: the pattern" in str(read.violation(body))
+    typed = MessageTypes([read, MessageType("other")]).typed(
+        [Message(type="order", body=body), Message(type="other", body=body)]
+    )
+    assert [problem is None for problem in typed.problems] == [False, True]
+    with pytest.raises(SchemaMismatch):
+        from_json(MessageType, {**kept, "properties": {"customer": "nothing"}})

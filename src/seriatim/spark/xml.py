@@ -14,6 +14,11 @@ from seriatim.spark.split import NothingToSplit
 
 __all__ = ["XmlElements"]
 
+# Elements that lie in each other, and the namespaces that each has to declare, can make of a small body a very large one.
+_MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
+# libxml2 compares each of them with all the others.
+_MOST_NAMESPACES = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class XmlElements:
@@ -30,9 +35,17 @@ class XmlElements:
             elements = found("split", find, root_of(body))
             if not isinstance(elements, list) or not all(isinstance(one, etree._Element) for one in elements):  # noqa: SLF001 - lxml's only name for it
                 raise Unreadable(f"split: {self.path} finds values, not elements")
-            parts = [
-                etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements if isinstance(one.tag, str)
-            ]
+            parts, room = [], _LEAST_ROOM + _MOST_TIMES * len(body)
+            for one in elements:
+                if isinstance(one.tag, str):
+                    if len(one.nsmap) > _MOST_NAMESPACES:
+                        raise Unreadable(f"split: an element has more than {_MOST_NAMESPACES:,} namespaces")
+                    parts.append(etree.tostring(one, encoding="utf-8", with_tail=False))
+                    room -= len(parts[-1])
+                if room < 0:
+                    raise Unreadable(
+                        f"split: what {self.path} finds is together more than {_MOST_TIMES} times the body"
+                    )
             if not parts:
                 raise NothingToSplit(f"split: {self.path} finds no element")
             return parts
