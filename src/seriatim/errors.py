@@ -46,7 +46,6 @@ __all__ = [
     "Unavailable",
     "UntrustedData",
     "UsageError",
-    "shown",
 ]
 
 _LONGEST_SHOWN = 200

@@ -83,7 +83,7 @@ def test_every_body_is_read_or_refused_with_a_reason(form: str) -> None:
     text, reads = _reads()[form]
     chance = random.Random(soak.seed())
     wrong: list[str] = []
-    for body, _ in zip(mutations(text, chance), range(soak.times(300, 30_000)), strict=False):
+    for body, _ in zip(mutations(text, chance), range(soak.sized(30_000, 300)), strict=False):
         for number, read in enumerate(reads):
             try:
                 read(body)
@@ -105,7 +105,7 @@ def test_every_message_has_its_properties_or_a_problem(form: str) -> None:
         MessageType("valid", properties=promoted, validation="valid_json" if form == "json" else "valid_xml", schema=json.dumps(SCHEMA) if form == "json" else XSD),
     ]  # fmt: skip
     chance = random.Random(soak.seed())
-    for body, _ in zip(mutations(text, chance), range(soak.times(200, 20_000)), strict=False):
+    for body, _ in zip(mutations(text, chance), range(soak.sized(20_000, 200)), strict=False):
         messages = [Message(type=one.name, body=body) for one in types]
         typed = MessageTypes(types).typed(messages)
         for message, context, problem in zip(messages, typed.contexts, typed.problems, strict=True):

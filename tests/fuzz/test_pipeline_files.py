@@ -132,7 +132,7 @@ def test_every_fault_has_a_line(valid: list[str], examine: Callable[[Path], list
     for text in valid:
         path.write_text(text, encoding="utf-8")
         assert examine(path) == []
-        for changed, _ in zip(mutations(text, chance), range(soak.times(80, 4_000)), strict=False):
+        for changed, _ in zip(mutations(text, chance), range(soak.sized(4_000, 80)), strict=False):
             path.write_bytes(changed.encode(errors="surrogatepass"))
             try:
                 told = {str(fault): fault.what for fault in examine(path)}
@@ -148,7 +148,7 @@ def test_the_command_ends_with_faults_or_without() -> None:
     chance = random.Random(soak.seed())
     path = Path("some.yaml")
     for text in (SMALL, FULL, OTHER):
-        for changed, _ in zip(mutations(text, chance), range(soak.times(20, 1_000)), strict=False):
+        for changed, _ in zip(mutations(text, chance), range(soak.sized(1_000, 20)), strict=False):
             path.write_bytes(changed.encode(errors="surrogatepass"))
             result = CliRunner().invoke(main, ["check", str(path)])
             assert result.exit_code in {0, 2}, (changed, result.output)

@@ -43,7 +43,9 @@ class Rights:
         for name, what in _LISTS.items():
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Iterable):
-                raise UsageError(f"{shown(given)} is no list of {what}s", where=name, remedy="give a list of their names")
+                raise UsageError(
+                    f"{shown(given)} is no list of {what}s", where=name, remedy="give a list of their names"
+                )
             names = [checked_text(one, f"a {what}'s name") for one in given]
             object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 
