@@ -75,12 +75,12 @@ class HttpPort:
         for name in extensions or {}:
             if not _EXTENSION.fullmatch(name) or name in _TAKEN:
                 raise UsageError(
-                    f"{name!r} can't be an extension of an event", remedy="a-z and 0-9, and not one of its own"
+                    f"{shown(name)} can't be an extension of an event", remedy="a-z and 0-9, and not one of its own"
                 )
         try:
             urlsplit(source or "")
         except (ValueError, AttributeError, TypeError):
-            raise UsageError(f"source can't be {source!r}", remedy="a URI, such as https://shop.example") from None
+            raise UsageError(f"source can't be {shown(source)}", remedy="a URI, such as https://shop.example") from None
         self._extensions = dict(extensions or {})
         self._source = source
         self._timeout = float(timeout)
