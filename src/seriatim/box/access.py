@@ -13,7 +13,10 @@ from seriatim.box.heads import Heads
 from seriatim.box.identity import Identity
 from seriatim.box.room import Room
 
-__all__ = ["Access"]
+__all__ = ["Access", "Transaction"]
+
+#: Gives a transaction.
+Transaction = Callable[[], AbstractContextManager[psycopg.Connection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Access:
         place: host, database and schema, for errors.
         known: its definitions.
         identity: which box it is.
-        transaction: another transaction of its own, for what has to be committed apart.
+        transaction: a transaction of its own, for whoever has no connection.
+        spare: one for whoever has a connection and needs another transaction, if that is free now; None where it isn't.
         room: what is known of the room in its queues.
         heads: where these begin, as far as that is known.
     """
@@ -34,6 +38,7 @@ class Access:
     place: str
     known: Known
     identity: Identity
-    transaction: Callable[[], AbstractContextManager[psycopg.Connection]]
+    transaction: Transaction
+    spare: Callable[[], AbstractContextManager[psycopg.Connection | None]]
     room: Room = field(default_factory=Room)
     heads: Heads = field(default_factory=Heads)

@@ -13,6 +13,7 @@ import psycopg
 
 from seriatim.box import invariants
 from seriatim.box import purge as cleaning
+from seriatim.box.access import Access
 from seriatim.box.activations import Activated, activations_of
 from seriatim.box.apply import apply, drops_of
 from seriatim.box.change import Change, Definition
@@ -74,7 +75,7 @@ class MessageBox(Closing):
                 ``${NAME}`` is taken from the environment. None: what ``SERIATIM_DSN`` says, or else a private one
                 under ``./.seriatim/postgres``, which is started where nobody has, and stops with its last user.
             schema: the schema of the box; a database may have several.
-            connections: at most so many at once.
+            connections: at most so many at once. A worker adds its own while it runs.
             turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
                 the midst of its transaction, so that what a frozen process has locked is free again, at most 24 days;
                 None: never.
@@ -114,9 +115,26 @@ class MessageBox(Closing):
         return self._connections.dsn
 
     @property
+    def access(self) -> Access:
+        """The box, for what works in it."""
+        return self._access
+
+    @property
     def schema(self) -> str:
         """Its schema."""
         return self._schema
+
+    def more(self, connections: int, turn_limit: float | str | None = None) -> Self:
+        """The same box with so many more connections, for a worker; what isn't used of all of them is there for both.
+
+        Args:
+            connections: so many more at once, until it is closed, which leaves this box open.
+            turn_limit: that of its transactions, as of `open`.
+
+        Raises:
+            UsageError: the box is closed, or a limit that can't be.
+        """
+        return type(self)(self._connections.more(connections, turn_limit))
 
     @contextmanager
     def session(self, connection: psycopg.Connection | None = None) -> Iterator[Session]:

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.box import MessageBox
+from seriatim.box.access import Access
 from seriatim.box.statements import statement
 
-__all__ = ["alone"]
+__all__ = ["Taken", "alone"]
 
 
-@contextmanager
-def alone(box: MessageBox, chore: str) -> Iterator[bool]:
-    """Within the block nobody else does this chore; False where somebody does.
+class Taken(Exception):
+    """Somebody else does the chore."""
 
-    A transaction is open that has a connection of the box for itself. Nothing is done in it, so no limit of idle ones counts.
+
+def alone(access: Access, chore: str) -> Access:
+    """A box whose transactions each claim a chore: while one of them goes on nobody else does any of it.
+
+    The claim is that of the transaction, and needs no connection of its own, which may not be had.
 
     Args:
-        box: the message box.
+        access: the box.
         chore: its name.
 
-    Raises:
-        Unavailable: no connection.
+    Returns:
+        a box whose transactions raise `Taken` as they begin, where somebody has the chore.
     """
-    with box.session() as session, session.connection.cursor(row_factory=tuple_row) as cursor:
-        (mine,) = cursor.execute(statement("claim_chore", box.schema), {"chore": chore}).fetchall()[0]
-        yield bool(mine)
+
+    @contextmanager
+    def transaction() -> Iterator[psycopg.Connection]:
+        with access.transaction() as connection:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                ((mine,),) = cursor.execute(statement("claim_chore", access.schema), {"chore": chore}).fetchall()
+            if not mine:
+                raise Taken
+            yield connection
+
+    return replace(access, transaction=transaction)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from seriatim.box.embedded import EmbeddedServer, peer_of
 from seriatim.box.identity import Identity, identity_of
 from seriatim.box.migrate import check, find, migrate
 from seriatim.box.process import check_process
-from seriatim.box.round_trip import OwnConnection
+from seriatim.box.round_trip import OwnConnection, has_pooler
 from seriatim.box.settings import set_for_transactions, set_on
 from seriatim.box.statements import checked_schema, statement
 from seriatim.box.translate import is_out_of_step, reached, translated
@@ -42,8 +42,10 @@ VARIABLE = "SERIATIM_DSN"
 FOLDER = Path(".seriatim/postgres")
 #: PostgreSQL takes as many milliseconds as 32 bits have.
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
-#: So many transactions beside those of sessions, at most; they are short.
-_APART = 2
+#: A session that needs another transaction, and can't do it in its own, waits so long for a connection that is free.
+_SPARE_S = 0.5
+#: What isn't used for so long is closed after as long again, so that other processes can have it: a server has few.
+_IDLE_S = 15.0
 #: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
 #: so there is about one try a second, and one soon after the server is back, however long it was away.
 _TRY_S = 5.0
@@ -88,6 +90,7 @@ class Connections(Closing):
         place: host, database and schema, for errors.
         identity: which box it is, as of `identity_of`.
         server: the embedded PostgreSQL, if that is the one.
+        is_pooled: whether a pooler stands between, as of `has_pooler`.
         most: at most so many at once.
         turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
             transaction; None: never.
@@ -102,27 +105,42 @@ class Connections(Closing):
         server: EmbeddedServer | None,
         most: int,
         turn_limit: float | str | None = None,
+        *,
+        is_pooled: bool = False,
+    ) -> None:
+        known = Identity(schema, place, identity)
+        self._lend(dsn, place, Shared(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit)
+
+    def _lend(
+        self, dsn: str, place: str, shared: Shared, identity: Identity, most: int, turn_limit: float | str | None
     ) -> None:
         self.dsn = dsn
         self.place = place
-        #: The box, for what works in it.
-        self.access = Access(schema, place, Known(schema), Identity(schema, place, identity), self.apart)
-        self._server = server
-        self._most = most
+        self._shared = shared
+        self._identity = identity
         self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
-        self._open_pools()
+        #: The box, for what works in it.
+        self.access = Access(identity.schema, place, Known(identity.schema), identity, self.transaction, self.spare)
+        self._most = most
+        self._finalizer = weakref.finalize(self, shared.give_back, most)
 
-    def _open_pools(self) -> None:
-        """Make the pools of this process."""
-        self._process = os.getpid()
-        # Asked for each new connection, since the embedded server may have to be found again.
-        where = self.dsn if self._server is None else self._server.found_again
-        settings, reach = _settings(self.dsn), Reach(self.place)
-        set_up = partial(_set_up, self.access.identity, reach)
-        self._pool = _pool(where, settings, self._most, reach.pool_name(), partial(set_up, self._limit_ms))
-        # For sessions that need another transaction: they hold a connection, and shall not wait for each other's.
-        self._second = _pool(where, settings, _APART, reach.pool_name(), partial(set_up, None))
-        self._finalizer = weakref.finalize(self, _close, (self._pool, self._second), self._server, self._process)
+    def more(self, most: int, turn_limit: float | str | None) -> Self:
+        """So many more connections to the same box, for other work: all of them are lent to whoever needs one.
+
+        Args:
+            most: so many more at once; until it is closed.
+            turn_limit: that of its transactions, as of `MessageBox.open`.
+
+        Raises:
+            UsageError: they are closed, or were opened before the process was forked; or a limit that can't be.
+        """
+        self._check_open()
+        if turn_limit is not None:
+            _turn_limit_ms(turn_limit)
+        own = object.__new__(type(self))
+        self._shared.lend(most)
+        own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
+        return own
 
     @classmethod
     def open(
@@ -152,12 +170,17 @@ class Connections(Closing):
                     check(connection, schema, found)
                 if owner:
                     _check_owner(connection, schema, place)
-                identity = identity_of(connection, schema)
-            return cls(dsn, schema, place, identity, server, most, turn_limit)
+                identity, pooled = identity_of(connection, schema), has_pooler(connection)
+            return cls(dsn, schema, place, identity, server, most, turn_limit, is_pooled=pooled)
         except BaseException:
             if server is not None:
                 server.close()
             raise
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands between, which may give each transaction another connection to the server."""
+        return self._shared.is_pooled
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
         """One transaction, which commits at the end of the block and is rolled back by an exception.
@@ -170,12 +193,23 @@ class Connections(Closing):
             Unavailable: no connection, or the transaction has to be repeated.
         """
         self._check_open()
-        return _Transaction(self._pool, self.place)
+        return _Transaction(self._shared.pool, self.place, self._limit_ms)
 
-    def apart(self) -> AbstractContextManager[OwnConnection]:
-        """One for a session that has a connection already."""
+    @contextmanager
+    def spare(self) -> Iterator[OwnConnection | None]:
+        """A transaction for a session that has one already, on a connection that nobody waits for; None: there is none.
+
+        A pooler may have none left for it, and tells nobody: so behind one there is none.
+        """
         self._check_open()
-        return _Transaction(self._second, self.place)
+        if self.is_pooled or not self._shared.has_free():
+            yield None
+            return
+        with ExitStack() as around:
+            connection = None
+            with suppress(Unavailable):
+                connection = around.enter_context(_Transaction(self._shared.pool, self.place, self._limit_ms, _SPARE_S))
+            yield connection
 
     def close(self) -> None:
         """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
@@ -184,31 +218,96 @@ class Connections(Closing):
     def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise UsageError("the message box is closed", remedy="open it again")
-        if os.getpid() != self._process:
+        if os.getpid() != self._shared.process:
             with _FORKED:
-                if os.getpid() != self._process:
-                    # The threads of these are the other process's, and so are their connections, which nobody here closes.
-                    _OF_OTHERS.append((self._pool, self._second))
+                if os.getpid() != self._shared.process:
+                    # The threads of this are the other process's, and so are its connections, which nobody here closes.
+                    _OF_OTHERS.append(self._shared)
                     self._finalizer.detach()
-                    self._open_pools()
+                    self._shared = self._shared.here(self._most)
+                    self._finalizer = weakref.finalize(self, self._shared.give_back, self._most)
+
+
+class Shared:
+    """The pool of a process's connections to a box, for all who share it. The last of them closes it.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        place: host, database and schema, for errors.
+        identity: which box it is.
+        server: the embedded PostgreSQL, if that is the one.
+        most: at most so many at once.
+        is_pooled: whether a pooler stands between.
+
+    Attributes:
+        process: the process that has made it.
+    """
+
+    def __init__(
+        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, most: int, *, is_pooled: bool
+    ) -> None:
+        self._dsn, self._place, self._identity = dsn, place, identity
+        reach = Reach(place)
+        # Asked for each new connection, since the embedded server may have to be found again.
+        where: str | Callable[[], str] = dsn if server is None else server.found_again
+        self.pool = _pool(where, _settings(dsn), most, reach.pool_name(), partial(_set_up, identity, reach, is_pooled))
+        self.is_pooled = is_pooled
+        self.process = os.getpid()
+        self._server = server
+        self._lock = threading.Lock()
+        self._users = 1
+
+    def here(self, most: int) -> Shared:
+        """Another one, for one user in a process that was forked from the one that has made this."""
+        return Shared(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
+
+    def has_free(self) -> bool:
+        """Whether somebody may get a connection without waiting until another gives one back."""
+        stats = self.pool.get_stats()
+        return stats["pool_available"] > 0 or stats["pool_size"] < stats["pool_max"]
+
+    def lend(self, most: int) -> None:
+        """So many more, for one more user."""
+        with self._lock:
+            self._users += 1
+            self.pool.resize(0, self.pool.max_size + most)
+
+    def give_back(self, most: int) -> None:
+        """A user has gone; the last one closes it."""
+        forked = os.getpid() != self.process  # in a forked child the threads of the pool are gone
+        with self._lock:
+            self._users -= 1
+            left = self._users
+            if left and not forked:
+                self.pool.resize(0, max(self.pool.max_size - most, 1))
+        if left:
+            return
+        if not forked:
+            self.pool.close()
+        if self._server is not None:
+            self._server.close()
 
 
 class _Transaction:
     """One transaction, on a connection that a pool lends for it."""
 
-    __slots__ = ("_connection", "_place", "_pool", "_process")
+    __slots__ = ("_connection", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
 
-    def __init__(self, pool: ConnectionPool[OwnConnection], place: str) -> None:
+    def __init__(
+        self, pool: ConnectionPool[OwnConnection], place: str, limit_ms: int | None, wait_s: float | None = None
+    ) -> None:
         self._pool = pool
         self._place = place
+        self._limit_ms = limit_ms
+        self._wait_s = wait_s
         self._process = os.getpid()
 
     def __enter__(self) -> OwnConnection:
         with translated(self._place):
             while True:
-                self._connection = connection = self._pool.getconn()
+                self._connection = connection = self._pool.getconn(self._wait_s)
                 try:
-                    connection.begin_anew()
+                    connection.begin_anew(self._limit_ms)
                 except BaseException as error:
                     connection.close()
                     self._pool.putconn(connection)
@@ -272,10 +371,17 @@ def kept_connection(dsn: str, place: str) -> psycopg.Connection:
         place: host, database and schema, for errors.
 
     Raises:
-        EnvironmentProblem: PostgreSQL can't be reached.
+        EnvironmentProblem: PostgreSQL can't be reached, or through a pooler, which keeps nothing for anybody.
     """
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
+    if has_pooler(connection):
+        connection.close()
+        raise EnvironmentProblem(
+            "a connection pooler stands between here and PostgreSQL, and what is needed is a connection that stays the same",
+            where=place,
+            remedy="give a DSN that leads to PostgreSQL itself; see docs/how-to/pgbouncer.md",
+        )
     with translated(place):
         set_on(connection)
     return connection
@@ -299,7 +405,9 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
     try:
         with translated(place), connection:
             set_for_transactions(connection)
-            set_on(connection)
+            if pooled := has_pooler(connection):
+                connection.prepare_threshold = None
+            set_on(connection, local=pooled)
             yield connection
     except SchemaMismatch as error:
         raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
@@ -320,7 +428,7 @@ def _pool(
     # Connections are made when they are needed, so that opening a box costs one and idle ones go.
     return ConnectionPool(
         where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
-        configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again,
+        configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again, max_idle=_IDLE_S,
     )  # fmt: skip
 
 
@@ -348,13 +456,15 @@ def _turn_limit_ms(limit: float | str) -> int:
     return limit_ms
 
 
-def _set_up(identity: Identity, reach: Reach, limit_ms: int | None, connection: OwnConnection) -> None:
-    """What a new connection knows; PostgreSQL ends one that does nothing for so long in the midst of a transaction."""
+def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConnection) -> None:
+    """What a new connection knows, and has set."""
     identity.remember(connection)
-    connection.turn_limit_ms = limit_ms
     set_for_transactions(connection)
-    set_on(connection, limit_ms)
-    connection.commit()
+    if pooled:
+        connection.be_pooled()
+    else:
+        set_on(connection)
+        connection.commit()
     reach.made()
 
 
@@ -367,11 +477,3 @@ def _check_owner(connection: psycopg.Connection, schema: str, place: str) -> Non
             where=place,
             remedy=f"what Spark reads and writes is beyond what `seriatim box grant` gives: use a DSN of {owner!r}",
         )
-
-
-def _close(pools: Iterable[ConnectionPool[OwnConnection]], server: EmbeddedServer | None, process: int) -> None:
-    if os.getpid() == process:  # in a forked child the threads of the pools are gone
-        for pool in pools:
-            pool.close()
-    if server is not None:
-        server.close()

@@ -10,7 +10,7 @@ from datetime import timedelta
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
 from seriatim.kernel.dialog import CLOSED_KEPT_S
@@ -21,24 +21,29 @@ __all__ = ["fire", "fire_due", "forget_closed"]
 _DIALOGS = 256
 
 
-def fire_due(access: Access, connection: psycopg.Connection) -> bool:
+def fire_due(access: Access, connection: psycopg.Connection, apart: Transaction) -> bool:
     """Do what is due, if anything is; whether anything was done.
 
     Args:
         access: the box.
-        connection: of the session, whose transaction looks. What is done is done in transactions apart, so that it is
-            numbered, and can be received.
+        connection: of the session, whose transaction looks.
+        apart: gives the transactions in which it is done, so that it is numbered, and can be received.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
         (due,) = cursor.execute(statement("is_due", access.schema)).fetchall()[0]
-    return due and fire(access) > 0
+    return due and fire(access, apart) > 0
 
 
-def fire(access: Access) -> int:
-    """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over."""
+def fire(access: Access, apart: Transaction | None = None) -> int:
+    """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over.
+
+    Args:
+        access: the box.
+        apart: gives transactions; None: the box.
+    """
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
-        with access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        with (apart or access.transaction)() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             parameters = {"at_most": _DIALOGS}
             done, set_aside = cursor.execute(statement("fire_dialogs", access.schema), parameters).fetchall()[0]
             if set_aside:

@@ -11,6 +11,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box import rollbacks
 from seriatim.box.access import Access
+from seriatim.box.apart import Apart
 from seriatim.box.definitions import Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.failures import tell_gone
@@ -20,12 +21,14 @@ from seriatim.pipeline.message import Received
 __all__ = ["accept", "first_of", "why_failed"]
 
 
-def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, definitions: Definitions) -> bool:
+def accept(
+    access: Access, connection: psycopg.Connection, delivery: Delivery, definitions: Definitions, apart: Apart
+) -> bool:
     """Look at a delivery before anybody gets it.
 
     Returns:
         False where it is put back: a message wasn't what its type says, is set aside, and its dialog has failed; or its
-        first message was rolled back too often, and its group is suspended.
+        first message was rolled back, perhaps too often, and its group is suspended.
     """
     schema = access.schema
     for message in delivery.messages:
@@ -49,7 +52,7 @@ def accept(access: Access, connection: psycopg.Connection, delivery: Delivery, d
     begun = begun if delivery.mark is None else []  # it has been seen to
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
-        return rollbacks.take_in_hand(access, connection, queue, delivery, begun)
+        return rollbacks.take_in_hand(access, connection, queue, delivery, begun, apart)
     if begun:
         connection.execute(statement("converse", schema), {"handles": begun})
     return True

@@ -17,6 +17,7 @@ import psycopg
 import pyarrow as pa
 from psycopg.rows import tuple_row
 
+from seriatim.box.apart import Apart
 from seriatim.box.batch_check import fail_invalid
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions import BoxQueue
@@ -222,8 +223,9 @@ class Feed(Closing):
     def _look(self, queue: BoxQueue) -> None:
         """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
         with self._transaction() as connection:
-            fire_due(self._access, connection)
-            transmit_to(self._access, connection, queue)
+            apart = Apart(self._access, connection, is_free=True)
+            fire_due(self._access, connection, apart)
+            transmit_to(self._access, connection, queue, apart)
 
     def _route(self) -> bool:
         """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""

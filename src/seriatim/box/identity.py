@@ -33,13 +33,13 @@ class Identity:
     """
 
     def __init__(self, schema: str, place: str, known: str | None) -> None:
-        self._schema = schema
+        self.schema = schema
         self._place = place
         self._known = known
 
     def remember(self, connection: psycopg.Connection) -> None:
         """A connection leads to this box: it needn't be asked."""
-        vars(connection).setdefault(_KEPT, {})[self._schema] = self._known
+        vars(connection).setdefault(_KEPT, {})[self.schema] = self._known
 
     def check(
         self, connection: psycopg.Connection, own: Callable[[], AbstractContextManager[psycopg.Connection]]
@@ -54,14 +54,14 @@ class Identity:
             UsageError: it leads elsewhere, or is set so that values change on their way.
         """
         kept = vars(connection).get(_KEPT, {})
-        if self._schema in kept and kept[self._schema] == self._known:
+        if self.schema in kept and kept[self.schema] == self._known:
             return
-        found, settings = _asked(connection, self._schema)
+        found, settings = _asked(connection, self.schema)
         if found != self._known:
             with own() as ours:  # the box may have moved since it was opened, to a newer PostgreSQL
-                self._known = identity_of(ours, self._schema)
+                self._known = identity_of(ours, self.schema)
         if found != self._known:
-            there = place_of(connection.info.dsn, self._schema)
+            there = place_of(connection.info.dsn, self.schema)
             raise UsageError(
                 f"the connection leads to another message box, or to none: {there}",
                 where=self._place,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.arrays import written
 from seriatim.box.correlation import Look, looking
 from seriatim.box.definitions import Definitions
@@ -53,8 +53,12 @@ def is_unrouted(connection: psycopg.Connection, schema: str) -> bool | None:
     return None if found is None else bool(found)
 
 
-def route_pending(access: Access) -> int:
+def route_pending(access: Access, apart: Transaction | None = None) -> int:
     """Route what waits, in order of commit, in transactions of their own.
+
+    Args:
+        access: the box.
+        apart: gives them; None: the box.
 
     Returns:
         how many messages were routed, those that nobody wanted among them.
@@ -65,7 +69,7 @@ def route_pending(access: Access) -> int:
     """
     done = 0
     while True:
-        with access.transaction() as connection:
+        with (apart or access.transaction)() as connection:
             found = _read(connection, access.schema)
             _route(connection, access, found)
         done += len(found)

@@ -113,8 +113,8 @@ class Publisher:
 
     def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
         """The connection, where what is taken in is a transaction by itself."""
-        if not (isinstance(connection, OwnConnection) and is_idle(connection)):
-            return None
+        if not (isinstance(connection, OwnConnection) and is_idle(connection)) or connection.is_pooled:
+            return None  # behind a pooler a transaction says first what it needs
         # Failures are told in the transaction of what failed.
         return None if self._access.known.definitions.router.wants_failures else connection
 

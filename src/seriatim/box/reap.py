@@ -10,7 +10,7 @@ from seriatim.box.lease import expired_in
 if TYPE_CHECKING:
     import psycopg
 
-    from seriatim.box.access import Access
+    from seriatim.box.access import Access, Transaction
 
 __all__ = ["reap"]
 
@@ -18,13 +18,14 @@ __all__ = ["reap"]
 _PATIENCE_S = 0.05
 
 
-def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue) -> int:
+def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart: Transaction) -> int:
     """Take the leases of a queue away that have run out, each in a transaction of its own.
 
     Args:
         access: the box.
         connection: to look with.
         queue: whose leases.
+        apart: gives those transactions.
 
     Returns:
         how many there were; another process may have taken some of them away.
@@ -46,6 +47,6 @@ def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue) -> int
         )
         what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
         lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
-        with access.transaction() as own:
+        with apart() as own:
             taken += note_lost(Session(access, own, own=True), lost, what, _PATIENCE_S) is not None
     return taken

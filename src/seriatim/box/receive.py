@@ -7,12 +7,14 @@ import time
 import psycopg
 
 from seriatim.box.access import Access
+from seriatim.box.apart import Apart
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import judge_and_tell, tell_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.reap import reap
+from seriatim.box.resequence import Judged
 from seriatim.box.transmission import transmit_to
 from seriatim.box.turns import Locked, Turns
 from seriatim.box.waiting import Waiter
@@ -21,8 +23,8 @@ from seriatim.kernel.policy import Unordered
 
 __all__ = ["Receiver", "is_at_once"]
 
-#: So many groups are judged at once where they have nothing to hand out.
-_GROUPS_AHEAD = 256
+#: So many groups are judged at once where they have nothing to hand out; and so many where they stay locked after that.
+_GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
 #: A turn that takes in fewer messages than this costs more than they do.
 _FEW = 10
 #: Who asks for so many messages gets what a group has, as a rule; of a turn for fewer most is only written down.
@@ -40,6 +42,7 @@ class Receiver:
         queue: the queue's name.
         limit: at most so many messages.
         group: only this group.
+        apart: gives transactions for what has to be committed whatever becomes of the session's.
         after: do this and commit before anything else, in one round trip with what is tried first.
     """
 
@@ -50,6 +53,7 @@ class Receiver:
         queue: str,
         limit: int,
         group: str | None,
+        apart: Apart,
         after: Completion | None = None,
     ) -> None:
         self._access = access
@@ -58,6 +62,7 @@ class Receiver:
         self._name = queue
         self._limit = limit
         self._group = group
+        self._apart = apart
         self._after = after
         self._definitions = access.known.definitions
 
@@ -93,7 +98,7 @@ class Receiver:
                 self._connection.commit()
 
     def _next(self) -> Delivery | None:
-        queue, wary = self._queue(), True
+        queue, wary, judges_next = self._queue(), True, self._apart.is_free
         while not isinstance(queue.declared.policy, Unordered):
             after, self._after = self._after, None
             arrived = queue.is_fifo and queue.declared.name not in self._definitions.collecting
@@ -104,26 +109,26 @@ class Receiver:
             if delivery is not None:
                 return delivery
             if queue.serves:
-                fire_due(self._access, self._connection)
-                transmit_to(self._access, self._connection, queue)
+                fire_due(self._access, self._connection, self._apart)
+                transmit_to(self._access, self._connection, queue, self._apart)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
             if isinstance(queue.declared.policy, Unordered):
                 continue  # it wasn't when it was asked
             if locked.keys:
-                judged, delivery = self._turns.deliver(
-                    queue, locked, self._limit, self._definitions, wary=wary, begun=begun
-                )
+                judged = self._turns.look(queue, locked, self._limit, wary=wary, begun=begun)
                 if judged is None:
                     self._route()
                     wary = False  # what comes from now on only keeps what comes after it
                     continue
+                if judges_next and locked.many and self._judge_next(queue, locked, judged):
+                    judges_next = False  # what is judged twice would be judged for ever
+                    continue
+                delivery = self._turns.deliver(queue, judged, self._definitions)
                 tell_judged(self._access, self._connection, queue, locked.keys, judged)
                 if delivery is not None:
-                    if locked.many and (judged.arrived < _FEW or self._limit < _RUN):
-                        self._judge_next(queue, min(_NEXT_GROUPS, _NEXT_MESSAGES // max(judged.arrived, 1)))
                     return delivery
-            if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue):
+            if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue, self._apart):
                 return None
         return self._next_unordered(queue)
 
@@ -144,7 +149,7 @@ class Receiver:
             now = self._see(version)
             if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
                 return self._next()  # another queue, or another order
-            if delivery is not None or not (self._route() or reap(self._access, self._connection, queue)):
+            if delivery is not None or not (self._route() or reap(self._access, self._connection, queue, self._apart)):
                 return delivery
 
     def _route(self) -> bool:
@@ -155,21 +160,33 @@ class Receiver:
         if not is_unrouted(self._connection, self._access.schema):
             return False
         # Nothing is left where the transaction sees what others don't: its own, which it has numbered already.
-        return route_pending(self._access) > 0 or not is_unrouted(self._connection, self._access.schema)
+        return route_pending(self._access, self._apart) > 0 or not is_unrouted(self._connection, self._access.schema)
 
     def _judge_ahead(self, queue: BoxQueue) -> None:
-        """Judge what other groups have, in a transaction of its own: a turn that hands nothing out needs no lock."""
-        with self._access.transaction() as connection:
-            locked = self._turns_on(connection).lock(queue, _GROUPS_AHEAD)
+        """Judge what other groups have, apart if that can be: a turn that hands nothing out needs no lock."""
+        with self._apart() as connection:
+            how_many = _GROUPS_LOCKED if connection is self._connection and not self._apart.is_free else _GROUPS_AHEAD
+            locked = self._turns_on(connection).lock(queue, how_many)
             judge_and_tell(self._access, connection, queue, locked)
 
-    def _judge_next(self, queue: BoxQueue, groups: int) -> None:
-        """Judge what so many of the next groups have, together, unless somebody does: it is then there to be handed out."""
-        if not groups:
-            return
-        with self._access.transaction() as connection:
-            locked = self._turns_on(connection).lock_ahead(queue, groups)
-            judge_and_tell(self._access, connection, queue, locked)
+    def _judge_next(self, queue: BoxQueue, own: Locked, judged: Judged) -> bool:
+        """Where a turn of the locked group alone isn't worth it: judge what it and the next groups have, together, and let
+        go of them. It is then there to be handed out.
+
+        Returns:
+            False where nothing of that is done, or somebody else does it.
+        """
+        if not judged.handed or (judged.arrived >= _FEW and self._limit >= _RUN):
+            return False
+        groups = min(_NEXT_GROUPS, _NEXT_MESSAGES // max(judged.arrived, 1))
+        # It finds the own group as well, for the transaction has its lock.
+        locked = self._turns.lock_ahead(queue, groups + 1) if groups else own._replace(keys=[])
+        if not locked.keys:
+            return False
+        others = [key for key in locked.keys if key not in own.keys][:groups]
+        judge_and_tell(self._access, self._connection, queue, locked._replace(keys=own.keys + others))
+        self._connection.commit()
+        return True
 
     def _turns_on(self, connection: psycopg.Connection) -> Turns:
         return Turns(connection, self._access.schema, heads=self._access.heads, access=self._access)

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.apart import Apart
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery, Mark
 from seriatim.box.failures import tell_of
@@ -27,7 +28,12 @@ _LOG = logging.getLogger("seriatim.dialogs")
 
 
 def take_in_hand(
-    access: Access, connection: psycopg.Connection, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID]
+    access: Access,
+    connection: psycopg.Connection,
+    queue: BoxQueue,
+    delivery: Delivery,
+    begun: Sequence[UUID],
+    apart: Apart,
 ) -> bool:
     """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
 
@@ -37,9 +43,11 @@ def take_in_hand(
         queue: whose it is; it says how many rollbacks there may be.
         delivery: of a group.
         begun: dialogs of which it has the first message.
+        apart: gives the transaction that counts.
 
     Returns:
-        False where that was one too many: the delivery is put back, and its group is suspended by its next turn.
+        False where the delivery is put back: that was one too many, and its group is suspended by its next turn; or there
+        is no other connection for the counting, which is committed first, and the delivery comes again without the mark.
     """
     entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
     mark = delivery.mark
@@ -50,7 +58,9 @@ def take_in_hand(
     if mark.rolled_back is None:
         return True
     counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.rollbacks}
-    with access.transaction() as apart, apart.cursor(row_factory=tuple_row) as cursor:
+    if apart.is_free:
+        delivery.put_back()
+    with apart() as other, other.cursor(row_factory=tuple_row) as cursor:
         (suspends,) = cursor.execute(statement("note_rollback", access.schema), counting).fetchall()[0]
         if suspends:
             message, times = delivery.messages[0], queue.declared.rollbacks or 0
@@ -58,11 +68,11 @@ def take_in_hand(
                 delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
                 error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
             )  # fmt: skip
-            tell_of(access, apart, message, what)
+            tell_of(access, other, message, what)
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
             queue.declared.rollbacks,
         )  # fmt: skip
         delivery.put_back()
-    return not suspends
+    return delivery.is_open

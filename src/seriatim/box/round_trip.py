@@ -26,7 +26,7 @@ from psycopg.waiting import Ready, Wait
 
 from seriatim.box.own_cursor import seen
 from seriatim.box.process import check_process
-from seriatim.box.settings import is_set, set_anew, set_for_transactions
+from seriatim.box.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
 from seriatim.box.transaction_words import Effect, effect_of
 from seriatim.errors import UsageError
 
@@ -36,6 +36,7 @@ __all__ = [
     "OwnConnection",
     "can_flush",
     "commit_between",
+    "has_pooler",
     "is_between",
     "is_idle",
     "is_in_transaction",
@@ -107,6 +108,8 @@ class OwnConnection(psycopg.Connection[Any]):
         names: by which it knows statements.
         may_flush: what `can_flush` has found; None: it wasn't asked.
         settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
+        is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
+            it remembers nothing of that, and has it remember nothing.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -114,6 +117,7 @@ class OwnConnection(psycopg.Connection[Any]):
         self.names: dict[bytes, bytes] = {}
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
+        self.is_pooled = False
         self.in_hand: InHand | None = None
         self.refused = 0
         self.turn_limit_ms: int | None = None
@@ -140,8 +144,24 @@ class OwnConnection(psycopg.Connection[Any]):
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
 
-    def begin_anew(self) -> None:
+    def be_pooled(self) -> None:
+        """A pooler stands between: see `is_pooled`."""
+        self.is_pooled = True
+        self.prepare_threshold = None
+
+    @property
+    def server_pid(self) -> int:
+        """The number of PostgreSQL's process that does its transaction."""
+        if not self.is_pooled:
+            return self.info.backend_pid
+        with self.cursor(row_factory=tuple_row) as cursor:
+            return int(cursor.execute("SELECT pg_backend_pid()").fetchall()[0][0])
+
+    def begin_anew(self, limit_ms: int | None = None) -> None:
         """Forget what somebody who had it before has set: whoever gets it now knows nothing of that.
+
+        Args:
+            limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
 
         Raises:
             psycopg.Error: the connection is lost.
@@ -154,10 +174,21 @@ class OwnConnection(psycopg.Connection[Any]):
         self.row_factory = tuple_row
         self.cursor_factory = psycopg.Cursor
         self.server_cursor_factory = psycopg.ServerCursor
-        if self._is_changed or not is_set(self):
-            set_anew(self, self.turn_limit_ms)
+        has_limit, self.turn_limit_ms = self.turn_limit_ms, limit_ms
+        if self.is_pooled:  # each transaction says what it needs when it begins
             self._is_changed = False
+        elif self._is_changed or not is_set(self):
+            set_anew(self, limit_ms)
+            self._is_changed = False
+        elif limit_ms != has_limit:
+            set_turn_limit(self, limit_ms)
         self._is_lent = True
+
+    def _start_query(self) -> abc.PQGen[None]:
+        begins = is_idle(self) and not self.autocommit
+        yield from super()._start_query()
+        if begins and self.is_pooled:
+            yield from self._exec_command(settings_of(self.turn_limit_ms, local=True).as_bytes(self))
 
     def given_back(self) -> None:
         """No session has it any more."""
@@ -307,6 +338,13 @@ def _decoded(query: bytes) -> str:
     return query.decode("utf-8", "replace")
 
 
+def has_pooler(connection: psycopg.Connection) -> bool:
+    """Whether a pooler stands between: it tells clients of a server's process that isn't the one which answers them."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        ((pid,),) = cursor.execute("SELECT pg_backend_pid()").fetchall()
+    return bool(pid != connection.info.backend_pid)
+
+
 def is_idle(connection: psycopg.Connection) -> bool:
     """Whether no transaction has begun."""
     return connection.pgconn.transaction_status == TransactionStatus.IDLE
@@ -318,10 +356,14 @@ def is_in_transaction(connection: psycopg.Connection) -> bool:
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be asked: a transaction has begun, and the driver sends nothing else meanwhile."""
+    """Whether `commit_between` can be asked: a transaction has begun, and the driver sends nothing else meanwhile.
+
+    Not where each transaction has to say first what it needs.
+    """
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
+        and not connection.is_pooled
         and pgconn.transaction_status == TransactionStatus.INTRANS
         and pgconn.pipeline_status == PipelineStatus.OFF
     )
@@ -407,8 +449,10 @@ def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PG
         pgconn.enter_pipeline_mode()
         try:
             for one in sent:
-                if not one.kept:
-                    pgconn.send_query_params(one.text, one.values, param_formats=one.formats)
+                if not one.kept or connection.is_pooled:
+                    pgconn.send_query_params(
+                        one.text, one.values, param_formats=one.formats, result_format=Format.BINARY
+                    )
                     continue
                 if (name := known.get(one.text)) is None:
                     name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))

@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
+from seriatim.box.apart import Apart
 from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
@@ -228,11 +229,12 @@ class Session(DialogVerbs):
                 remedy="receive first in a session of box.session(), or don't wait",
             )
         group = str(group) if isinstance(group, UUID) else group
+        is_free = self._own and is_idle(connection)
         with translated(self._place):
             self._put_back()
             if dialog is not None:
-                return self._receive_of(queue, limit, group, dialog, wait_s)
-            return self._received(queue, limit, group, wait_s)
+                return self._receive_of(queue, limit, group, dialog, wait_s, is_free=is_free)
+            return self._received(queue, limit, group, wait_s, is_free=is_free)
 
     def commit_and_receive(self, *, limit: int = 1) -> Delivery | None:
         """What was received last is done: commit, and receive from the same queue in another transaction of this session.
@@ -260,24 +262,33 @@ class Session(DialogVerbs):
             if at_once and is_between(self._ours):  # the application may have committed by itself
                 self._delivery = None
                 self._dialogs.done()
-                received = self._received(delivery.queue, limit, None, 0.0, delivery.completion)
+                received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
                 delivery._was_done()  # noqa: SLF001 -- a session does so
                 return received
             if delivery.is_open:
                 delivery.done()
             self._put_back()
             self._ours.commit()
-            return self._received(delivery.queue, limit, None, 0.0)
+            return self._received(delivery.queue, limit, None, 0.0, is_free=True)
 
     def _received(
-        self, queue: str, limit: int, group: str | None, wait_s: float, after: Completion | None = None
+        self,
+        queue: str,
+        limit: int,
+        group: str | None,
+        wait_s: float,
+        *,
+        is_free: bool,
+        after: Completion | None = None,
     ) -> Delivery | None:
-        """What is received; arguments as of `Receiver`."""
+        """What is received; arguments as of `Receiver` and `Apart`."""
         connection = self._ours
+        apart = Apart(self._access, connection, is_free=is_free)
         while True:
             limit = 1 if queue in self._access.known.definitions.starting else limit
+            receiver = Receiver(self._access, connection, queue, limit, group, apart, after)
             # At once: whatever goes wrong from here on, it has to be ended.
-            self._delivery = delivery = Receiver(self._access, connection, queue, limit, group, after).receive(wait_s)
+            self._delivery = delivery = receiver.receive(wait_s)
             after = None
             definitions = self._access.known.definitions
             if delivery is not None and queue in definitions.starting:
@@ -288,19 +299,19 @@ class Session(DialogVerbs):
                 self._instance, stray = instances.find(delivery)
                 if stray:
                     continue
-            if delivery is not None and not accept(self._access, connection, delivery, definitions):
+            if delivery is not None and not accept(self._access, connection, delivery, definitions, apart):
                 continue
             return delivery
 
     def _receive_of(
-        self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float
+        self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float, *, is_free: bool
     ) -> Delivery | None:
         """Messages of one dialog: all that its group has is judged, and what is the dialog's goes first."""
         place, own_group = self._dialogs.group_of(dialog)
         if place != queue or group not in (None, own_group):
             where = f"queue {place!r}, conversation group {own_group}"
             raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
-        if wait_s:
+        if is_free:
             self._ours.commit()  # only looked
         whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait_s or None)
         if whole is None:

@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import psycopg
-from psycopg import IsolationLevel, sql
+from psycopg import IsolationLevel, errors, sql
+from psycopg.pq import ExecStatus
 
 from seriatim.errors import UsageError
 
-__all__ = ["check_encoding", "check_values", "is_set", "set_anew", "set_for_transactions", "set_on"]
+__all__ = [
+    "check_encoding",
+    "check_values",
+    "is_set",
+    "set_anew",
+    "set_for_transactions",
+    "set_on",
+    "set_turn_limit",
+    "settings_of",
+]
 
 #: What values look like as text, and what a transaction is unless it says so itself. `search_path` is not among them: an
 #: application finds its own tables by it, and each statement of the box names its schema.
@@ -37,9 +47,7 @@ _TOLD: tuple[tuple[bytes, bytes], ...] = (
     (b"IntervalStyle", b"postgres"),
     (b"standard_conforming_strings", b"on"),
 )
-_SET = sql.SQL("SELECT ") + sql.SQL(", ").join(
-    sql.SQL("set_config({}, {}, FALSE)").format(name, value) for name, value in _RELIED_ON.items()
-)
+_LIMIT = "idle_in_transaction_session_timeout"
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
 
 
@@ -53,22 +61,32 @@ def set_for_transactions(connection: psycopg.Connection) -> None:
         connection.deferrable = None
 
 
-def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None) -> None:
+def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, local: bool = False) -> None:
     """Set what the box relies on, on a new connection of its own; in its transaction, unless each statement commits.
 
     Args:
         connection: the connection.
         turn_limit_ms: PostgreSQL ends it after so many milliseconds without a statement in the midst of a transaction.
+        local: only in its transaction, because a pooler gives others the same connection of the server.
 
     Raises:
         psycopg.Error: the connection is lost.
     """
-    connection.execute(_set(turn_limit_ms))
+    connection.execute(settings_of(turn_limit_ms, local=local))
+
+
+def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) -> None:
+    """Set that limit alone, outside any transaction; None: as the server, the database or the role has it."""
+    value = sql.SQL("DEFAULT") if turn_limit_ms is None else sql.Literal(turn_limit_ms)
+    text = sql.SQL("SET {} = {}").format(sql.Identifier(_LIMIT), value).as_bytes(connection)
+    result = connection.pgconn.exec_(text)
+    if result.status != ExecStatus.COMMAND_OK:
+        raise errors.error_from_result(result)
 
 
 def set_anew(connection: psycopg.Connection, turn_limit_ms: int | None = None) -> None:
     """As `set_on`, on one on which somebody else may have set anything, a role for example, and commit."""
-    connection.execute(_RESET + _set(turn_limit_ms))
+    connection.execute(_RESET + settings_of(turn_limit_ms))
     connection.commit()
 
 
@@ -108,8 +126,9 @@ def check_values(array_nulls: str, transform_null_equals: str, extra_float_digit
         raise UsageError("the connection is set so that values are not what was written", remedy=wanted)
 
 
-def _set(turn_limit_ms: int | None) -> sql.Composed:
-    if turn_limit_ms is None:
-        return sql.Composed([_SET])
-    limit = sql.SQL(", set_config('idle_in_transaction_session_timeout', {}, FALSE)").format(str(turn_limit_ms))
-    return _SET + limit
+def settings_of(turn_limit_ms: int | None, *, local: bool = False) -> sql.Composed:
+    """The statement that sets what the box relies on; `local`: until the transaction ends."""
+    wanted = dict(_RELIED_ON) | ({} if turn_limit_ms is None else {_LIMIT: str(turn_limit_ms)})
+    return sql.SQL("SELECT ") + sql.SQL(", ").join(
+        sql.SQL("set_config({}, {}, {})").format(name, value, local) for name, value in wanted.items()
+    )

@@ -40,10 +40,10 @@ def where_unrouted(connection: psycopg.Connection, schema: str) -> dict[str, str
     """The parameters that say where to look for what waits to be routed.
 
     Args:
-        connection: asked at most once a second, and not by who looks once; one that isn't ours remembers nothing.
+        connection: asked at most once a second, and not by who looks once; one that isn't ours, or is pooled, remembers nothing.
         schema: the schema of the box.
     """
-    if not isinstance(connection, OwnConnection):
+    if not isinstance(connection, OwnConnection) or connection.is_pooled:
         return EVERYWHERE._asdict()
     now = time.monotonic()
     if connection.settled is None:

@@ -70,7 +70,8 @@ class Steps:
     @property
     def backend_pid(self) -> int:
         """The number of PostgreSQL's process for it."""
-        return self._connection.info.backend_pid
+        connection = self._connection
+        return connection.server_pid if isinstance(connection, OwnConnection) else connection.info.backend_pid
 
     @property
     def is_lost(self) -> bool:

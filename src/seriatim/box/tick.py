@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.access import Access
+from seriatim.box.apart import Apart
 from seriatim.box.dialog_clock import fire, forget_closed
 from seriatim.box.failures import judge_and_tell
 from seriatim.box.pending import route_pending
@@ -56,7 +57,7 @@ def tick(access: Access) -> Tick:
         transmit(connection, access.schema)
     for queue in definitions.queues.values():
         with access.transaction() as connection:
-            reap(access, connection, queue)
+            reap(access, connection, queue, Apart(access, connection, is_free=True))
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
             with access.transaction() as connection:

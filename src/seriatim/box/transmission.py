@@ -8,21 +8,21 @@ from __future__ import annotations
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.statements import statement
 
 __all__ = ["transmit", "transmit_to"]
 
 
-def transmit_to(access: Access, connection: psycopg.Connection, queue: BoxQueue) -> int:
+def transmit_to(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart: Transaction) -> int:
     """Deliver what waits for a queue's services, as far as it has room; how many messages.
 
     Args:
         access: the box.
-        connection: of the session, whose transaction looks. What is done is done in a transaction apart, so that it is
-            numbered, and can be received.
+        connection: of the session, whose transaction looks.
         queue: whose services.
+        apart: gives the transaction in which it is done, so that it is numbered, and can be received.
     """
     if not queue.is_filled_later:
         return 0
@@ -31,7 +31,7 @@ def transmit_to(access: Access, connection: psycopg.Connection, queue: BoxQueue)
         (awaited,) = cursor.execute(statement("is_awaited", access.schema), named).fetchall()[0]
     if not awaited:
         return 0
-    with access.transaction() as apart, apart.cursor(row_factory=tuple_row) as cursor:
+    with apart() as own, own.cursor(row_factory=tuple_row) as cursor:
         (delivered,) = cursor.execute(statement("transmit_to", access.schema), named).fetchall()[0]
     return int(delivered)
 

@@ -184,37 +184,29 @@ class Turns:
             return locked, None
         return locked, _turn_of(queue, locked, row[6:], at_most)
 
-    def deliver(
-        self,
-        queue: BoxQueue,
-        locked: Locked,
-        limit: int,
-        definitions: Definitions,
-        *,
-        wary: bool,
-        begun: Begun | None = None,
-    ) -> tuple[Judged | None, Delivery | None]:
-        """As `judge` for one group, with the delivery of what it hands out, if it does.
+    def look(
+        self, queue: BoxQueue, locked: Locked, limit: int, *, wary: bool, begun: Begun | None = None
+    ) -> Judged | None:
+        """As `judge` for one group; nothing is written down.
 
         Args:
             queue: whose group it is.
             locked: the group.
             limit: at most so many messages, or a whole set.
-            definitions: what is defined.
             wary: judge nothing, and answer None, where something that was published through SQL waits to be routed.
             begun: what `begin` has read for it, of the same queue and limit; None: it is read here.
         """
-        at_most = queue.at_most(limit)
-        turn, unrouted = begun or self._turn(queue, locked, at_most)
-        if unrouted and wary:
-            return None, None
-        judged = turn.judge()
+        turn, unrouted = begun or self._turn(queue, locked, queue.at_most(limit))
+        return None if unrouted and wary else turn.judge()
+
+    def deliver(self, queue: BoxQueue, judged: Judged, definitions: Definitions) -> Delivery | None:
+        """Write down what `look` has judged, and hand out what it says; None where that is nothing."""
         if not judged.handed:
             self._decide(queue, judged, [])
-            return judged, None
+            return None
         handed = judged.handed[0]
         rows = self._decide(queue, judged, handed.entry_ids)
-        return judged, self._delivery(queue, handed, rows, definitions)
+        return self._delivery(queue, handed, rows, definitions)
 
     def _decide(self, queue: BoxQueue, judged: Judged, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}

@@ -1,7 +1,11 @@
-"""Waiting for a message without a transaction: whoever brings one calls, at its commit, as many as there are messages."""
+"""Waiting for a message without a transaction: whoever brings one calls, at its commit, as many as there are messages.
+
+Behind a connection pooler nobody can be called: there it is looked again and again.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from seriatim.box.round_trip import OwnConnection
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros, seconds
@@ -33,6 +38,7 @@ class Waiter:
         self._schema = schema
         self._queue_id = queue_id
         self._channel = f"seriatim_{connection.info.backend_pid}"
+        self._is_deaf = isinstance(connection, OwnConnection) and connection.is_pooled
         self._waiter: int | None = None
         #: By what it was called last: its own number, and that of the newest waiter then.
         self._call: tuple[int | None, int] = None, 0
@@ -40,6 +46,9 @@ class Waiter:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Around all waiting: what is called is heard. After an error nothing is left of it, and the error is what is raised."""
+        if self._is_deaf:
+            yield
+            return
         self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         self._connection.commit()
         try:
@@ -51,7 +60,7 @@ class Waiter:
 
     def register(self) -> None:
         """Ask to be called. Whoever looks for messages after this and finds none can wait."""
-        if self._waiter is None:
+        if self._waiter is None and not self._is_deaf:
             with self._connection.cursor(row_factory=tuple_row) as cursor:
                 parameters = {"queue_id": self._queue_id, "channel": self._channel}
                 (self._waiter,) = cursor.execute(statement("register", self._schema), parameters).fetchall()[0]
@@ -67,6 +76,9 @@ class Waiter:
             (due_s,) = cursor.execute(statement("next_due", self._schema), {"queue_id": self._queue_id}).fetchall()[0]
         self._connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        if self._is_deaf:
+            time.sleep(soon)
+            return False
         for call in self._connection.notifies(timeout=soon, stop_after=1):
             self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
             self._waiter = None

@@ -6,8 +6,11 @@ import logging
 import threading
 import time
 
+from seriatim.box import purge
 from seriatim.box.box import MessageBox
-from seriatim.box.chore import alone
+from seriatim.box.chore import Taken, alone
+from seriatim.box.tick import tick
+from seriatim.box.translate import translated
 from seriatim.errors import EnvironmentProblem, SeriatimError
 
 __all__ = ["Chores"]
@@ -46,11 +49,13 @@ class Chores:
 
     def _step(self) -> None:
         try:
-            with alone(self._box, "clean-up") as is_alone:
-                if is_alone:
-                    self._box.tick()
-                    self._box.purge(seconds=_STEP_S)
-                    self._told = ""
+            access = alone(self._box.access, "clean-up")
+            with translated(access.place):
+                tick(access)
+            purge.run(access, seconds=_STEP_S)
+            self._told = ""
+        except Taken:
+            pass
         except EnvironmentProblem as error:  # the role may not, as a rule; or the server takes no writes for a while
             self._tell(logging.INFO, f"no clean-up: {error}")
         except SeriatimError as error:

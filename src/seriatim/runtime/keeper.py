@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from seriatim.box.apart import Apart
 from seriatim.box.box import MessageBox
 from seriatim.box.lease import Lease, renew
 from seriatim.box.reap import reap
@@ -81,7 +82,10 @@ class Keeper(threading.Thread):
                     self._renew()
                 with self._box.session() as session, translated(session.access.place):
                     queue = session.access.known.current(session.connection).queue(self._queue)
-                    reap(session.access, session.connection, queue)
+                    reap(
+                        session.access, session.connection, queue,
+                        Apart(session.access, session.connection, is_free=True),
+                    )  # fmt: skip
             except SeriatimError as error:
                 _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
             except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do

@@ -122,7 +122,7 @@ class Worker:
     What the handler writes through ``tx.connection``, what it publishes, and that the message is done is one transaction.
 
     Args:
-        box: the message box; the worker opens connections of its own to it.
+        box: the message box; while the worker runs it has as many connections more as its threads need.
         queue: the queue's name.
         handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
             such (``"*"``: all others); None: what the starting subscriptions name that lead to the queue.
@@ -233,9 +233,7 @@ class Worker:
         slots = self._slots if slate is None else slate.slots
         try:
             with (
-                MessageBox.open(
-                    self._box.dsn, schema=self._box.schema, connections=connections, turn_limit=limits.idle_limit_s
-                ) as box,
+                self._box.more(connections, limits.idle_limit_s) as box,
                 self._stop.listening(),
             ):
                 return self._run(box, slots or ())
