@@ -91,6 +91,7 @@ class LeasedTurns:
                 return None
             # Before the claim, which costs an attempt if the process dies.
             around.enter_context(turns.company(delivery, session.access.known.definitions.queue(turns.queue)))
+            turns.portion.counts = delivery.group is None
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(session, delivery, size, turns.worker, self.keeper.period_us)
 
@@ -145,6 +146,7 @@ class _Turn:
         self._slot.begin(turns.queue, lease.delivery.group, 0, lease.token)
         self._slot.call(lease.at_hand)
         self.tried += size
+        called = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:
             answer = turns.handlers.handler(message, session)(given, session)
             published, consumed = answered(answer, size)
@@ -152,7 +154,9 @@ class _Turn:
                 session.publish(published)
             session.handled()
             self._slot.returned()
-            ends = consumed < size or time.monotonic() - began > LONG_S or turns.ending()
+            took = time.monotonic() - began
+            turns.portion.note(consumed, time.monotonic() - called)
+            ends = consumed < size or took > LONG_S or turns.portion.is_over(took) or turns.ending()
             _complete(session, consumed, ends=ends)
         return not ends
 

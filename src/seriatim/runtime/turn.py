@@ -27,6 +27,7 @@ from seriatim.pipeline.message import Received
 from seriatim.runtime.company import COMPANY
 from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered
+from seriatim.runtime.portion import Portion
 from seriatim.runtime.slate import Slot, Work
 
 __all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "fault_of", "untried"]
@@ -57,6 +58,7 @@ class TransactionalTurns:
         transient: further errors that the same again may mend.
         turn_limit_s: how long a turn may take.
         ending: says that no further message is to be begun.
+        portion: how many of these are taken from a queue without groups.
         run_as: the role of the database that handlers have; None: that of the worker.
     """
 
@@ -70,6 +72,7 @@ class TransactionalTurns:
     transient: tuple[type[BaseException], ...]
     turn_limit_s: float
     ending: Callable[[], bool]
+    portion: Portion
     run_as: str | None = None
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
@@ -107,10 +110,11 @@ class TransactionalTurns:
     ) -> None:
         """Do turns, one after another; each is added to `begun` before it begins. After one that was refused, of its group."""
         group = None if refused is None else refused.delivery.group
-        size, until = self.most(limit), time.monotonic() + LONG_S
+        until = time.monotonic() + LONG_S
         with self.box.sessions() as sessions, translated(sessions.session.access.place):
-            delivery = sessions.session.receive(self.queue, limit=size, group=group, wait=wait_s or None)
+            delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
+                self.portion.counts = delivery.group is None
                 turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
                 begun.append(turn)
                 with self.company(delivery, sessions.session.access.known.definitions.queue(self.queue)):
@@ -119,7 +123,9 @@ class TransactionalTurns:
                 if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
                     turn.end()
                     return
-                delivery = sessions.next(limit=size)
+                ended = time.monotonic()
+                delivery = sessions.next(limit=self.most(limit))
+                self.portion.note_between(time.monotonic() - ended)
 
     def _repeat(self, begun: list[_Turn], slot: Slot) -> None:
         """Do the last turn, which was rolled back, again: one message at a time, so that it is known at which it fails."""
@@ -166,7 +172,7 @@ class TransactionalTurns:
 
     def most(self, limit: int | None) -> int:
         """How many messages a turn may have, where so many may be begun; None: as many as there are."""
-        return self.run_length if limit is None else min(limit, self.run_length)
+        return self.portion.of(self.run_length if limit is None else min(limit, self.run_length))
 
     def company(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
         """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""
@@ -233,8 +239,10 @@ class _Turn:
                 self._fail(size, error)
                 return
             self._done += consumed
-            if consumed < size or time.monotonic() - began > LONG_S or self._turns.ending():
+            took = time.monotonic() - began
+            if consumed < size or took > LONG_S or self._turns.portion.is_over(took) or self._turns.ending():
                 break
+        self._turns.portion.note(self._done, time.monotonic() - began)
         self.steps.finish()
 
     def end(self) -> None:

@@ -25,6 +25,7 @@ from seriatim.runtime.keeper import Keeper
 from seriatim.runtime.lane import Lane
 from seriatim.runtime.leased import LeasedTurns
 from seriatim.runtime.pace import Pace
+from seriatim.runtime.portion import Portion
 from seriatim.runtime.slate import Slate, Slot
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.turn import TransactionalTurns
@@ -129,7 +130,8 @@ class Worker:
         workers: so many threads, each of which has one group in hand at a time.
         batch: give the handler a `Delivery` with all messages of a run, in place of one message; a `UnitOfWork` comes
             so in any case.
-        run_length: at most so many messages of a group in one transaction.
+        run_length: at most so many messages of a group in one transaction; where there are no groups, and no batches, at
+            most so many as handlers work on within 20 ms, and one if they take longer, so that others have the rest.
         rate: at most so many messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) that a transaction may take; then it is ended, and the group goes on elsewhere.
             In leases: that a handler may take. None: 60 s; in leases as long as it likes.
@@ -192,6 +194,7 @@ class Worker:
         self._box = box
         self._queue = queue
         self._whole = whole
+        self._portion = Portion(declared, batch=batch)
         self._transient = tuple(transient)
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._slots = slots
@@ -285,7 +288,7 @@ class Worker:
         return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
             self._transient, limits.turn_limit_s,
-            lambda: stop.requested or ending.is_set(), self._run_as,
+            lambda: stop.requested or ending.is_set(), self._portion, self._run_as,
         )  # fmt: skip
 
     def _wait(self, lanes: list[Lane]) -> None:
