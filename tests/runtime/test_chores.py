@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
-from seriatim.box.chore import alone
+from seriatim.box.chore import Taken, alone
 from seriatim.runtime import chores
 from tests.box.shop import define, rows
-from tests.runtime.test_worker import until
 
 
 def test_what_the_role_may_not_do_is_told_once_and_done_when_it_may(box, monkeypatch, caplog):
@@ -39,22 +37,22 @@ def step(beside):
     beside.end()
 
 
-@pytest.mark.parametrize(
-    ("limits", "options"),
-    [({"turn_limit": 0.2}, ""), ({}, "-c idle_in_transaction_session_timeout=1s"), ({}, "-c transaction_timeout=1s")],
-)
-def test_nobody_else_has_a_chore_however_long_it_takes(box, limits, options):
-    dsn = make_conninfo(box.dsn, options=options)
-    with sq.MessageBox.open(dsn, schema=box.schema, **limits) as own, alone(own, "clean-up") as mine:
-        assert mine
-        until(lambda: not begun(box, "clock_timestamp() < state_change + interval '1500 ms'"))
-        assert begun(box)
-        with alone(box, "clean-up") as another:
-            assert not another
-    assert not begun(box)
+def test_nobody_else_does_any_of_a_chore_while_somebody_does(box):
+    first, second = (alone(box.access, "clean-up") for _ in range(2))
+    with first.transaction():
+        with pytest.raises(Taken), second.transaction():
+            pass
+        with alone(box.access, "another").transaction():
+            pass
+    with second.transaction():
+        pass
 
 
-def begun(box, condition="TRUE"):
-    """Transactions in which a chore was claimed that are open, and for which a condition holds."""
-    query = f"SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE %s AND {condition}"
-    return rows(box, query, f"%{box.schema}%claim_chore%")
+def test_who_finds_a_chore_taken_leaves_it(box, caplog):
+    beside = chores.Chores(box)
+    with alone(box.access, "clean-up").transaction():
+        beside._step()
+    assert rows(box, "SELECT FROM {schema}.samples") == []
+    beside._step()
+    assert rows(box, "SELECT FROM {schema}.samples") != []
+    assert caplog.records == []

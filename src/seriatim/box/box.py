@@ -120,6 +120,11 @@ class MessageBox(Closing):
         return self._access
 
     @property
+    def is_pooled(self) -> bool:
+        """Whether it is reached through a connection pooler."""
+        return self._connections.is_pooled
+
+    @property
     def schema(self) -> str:
         """Its schema."""
         return self._schema

@@ -33,7 +33,16 @@ from seriatim.box.translate import is_out_of_step, reached, translated
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 
-__all__ = ["DEFAULT_SCHEMA", "FOLDER", "VARIABLE", "Closing", "Connections", "connected_once", "kept_connection"]
+__all__ = [
+    "DEFAULT_SCHEMA",
+    "FOLDER",
+    "VARIABLE",
+    "Closing",
+    "Connections",
+    "connected_once",
+    "kept_connection",
+    "through_pooler",
+]
 
 DEFAULT_SCHEMA = "seriatim"
 #: Names the PostgreSQL to use where the program names none.
@@ -377,14 +386,19 @@ def kept_connection(dsn: str, place: str) -> psycopg.Connection:
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
     if has_pooler(connection):
         connection.close()
-        raise EnvironmentProblem(
-            "a connection pooler stands between here and PostgreSQL, and what is needed is a connection that stays the same",
-            where=place,
-            remedy="give a DSN that leads to PostgreSQL itself; see docs/how-to/pgbouncer.md",
-        )
+        raise through_pooler(place)
     with translated(place):
         set_on(connection)
     return connection
+
+
+def through_pooler(place: str) -> EnvironmentProblem:
+    """That a connection has to stay the same, and a pooler stands between, whichever way it pools: nobody tells that."""
+    return EnvironmentProblem(
+        "this needs a connection to PostgreSQL that stays the same, and a connection pooler stands between",
+        where=place,
+        remedy="use a DSN that leads to PostgreSQL itself; docs/how-to/pgbouncer.md says what needs one",
+    )
 
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:

@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.apart import Apart
 from seriatim.box.batch_check import fail_invalid
-from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
+from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.dialog_clock import fire_due
 from seriatim.box.failures import tell_judged
@@ -324,9 +324,12 @@ class Feed(Closing):
 
         Raises:
             ActionRefused: another run goes on reading it.
+            EnvironmentProblem: a pooler stands between, which keeps no lock for it.
         """
         if self._held is not None and _lives(self._held):
             return
+        if self._connections.is_pooled:
+            raise through_pooler(self._access.place)
         with translated(self._access.place):
             connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
             deadline = time.monotonic() + _PATIENCE_S

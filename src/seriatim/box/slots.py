@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.activations import Activated, activations_of
 from seriatim.box.box import MessageBox
-from seriatim.box.connections import Closing, kept_connection
+from seriatim.box.connections import Closing, kept_connection, through_pooler
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 
@@ -28,12 +28,17 @@ class Slots(Closing):
 
     Args:
         box: the message box.
+
+    Raises:
+        EnvironmentProblem: a pooler stands between, which keeps no place for anybody.
     """
 
     def __init__(self, box: MessageBox) -> None:
         self._dsn, self._schema = box.dsn, box.schema
         with box.session() as session:
             self._place = session.access.place
+        if box.is_pooled:
+            raise through_pooler(self._place)
         self._connection: psycopg.Connection | None = None
         self._taken: dict[int, set[int]] = {}
 
