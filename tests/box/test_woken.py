@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,8 +11,10 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box import waiting
 from seriatim.operations import groups
 from tests.box.shop import define, publish, rows
+from tests.runtime.test_worker import until
 
 PATIENCE_S = 60
 
@@ -96,3 +100,44 @@ def test_a_group_that_stands_is_not_handed_out_of(box):
     with box.session() as tx:
         assert [one.context["version"] for one in tx.receive("shop", group="c1")] == [2]
     assert box.broken() == []
+
+
+#: Waits in so many threads; whoever starts it kills it.
+WAITER = """
+import sys, threading
+import seriatim as sq
+
+def wait():
+    with box.session() as tx:
+        tx.receive("shop", wait=3600)
+
+box = sq.MessageBox.open(sys.argv[1], schema=sys.argv[2])
+threads = [threading.Thread(target=wait) for _ in range(4)]
+for one in threads:
+    one.start()
+"""
+
+
+@pytest.mark.parametrize("through_sql", [False, True], ids=["published", "through SQL"])
+def test_who_waits_is_called_though_others_were_killed_that_waited_before(box, monkeypatch, through_sql):
+    monkeypatch.setattr(waiting, "_LOOK_S", 3600.0)  # what nobody is called for is not found
+    define(box)
+    killed = subprocess.Popen([sys.executable, "-c", WAITER, box.dsn, box.schema])
+    waiters = "SELECT count(*) AS n FROM {schema}.waiters"
+    backends = "SELECT count(*) AS n FROM pg_stat_activity WHERE 'seriatim_' || pid IN (SELECT channel FROM {schema}.waiters)"
+    until(lambda: rows(box, waiters)[0].n == 4)
+    killed.kill()
+    killed.wait()
+    until(lambda: rows(box, backends)[0].n == 0)
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(received, box, None, 3600)
+        until(lambda: rows(box, waiters)[0].n == 5)
+        if through_sql:
+            rows(box, "SELECT {schema}.publish('order', '', %s)", '{"customer": "c1", "version": 1}')
+        else:
+            publish(box, 1)
+        try:
+            assert [version for version, *_ in found.result(PATIENCE_S)] == [1]
+        finally:
+            rows(box, "SELECT pg_terminate_backend(substr(channel, 10)::integer) FROM {schema}.waiters")
+    assert rows(box, waiters)[0].n == 0
