@@ -124,7 +124,9 @@ def test_who_waits_is_called_though_others_were_killed_that_waited_before(box, m
     define(box)
     killed = subprocess.Popen([sys.executable, "-c", WAITER, box.dsn, box.schema])
     waiters = "SELECT count(*) AS n FROM {schema}.waiters"
-    backends = "SELECT count(*) AS n FROM pg_stat_activity WHERE 'seriatim_' || pid IN (SELECT channel FROM {schema}.waiters)"
+    backends = (
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE 'seriatim_' || pid IN (SELECT channel FROM {schema}.waiters)"
+    )
     until(lambda: rows(box, waiters)[0].n == 4)
     killed.kill()
     killed.wait()
