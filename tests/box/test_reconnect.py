@@ -74,7 +74,7 @@ def test_that_a_server_is_away_is_told_once_and_so_is_that_it_is_back(box, faile
     with records("psycopg.pool") as theirs, ThreadPoolExecutor(1) as thread:
         for number in (1, 2):  # each time that it goes
             with away(box):
-                box._connections._pool.drain()
+                box._connections._shared.pool.drain()
                 waiting = thread.submit(one_ticket)
                 tries = [failed_tries.get(timeout=PATIENCE_S) for _ in range(3)]
             assert waiting.result(PATIENCE_S) == number

@@ -283,8 +283,9 @@ class Session(DialogVerbs):
     ) -> Delivery | None:
         """What is received; arguments as of `Receiver` and `Apart`."""
         connection = self._ours
-        apart = Apart(self._access, connection, is_free=is_free)
         while True:
+            apart = Apart(self._access, connection, is_free=is_free)
+            is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
             receiver = Receiver(self._access, connection, queue, limit, group, apart, after)
             # At once: whatever goes wrong from here on, it has to be ended.
