@@ -36,7 +36,7 @@ def program():
 
 @pytest.fixture(scope="module")
 def bouncer(program, postgresql):
-    """Gives the DSN of a PgBouncer with so many connections to the server."""
+    """Starts a PgBouncer with so many connections to the server for each database, and gives what changes in a DSN."""
     given, running = conninfo_to_dict(postgresql), []
 
     def bouncer(pool_size, mode="transaction"):
@@ -46,24 +46,24 @@ def bouncer(program, postgresql):
         folder.chmod(0o777)  # it runs as nobody, where the tests run as root
         (folder / "ini").write_text(
             f"[databases]\n* = host={given['host']} port={given.get('port', 5432)} user={given['user']}"
-            f" dbname={given['dbname']} pool_size={pool_size}\n"
+            f" pool_size={pool_size}\n"
             f"[pgbouncer]\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = {folder}\nauth_type = any\n"
             f"pool_mode = {mode}\nlogfile = {folder}/log\nmax_client_conn = 100\n"
         )
         user = ["-u", "nobody"] if os.geteuid() == 0 else []
         process = subprocess.Popen([program, "-q", *user, folder / "ini"], stderr=subprocess.DEVNULL)
         running.append(process)
-        dsn = make_conninfo(host=str(folder), port=6432, user=given["user"], dbname=given["dbname"])
+        through = {"host": str(folder), "port": 6432}
 
         def answers():
             assert process.poll() is None
             with suppress(psycopg.OperationalError):
-                psycopg.connect(dsn).close()
+                psycopg.connect(make_conninfo(postgresql, **through)).close()
                 return True
             return False
 
         until(answers)
-        return dsn
+        return through
 
     with ExitStack() as folders:
         yield bouncer
@@ -81,7 +81,7 @@ def narrow(bouncer):
 @pytest.fixture
 def pooled(box, narrow):
     """The box behind it."""
-    with sq.MessageBox.open(narrow, schema=box.schema) as opened:
+    with sq.MessageBox.open(make_conninfo(box.dsn, **narrow), schema=box.schema) as opened:
         yield opened
 
 
@@ -114,7 +114,7 @@ def test_more_threads_than_connections_of_the_server(box, pooled, mode):
 
 
 def test_in_session_mode_each_connection_is_its_own(box, bouncer):
-    with sq.MessageBox.open(bouncer(8, "session"), schema=box.schema) as opened:
+    with sq.MessageBox.open(make_conninfo(box.dsn, **bouncer(8, "session")), schema=box.schema) as opened:
         filled(opened)
         work(opened, lambda message, tx: see(opened, message, tx), workers=4, done=lambda: len(seen(opened)) == 100)
     assert in_order(seen(box))
