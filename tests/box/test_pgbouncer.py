@@ -41,17 +41,19 @@ def bouncer(program, postgresql):
 
     def bouncer(pool_size, mode="transaction"):
         folder = Path(
-            folders.enter_context(TemporaryDirectory(prefix="seriatim-"))
+            folders.enter_context(TemporaryDirectory(prefix="pgbouncer-"))
         )  # short, as a socket's path has to be
-        folder.chmod(0o777)  # it runs as nobody, where the tests run as root
+        folder.chmod(0o777)
         (folder / "ini").write_text(
             f"[databases]\n* = host={given['host']} port={given.get('port', 5432)} user={given['user']}"
             f" pool_size={pool_size}\n"
             f"[pgbouncer]\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = {folder}\nauth_type = any\n"
             f"pool_mode = {mode}\nlogfile = {folder}/log\nmax_client_conn = 100\n"
         )
-        user = ["-u", "nobody"] if os.geteuid() == 0 else []
-        process = subprocess.Popen([program, "-q", *user, folder / "ini"], stderr=subprocess.DEVNULL)
+        # It doesn't run as root, and only the server's user gets to the server's socket.
+        owner = Path(given["host"]).stat().st_uid
+        user = {"user": owner, "group": owner, "extra_groups": []} if os.geteuid() == 0 else {}
+        process = subprocess.Popen([program, "-q", folder / "ini"], stderr=subprocess.DEVNULL, **user)
         running.append(process)
         through = {"host": str(folder), "port": 6432}
 
