@@ -23,7 +23,7 @@ BOX = {
     "close": None, "deactivate": ["shop"], "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
     "dialogs": [], "drop": {"queue": "shop"}, "forget": ["shop", "c1"], "grant": ["pg_monitor", {"route": True}],
     "grants": [], "keep_faults": ["1d"], "keep_message_ids": ["1d"], "leases_run_out": [1.0],
-    "long_transactions": [1.0], "message": ["x"], "messages": [], "migrate": None, "never_numbered": [], "silent_triggers": [],
+    "long_transactions": [1.0], "message": ["x"], "messages": [], "migrate": None, "more": None, "never_numbered": [], "silent_triggers": [],
     "open": None, "peek": ["shop"],
     "publish": [MESSAGE], "purge": [], "purgeable": [], "queues": [], "release": ["shop"], "resubmit": [],
     "revoke": ["pg_monitor"], "session": None, "sessions": None, "start": ["shop"], "status": [], "stop": ["shop"],
