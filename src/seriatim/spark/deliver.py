@@ -28,6 +28,7 @@ from pyspark.sql.types import StructField, StructType
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline
 from seriatim.spark.decided import opened, rows_of
+from seriatim.spark.input_files import check_files
 from seriatim.spark.layout import Layout
 from seriatim.spark.outbox import Outbox, folder_name
 from seriatim.spark.outgoing import Outgoing, Waiting
@@ -326,9 +327,14 @@ def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_
         trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes; None: one
             micro-batch only, which is the one in flight if there is one.
     """
+
+    def deliver(decided: DataFrame, batch: int) -> None:
+        check_files(frame.sparkSession, checkpoint, batch)
+        sink(decided, batch)
+
     writer = frame.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
     if trigger_s is None:
         writer = writer.trigger(once=True)
     else:
         writer = writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
-    return writer.foreachBatch(sink).start()
+    return writer.foreachBatch(deliver).start()

@@ -1,0 +1,99 @@
+"""Whether a micro-batch reads every file that Spark has noted for it.
+
+Spark notes the files of a micro-batch in the checkpoint and looks them up when it plans the batch. A file that is gone
+by then is left out without a word, and the batch is committed without its rows. So what was noted is compared with
+what was found, before anything of the batch is delivered. A file that was found and is gone before a task opens it
+fails the task, unless Spark was told to ignore that. Nothing is read for all this: not the files, and the folders not
+once more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["check_files"]
+
+_MOST_NAMED = 3
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def check_files(session: SparkSession, query: Path, batch: int) -> None:
+    """Compare the files that Spark has noted for a micro-batch with those that it has found; call it in the batch.
+
+    Args:
+        session: the session in which the query was started.
+        query: Spark's checkpoint of the query.
+        batch: the micro-batch that is being run.
+
+    Raises:
+        EnvironmentProblem: files are gone; names them.
+    """
+    noted = Counter(_noted(query, batch))
+    if not noted:
+        return
+    listings = list(_listings(session))
+    if sum(listing.allFiles().size() for listing in listings) == noted.total():
+        return
+    # Across the bridge to the JVM each name costs a call: they are fetched only where some are missing.
+    found = Counter(str(name) for listing in listings for name in listing.inputFiles())
+    gone = sorted(_plain(name) for name in noted - found)
+    if gone:
+        more = f" and {len(gone) - _MOST_NAMED:,} more" if len(gone) > _MOST_NAMED else ""
+        files = "an input file is" if len(gone) == 1 else f"{len(gone):,} input files are"
+        raise EnvironmentProblem(
+            f"{files} gone since batch {batch} was begun, and not read: {', '.join(gone[:_MOST_NAMED])}{more}",
+            remedy="put back what was there and start again; an empty file of that name stands for nothing",
+        )
+
+
+def _noted(query: Path, batch: int) -> Iterator[str]:
+    """The files of a micro-batch, as URIs, from the logs of all sources that are files."""
+    before, after = _offsets(query, batch - 1), _offsets(query, batch)
+    for place, last in after.items():
+        yield from _logged(query / "sources" / str(place), before.get(place, -1), last)
+
+
+def _offsets(query: Path, batch: int) -> dict[int, int]:
+    """How far a micro-batch gets in the logs of the sources that are files, by their places."""
+    try:
+        _version, _metadata, *lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    offsets = (json.loads(line) if line.startswith("{") else None for line in lines)
+    return {place: one["logOffset"] for place, one in enumerate(offsets) if one is not None and "logOffset" in one}
+
+
+def _logged(log: Path, after: int, last: int) -> Iterator[str]:
+    """The files in a source's log, of its entries behind `after` through `last`; every tenth has all before it, too."""
+    for number in range(after + 1, last + 1):
+        file = log / str(number)
+        file = file if file.exists() else log / f"{number}.compact"
+        _version, *lines = file.read_text("utf-8").splitlines()
+        entries = (json.loads(line) for line in lines if line)
+        yield from (entry["path"] for entry in entries if entry["batchId"] == number)
+
+
+def _listings(session: SparkSession) -> Iterator[Any]:
+    """What Spark has found for the micro-batch that this thread runs: a listing of files for each source."""
+    # Nothing public tells: the frame that the batch is handed as is cut off from its sources.
+    id_ = session.sparkContext.getLocalProperty(_QUERY_ID)
+    running = session._jsparkSession.streams().get(id_)  # noqa: SLF001
+    leaves = running.streamingQuery().lastExecution().logical().collectLeaves()
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        if leaf.isStreaming() and leaf.getClass().getSimpleName() == "LogicalRelation":
+            yield leaf.relation().location()
+
+
+def _plain(uri: str) -> str:
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
