@@ -10,6 +10,7 @@
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
     │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
+    │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
     ├── Unavailable             nobody: the same again may work
@@ -39,6 +40,7 @@ __all__ = [
     "InvariantBroken",
     "LeaseLost",
     "PolicyError",
+    "QueryFailed",
     "QueueFull",
     "SchemaMismatch",
     "SeriatimError",
@@ -148,6 +150,12 @@ class UntrustedData(EnvironmentProblem):
     """The data of an embedded PostgreSQL weren't made by this user, who may trust them; the remedy names the command."""
 
     code = "untrusted"
+
+
+class QueryFailed(DeploymentError):
+    """A pipeline's query failed at something that does not heal by itself, or each time that it was begun again."""
+
+    code = "query-failed"
 
 
 class CheckpointMismatch(DeploymentError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.errors import ColumnError, SeriatimError
+from seriatim.errors import ColumnError, QueryFailed
 from seriatim.runtime.failure import cause_of
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0 \
@@ -47,7 +47,12 @@ def test_an_exception_without_words():
 
 def test_the_innermost_cause_of_the_jvm():
     error = cause_of(RuntimeError(JAVA))
-    assert type(error) is SeriatimError
+    assert type(error) is QueryFailed
+    assert error.what == "the query failed: file:/in/a.parquet is not a Parquet file"
+
+
+def test_a_cause_without_words_tells_nothing():
+    error = cause_of(RuntimeError(f"{JAVA}Caused by: java.io.EOFException\n\tat java.base/x(Y.java:1)\n"))
     assert error.what == "the query failed: file:/in/a.parquet is not a Parquet file"
 
 

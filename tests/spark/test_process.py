@@ -16,7 +16,7 @@ from seriatim.errors import SeriatimError, UsageError
 from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Process
 from seriatim.runtime.failure import cause_of
 from seriatim.spark import resequence
-from seriatim.spark.calls import calls_in, forget_calls
+from seriatim.spark.calls import Calling, calls_in, forget_calls
 from seriatim.spark.process import process, properties, spread
 from tests.spark.test_resequence import put, run_until, stream_of
 
@@ -217,7 +217,7 @@ def test_a_call_can_be_seen_while_it_lasts(spark: SparkSession, tmp_path: Path) 
     before = messages(spark.createDataFrame([("a", 1, True), ("a", 2, True)], SCHEMA)).coalesce(1)
     pipeline = pipeline_of(tmp_path, SEEN, Process("apply", {"note": "string"}))
     forget_calls(tmp_path / "calls")
-    rows = process(before, pipeline, calls=tmp_path / "calls").collect()
+    rows = process(before, pipeline, calling=Calling(str(tmp_path / "calls"))).collect()
     assert {row.note for row in rows} == {f"steps_{tmp_path.name}:apply 2 a/1"}
     assert calls_in(tmp_path / "calls") == []
 

@@ -102,10 +102,11 @@ class _PrintNews:
         self._told: tuple[int, float] = (-1, 0.0)
 
     def __call__(self, news: News) -> None:
-        from seriatim.runtime.progress import Running  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
 
         if not isinstance(news, Running):
-            click.echo(json.dumps({"event": "ports", **asdict(news)}))
+            event = "again" if isinstance(news, Again) else "ports"
+            click.echo(json.dumps({"event": event, **asdict(news)}))
         else:
             batch, seconds = self._told
             if news.seconds < (seconds if news.batch == batch else 0.0) + _RUNNING_S:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import Account, News, Progress, Routing, Waiting
+    from seriatim.runtime.progress import Account, Again, News, Progress, Routing, Waiting
 
-__all__ = ["Display", "accounts_table", "line_of", "routing_line", "waiting_line"]
+__all__ = ["Display", "accounts_table", "again_line", "line_of", "routing_line", "waiting_line"]
 
 # A batch that takes longer is told of where there is no live line; and then again every so often.
 _RUNNING_S = 10.0
@@ -65,9 +65,12 @@ class Display:
 
     def tell(self, news: News) -> None:
         """Show what happens between micro-batches."""
-        from seriatim.runtime.progress import Ports  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.progress import Again, Ports  # noqa: PLC0415 - imports Spark, which is slow
 
         if self._quiet:
+            return
+        if isinstance(news, Again):
+            self._console.print(f"{self._name}: {again_line(news)}", soft_wrap=True, style="yellow")
             return
         if isinstance(news, Ports):
             lines = [waiting_line(one) for one in news.waiting] or ["all ports work"]
@@ -114,6 +117,12 @@ def waiting_line(waiting: Waiting) -> str:
     """A destination whose port fails, in a line."""
     kept = f"{waiting.rows:,} rows of {waiting.batches:,} batches wait" if waiting.rows else "nothing waits yet"
     return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
+
+
+def again_line(again: Again) -> str:
+    """A query that is begun again, in a line."""
+    begun = f"the query is begun again in {again.seconds:g} s (try {again.attempt} of {again.attempts})"
+    return f"{again.what}; {begun}: {again.reason}"
 
 
 def routing_line(routing: Routing) -> str:

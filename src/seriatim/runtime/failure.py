@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from seriatim import errors
-from seriatim.errors import SeriatimError
+from seriatim.errors import QueryFailed, SeriatimError
 
 __all__ = ["cause_of"]
 
@@ -14,6 +14,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+)(?:: (.*))?$")
 _CAUSED = re.compile(r"^(?:Caused by: |.*terminated with exception: )(.*)$", re.MULTILINE)
 _PREFIXED = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w+(?:Exception|Error): ")
+_WORDLESS = re.compile(r"[\w.$]+$")  # the name of a class, and nothing else
 _MOST = 500
 
 
@@ -36,9 +37,9 @@ def cause_of(error: BaseException) -> SeriatimError:
     return _failed(f"{kind}: {message}" if message else kind)
 
 
-def _failed(what: str) -> SeriatimError:
+def _failed(what: str) -> QueryFailed:
     shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
-    return SeriatimError(
+    return QueryFailed(
         f"the query failed: {shown}", remedy="--verbose shows everything; the same start goes on where it was"
     )
 
@@ -55,7 +56,7 @@ def _raised_in_python(text: str) -> tuple[str, str] | None:
 
 
 def _raised_in_java(text: str) -> str:
-    """The innermost cause that a JVM's trace names, else its first line."""
-    causes = [cause for cause in _CAUSED.findall(text) if cause.strip()]
+    """The innermost cause that a JVM's trace has words for, else its first line."""
+    causes = [cause for cause in _CAUSED.findall(text) if cause.strip() and not _WORDLESS.match(cause)]
     first = next(line.strip() for line in text.splitlines() if line.strip())
     return _PREFIXED.sub("", causes[-1] if causes else first)

@@ -12,6 +12,7 @@ from seriatim.spark.outgoing import Waiting
 
 __all__ = [
     "Account",
+    "Again",
     "Ending",
     "News",
     "Ports",
@@ -117,6 +118,25 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """The query failed at something that may be over soon, and is begun again.
+
+    Args:
+        what: what has happened.
+        reason: the failure.
+        seconds: until it is begun.
+        attempt: which try it is since the query last got on, from 1.
+        attempts: how many there are.
+    """
+
+    what: str
+    reason: str
+    seconds: float
+    attempt: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a run after a micro-batch.
 
@@ -202,5 +222,5 @@ class RunSummary:
 #: Called after each micro-batch.
 Report = Callable[[Progress], None]
 #: What is told between micro-batches.
-News = Running | Ports
+News = Running | Ports | Again
 Tell = Callable[[News], None]

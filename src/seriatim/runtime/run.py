@@ -7,13 +7,14 @@ after each micro-batch and a `RunSummary` at the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declaration import Pipeline
+from seriatim.runtime.attempts import Attempts
 from seriatim.runtime.box_format import boxed
 from seriatim.runtime.checkpoint import Checkpoint, Identity
 from seriatim.runtime.failure import cause_of
@@ -32,8 +33,9 @@ from seriatim.runtime.progress import (
 )
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.tally import Standing, Tally
-from seriatim.spark.calls import calls_in, forget_calls
+from seriatim.spark.calls import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.deliver import Folders, Sink, StreamingQuery, start
+from seriatim.spark.input_files import check_files
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
 from seriatim.spark.session import SPLITTING, has_ended, is_running, open_session
 
@@ -83,7 +85,6 @@ def run(
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         tally = Tally(checkpoint.tally)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
-        forget_calls(checkpoint.calls)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
@@ -91,24 +92,25 @@ def run(
             boxed(pipeline, session),
             stop.listening(),
         ):
-            start_query = partial(_start, session, checkpoint, identity, tally)
+            begin = partial(_start, session, checkpoint, identity, tally)
+            attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                _finish_batch(start_query(former, trigger_s=None), watch)
+                _finish_batch(_Query(partial(begin, former, trigger_s=None), attempts()), watch)
             checkpoint.remember(pipeline)
-            query, sink = start_query(pipeline, trigger_s=0.0 if once or finish else pipeline.trigger_s)
+            trigger_s = 0.0 if once or finish else pipeline.trigger_s
+            query = _Query(partial(begin, pipeline, trigger_s=trigger_s), attempts())
             try:
-                ending: Ending = "once" if watch.follow(query, sink, ends=once or finish) else "stopped"
+                ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
                 if finish and ending == "once":
                     let_time_run_out(checkpoint.control, identity.buckets)
-                    ending = "finished" if watch.follow(query, sink, ends=True, commanded=True) else "stopped"
+                    ending = "finished" if watch.follow(query, ends=True, commanded=True) else "stopped"
                 query.stop()
                 if ending != "stopped":
-                    watch.settle(sink)
+                    watch.settle(query.sink)
             finally:
-                query.stop()
-                sink.close(wait=not stop.at_once)
-        return watch.summary(ending, sink.waiting())
+                query.close(wait=not stop.at_once)
+        return watch.summary(ending, query.waiting())
 
 
 def _chosen(defaults: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
@@ -153,26 +155,82 @@ def _start(
     folders = Folders(
         pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted, checkpoint.waiting
     )
+    # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
+    calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
+    forget_calls(checkpoint.calls)
     sink = Sink(session, pipeline, identity.id, folders, tally.add)
+
+    def before(batch: int) -> None:
+        check_files(session, checkpoint.query, batch)
+        forget_fatal(checkpoint.calls, batch)
+
     try:
-        checkpoint.calls.mkdir(exist_ok=True)
-        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calls=checkpoint.calls)
-        return start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s), sink
+        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
+        query = start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s, before=before)
     except BaseException as error:
         sink.close()
         if isinstance(error, SeriatimError) or not isinstance(error, Exception):
             raise
         raise cause_of(error) from error  # py4j raises whatever the JVM did
+    return query, sink
 
 
-def _finish_batch(started: tuple[StreamingQuery, Sink], watch: _Watch) -> None:
+class _Query:
+    """A query and its sink, which are begun again where they failed at something that heals.
+
+    Args:
+        begin: starts both.
+        attempts: how often, and after how long.
+
+    Raises:
+        SeriatimError: they don't start.
+    """
+
+    def __init__(self, begin: Callable[[], tuple[StreamingQuery, Sink]], attempts: Attempts) -> None:
+        self._begin = begin
+        self.attempts = attempts
+        self.query, self.sink = self._begun()
+
+    def again(self, failure: BaseException) -> bool:
+        """After a failure: begun again, True; or someone asked for the end: False, and nothing runs.
+
+        Raises:
+            SeriatimError: it is none that heals, or it was begun too often without getting on.
+        """
+        self.sink.close()
+        if not self.attempts.after(failure):
+            return False
+        self.query, self.sink = self._begun()
+        return True
+
+    def stop(self) -> None:
+        """End the query."""
+        self.query.stop()
+
+    def close(self, *, wait: bool = True) -> None:
+        """End both; see `Sink.close`."""
+        self.query.stop()
+        self.sink.close(wait=wait)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """See `Sink.waiting`."""
+        return self.sink.waiting()
+
+    def _begun(self) -> tuple[StreamingQuery, Sink]:
+        while True:
+            try:
+                return self._begin()
+            except SeriatimError as failure:
+                if not self.attempts.after(failure):
+                    raise
+
+
+def _finish_batch(query: _Query, watch: _Watch) -> None:
     """Finishes the one batch of a query that was begun under a former declaration."""
-    query, sink = started
     try:
-        watch.follow(query, sink, ends=True)
+        watch.follow(query, ends=True)
     finally:
-        query.stop()
-        sink.close()
+        query.close()
 
 
 class _Watch:
@@ -209,36 +267,49 @@ class _Watch:
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
 
-    def follow(self, query: StreamingQuery, sink: Sink, *, ends: bool, commanded: bool = False) -> bool:
+    def follow(self, running: _Query, *, ends: bool, commanded: bool = False) -> bool:
         """Until the query has nothing more to do: True; or until someone asked for its end: False.
 
         Args:
-            query: the running query.
-            sink: what it feeds.
+            running: the query.
             ends: whether it ends when there is nothing more to do; else it goes on and waits.
             commanded: there is a command on its way; before it was taken in there is more to do.
 
         Raises:
-            SeriatimError: it failed.
+            SeriatimError: it failed, and that doesn't heal.
         """
         while True:
+            query, seen = running.query, self._seen
             failure = query.exception()
+            commanded, idle = self._take_in(running, commanded=commanded)
             if failure is not None:
-                raise cause_of(failure) from failure
-            for event in _events_after(query, self._seen):
-                self._seen = event["timestamp"]
-                self._note(event, sink)
-                commanded = commanded and not was_commanded(event)
-                if ends and not commanded and event["batchId"] > self._last_begun and is_idle(event):
-                    return True
-                if self._stop.requested:
+                if not running.again(failure):
                     return False
+                self._last_begun = self._checkpoint.last_begun()
+                continue
+            if ends and idle:
+                return True
+            if self._stop.requested and self._between_batches(query, seen):
+                return False
             if not query.isActive and not _events_after(query, self._seen):
                 return True
-            if self._stop.at_once or (self._stop.requested and not query.status["isTriggerActive"]):
-                return False
-            self._care(sink)
+            self._care(running.sink)
             self._stop.wait(_LOOK_S)
+
+    def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
+        """Whether a query may be ended now: a batch has ended since `seen`, none is at work, or that is cancelled."""
+        return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
+
+    def _take_in(self, running: _Query, *, commanded: bool) -> tuple[bool, bool]:
+        """Account for what has happened; whether a command is still on its way, and whether there was nothing new."""
+        idle = False
+        for event in _events_after(running.query, self._seen):
+            self._seen = event["timestamp"]
+            if self._note(event, running.sink):
+                running.attempts.got_on()
+            commanded = commanded and not was_commanded(event)
+            idle = idle or (not commanded and event["batchId"] > self._last_begun and is_idle(event))
+        return commanded, idle
 
     def settle(self, sink: Sink) -> None:
         """Try once more to deliver what waits, and wait for the end of that, unless someone wants to stop."""
@@ -267,10 +338,11 @@ class _Watch:
             if self._tell is not None:
                 self._tell(Ports(waiting))
 
-    def _note(self, event: Mapping[str, Any], sink: Sink) -> None:
+    def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
+        """Account for a trigger; whether it ran a micro-batch."""
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
-            return  # Spark looked for new messages and ran nothing
+            return False  # Spark looked for new messages and ran nothing
         self._standing = standing
         for name, rows in arrived_in(event, self._pipeline).items():
             self._arrived[name] += rows
@@ -278,7 +350,7 @@ class _Watch:
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = self.accounts(), self.routing()
         if (accounts, routing) == self._told:
-            return
+            return True
         self._told = accounts, routing
         self._batches += 1
         if self._report is not None:
@@ -292,6 +364,7 @@ class _Watch:
                     event["batchId"], seconds, rows, rate, accounts, standing.holes(), routing, sink.waiting(), spread
                 )
             )
+        return True
 
     def accounts(self) -> tuple[Account, ...]:
         """Each destination since the run began."""

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from seriatim.errors import UsageError
 from seriatim.kernel.columns import Ints
+from seriatim.spark.apart import Ended
 
-__all__ = ["Answer", "Unfit", "array_of", "line_of", "told", "understood"]
+__all__ = ["Answer", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
 
 _ID = "message_id"
 _OURS = Path(__file__).parent
@@ -58,6 +59,35 @@ class Answer:
     def moved(self, start: int) -> Answer:
         """The same for messages that begin at place `start`."""
         return replace(self, source=self.source + start)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call without an answer that counts.
+
+    Args:
+        line: what was raised, or how the process ended, in one line.
+        told: the same with the function's name, and a traceback if there is one.
+        error: what was raised, where that was in this process.
+    """
+
+    line: str
+    told: str
+    error: BaseException | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Failure, (self.line, self.told))  # not every exception survives pickling
+
+    @classmethod
+    def of(cls, error: BaseException, name: str) -> Failure:
+        """What the function of that name raised."""
+        return cls(line_of(error), told(error, name), error)
+
+    @classmethod
+    def ended(cls, ended: Ended, name: str) -> Failure:
+        """How its process ended in the function of that name."""
+        line = f"it ended its process: {ended}"
+        return cls(line, f"process {name}: {line}")
 
 
 def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -28,7 +28,6 @@ from pyspark.sql.types import StructField, StructType
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline
 from seriatim.spark.decided import opened, rows_of
-from seriatim.spark.input_files import check_files
 from seriatim.spark.layout import Layout
 from seriatim.spark.outbox import Outbox, folder_name
 from seriatim.spark.outgoing import Outgoing, Waiting
@@ -316,7 +315,15 @@ def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
     return Delivered(batch, dict(counts), reports, tuple(row.rows for row in answers if row.kind == "task"))
 
 
-def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_s: float | None) -> StreamingQuery:
+def start(
+    frame: DataFrame,
+    sink: Sink,
+    *,
+    name: str,
+    checkpoint: Path,
+    trigger_s: float | None,
+    before: Callable[[int], None] = lambda _: None,
+) -> StreamingQuery:
     """Start the query that feeds `sink`.
 
     Args:
@@ -326,10 +333,11 @@ def start(frame: DataFrame, sink: Sink, *, name: str, checkpoint: Path, trigger_
         checkpoint: Spark's folder of it.
         trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes; None: one
             micro-batch only, which is the one in flight if there is one.
+        before: called with the id of each micro-batch before it is delivered; may refuse it by raising.
     """
 
     def deliver(decided: DataFrame, batch: int) -> None:
-        check_files(frame.sparkSession, checkpoint, batch)
+        before(batch)
         sink(decided, batch)
 
     writer = frame.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))

@@ -7,10 +7,9 @@ is `step.py`'s business. A pipeline with user code has the columns that any of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,7 +19,7 @@ from pyspark.sql import types as T
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Pipeline, Process
 from seriatim.pipeline.function import Function, search_folders
-from seriatim.spark.calls import noted
+from seriatim.spark.calls import Calling
 from seriatim.spark.receive import promoted
 from seriatim.spark.step import OUTPUTS, WAS, Step, run_step
 from seriatim.spark.values import arrow_type, ddl_of
@@ -28,16 +27,17 @@ from seriatim.spark.values import arrow_type, ddl_of
 __all__ = ["process", "properties", "spread"]
 
 _BODY = {"body": "binary"}
+_UNNOTED = Calling()
 
 
-def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calls: Path | None = None) -> DataFrame:
+def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
     """Messages after the user's code at one place of the way.
 
     Args:
         df: messages as `receive` and `stamp` leave them.
         pipeline: whose code.
         routed: False: what stands before ``route``. True: what stands under destinations; `df` has ``destination``.
-        calls: a folder, made before, in which workers note the calls under way; see `calls.py`.
+        calling: how workers call the code; see `calls.py`.
 
     Returns:
         `df`, and the columns that any code of the pipeline returns, and ``_outputs``. Without code `df` as it is.
@@ -56,7 +56,7 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calls: P
     folders = search_folders(pipeline.source_file)
     work = _Work(
         tuple(_step(declared, destination, folders, hidden) for destination, declared in here if declared is not None),
-        str(calls.absolute()) if calls is not None else None,
+        calling,
     )
     if retyped and (routed or pipeline.process is None):
         name, kind = next(iter(retyped.items()))
@@ -131,27 +131,18 @@ class _Work:
     """What a worker does: one step after another, batch by batch."""
 
     steps: tuple[Step, ...]
-    calls: str | None
+    calling: Calling
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded = [(step, self._noting(step)) for step in self.steps]
+        calling = self.calling.here()
+        loaded = [(step, step.function.load(), calling.of(step.function.name, step.destination)) for step in self.steps]
         for batch in batches:
             if not batch.num_rows:
                 continue
             table = pa.Table.from_batches([batch])
-            for step, apply in loaded:
-                table = run_step(table, step, apply)
+            for step, apply, how in loaded:
+                table = run_step(table, step, apply, how)
             yield from table.to_batches()
-
-    def _noting(self, step: Step) -> Callable[[pa.Table], Any]:
-        """The step's function, noted while it is at work."""
-        apply = step.function.load()
-
-        def call(messages: pa.Table) -> Any:
-            with noted(self.calls, step.function.name, messages.num_rows, messages["message_id"][0].as_py()):
-                return apply(messages)
-
-        return call
 
 
 def spread(df: DataFrame) -> DataFrame:

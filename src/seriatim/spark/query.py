@@ -18,6 +18,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Destination, Pipeline, StartFrom
 from seriatim.pipeline.subscription import Subscription
 from seriatim.spark.buckets import bucket_ids
+from seriatim.spark.calls import Calling
 from seriatim.spark.decided import NOWHERE
 from seriatim.spark.operator import FINISH
 from seriatim.spark.process import process
@@ -30,10 +31,11 @@ __all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in"
 
 _OBSERVED = "seriatim"
 _ROUTER = "seriatim-router"
+_UNNOTED = Calling()
 
 
 def decided(
-    spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path, calls: Path | None = None
+    spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path, calling: Calling = _UNNOTED
 ) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
 
@@ -42,7 +44,7 @@ def decided(
         pipeline: what to run.
         buckets: into how many parts the state is cut.
         control: a folder for commands to the operator; see `let_time_run_out`.
-        calls: a folder in which workers note the calls of the user's code under way.
+        calling: how workers call the user's code.
 
     Returns:
         The messages with what `resequence` adds to them, in packets; see `decided.py`.
@@ -52,8 +54,8 @@ def decided(
     """
     start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
     stamped = stamp_locations(receive(spark, pipeline), pipeline.receive, buckets=buckets)
-    worked_on = process(stamped, pipeline, calls=calls)
-    entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calls=calls)
+    worked_on = process(stamped, pipeline, calling=calling)
+    entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)
     # What only told the order of arrival needn't travel on and be held where tickets tell it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))

@@ -9,13 +9,15 @@ for each output, and what it returns for them is gathered again under their mess
 * one row: its values become the message's;
 * several: those of the first become the message's, and ``_outputs`` has them all.
 
-A raise is nobody's fault until one message is alone with it, so the messages are halved until it is.
+A raise is nobody's fault until one message is alone with it, so the messages are halved until it is. The same goes for
+a call that ends its process; since a process may be ended by others, too, a message is to blame at the second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +27,9 @@ import pyarrow.compute as pc
 from seriatim.errors import UsageError
 from seriatim.kernel.columns import Ints
 from seriatim.pipeline.function import Function
-from seriatim.spark.answer import Answer, Unfit, array_of, line_of, told, understood
+from seriatim.spark.answer import Answer, Failure, Unfit, array_of, understood
+from seriatim.spark.apart import Ended
+from seriatim.spark.calls import Calling
 
 __all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
 
@@ -38,6 +42,8 @@ _INVALID = "_invalid"
 _ID = "message_id"
 
 Apply = Callable[[pa.Table], Any]
+
+_HERE = Calling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +86,14 @@ def outputs_type(columns: Mapping[str, pa.DataType]) -> pa.DataType:
     return pa.list_(pa.field("element", pa.struct([pa.field(name, kind) for name, kind in columns.items()])))
 
 
-def run_step(table: pa.Table, step: Step, apply: Apply) -> pa.Table:
+def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE) -> pa.Table:
     """Messages as they are after a step.
 
     Args:
         table: messages; it has the columns that the step returns, ``_invalid`` and ``_outputs``.
         step: what is called.
         apply: its function, loaded.
+        calling: how it is called.
 
     Returns:
         The same messages in the same order; the columns of `table` but those that begin with ``_was_``.
@@ -99,7 +106,7 @@ def run_step(table: pa.Table, step: Step, apply: Apply) -> pa.Table:
     if not len(rows):
         return _laid_out(whole, {})
     source, messages = _unfolded(whole, rows)
-    called = _called_in_turns(messages, step, apply)
+    called = _called_in_turns(messages, step, apply, calling)
     every = len(rows) == len(messages) == whole.num_rows
     if every and np.array_equal(called.source, np.arange(len(rows))):
         return _laid_out(whole, called.columns)  # the common way: a row for each message
@@ -138,22 +145,39 @@ def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
     return source, unfolded
 
 
-def _called_in_turns(messages: pa.Table, step: Step, apply: Apply) -> _Called:
+def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
     """The whole answer. Messages of one id, which a source may bring, can't be told apart in one: they take turns."""
     names = [name for name in messages.column_names if not name.startswith("_") and name not in step.hidden]
     shown = messages.select(names)
     turns = _turns(shown.column(_ID))
-    if len(turns) == 1:
-        return _call(shown, step, apply)
-    parts = [(rows, _call(shown.take(pa.array(rows)), step, apply)) for rows in turns]
-    source = np.concatenate([rows[called.source] for rows, called in parts])
+    fatal = calling.fatal(shown)
+    if fatal:
+        known = np.array(sorted(fatal))
+        turns = [rest for rows in turns if len(rest := rows[~np.isin(rows, known)])]
+    elif len(turns) == 1:
+        return _call(shown, step, apply, calling)
+    parts = [(rows, _call(shown.take(pa.array(rows)), step, apply, calling)) for rows in turns]
+    return _joined(parts, step, fatal)
+
+
+def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[int, str]) -> _Called:
+    """One answer for all rows.
+
+    Args:
+        parts: rows, and the answer for these.
+        step: what was called.
+        fatal: rows that it wasn't called with, and why.
+    """
+    source = np.concatenate([np.empty(0, np.int64), *(rows[called.source] for rows, called in parts)])
     order = np.argsort(source, kind="stable")
     columns = {
-        name: pa.concat_arrays([called.columns[name] for _, called in parts]).take(pa.array(order))
-        for name in step.returns
+        name: pa.concat_arrays([pa.nulls(0, kind), *(called.columns[name] for _, called in parts)]).take(
+            pa.array(order)
+        )
+        for name, kind in step.returns.items()
     }
     failed = {int(rows[place]): reason for rows, called in parts for place, reason in called.failed.items()}
-    return _Called(source[order], columns, failed)
+    return _Called(source[order], columns, failed | dict(fatal))
 
 
 def _turns(ids: pa.ChunkedArray) -> list[Ints]:
@@ -168,26 +192,32 @@ def _turns(ids: pa.ChunkedArray) -> list[Ints]:
     return [np.flatnonzero(turn == nth) for nth in range(int(turn.max()) + 1)]
 
 
-def _call(messages: pa.Table, step: Step, apply: Apply) -> _Called:
-    """Call the function; where it raises, with the halves of what it got."""
+def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
+    """Call the function; where it raises or ends its process, with the halves of what it got."""
     answers: list[Answer] = []
     failed: dict[int, str] = {}
     waiting = [(0, messages.num_rows)]
     while waiting:
         start, size = waiting.pop()
         part = messages.slice(start, size)
-        answer = _answer(part, step, apply)
+        answer = calling.call(part, partial(_answer, part, step, apply))
+        if isinstance(answer, Ended) and size == 1:
+            answer = calling.call(part, partial(_answer, part, step, apply))
+            if isinstance(answer, Ended):
+                answer = Failure.ended(answer, step.function.name)
+                if step.on_error != "fail":
+                    calling.keep_fatal(messages, start, answer.told)
         if isinstance(answer, Answer):
             answers.append(answer.moved(start))
         elif size > 1:
             half = size // 2
             waiting += [(start + half, size - half), (start, half)]
-        elif step.on_error == "fail":
-            what = f"the function failed at message {part.column(_ID)[0].as_py()}: {line_of(answer)}"
-            remedy = "mend it; with on_error: set_aside the others go on without that message"
-            raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer
-        else:
-            failed[start] = told(answer, step.function.name)
+        elif isinstance(answer, Failure):
+            if step.on_error == "fail":
+                what = f"the function failed at message {part.column(_ID)[0].as_py()}: {answer.line}"
+                remedy = "mend it; with on_error: set_aside the others go on without that message"
+                raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer.error
+            failed[start] = answer.told
     source = np.concatenate([np.empty(0, np.int64), *(answer.source for answer in answers)])
     columns = {
         name: pa.concat_arrays([pa.nulls(0, kind), *(answer.columns[name] for answer in answers)])
@@ -196,15 +226,16 @@ def _call(messages: pa.Table, step: Step, apply: Apply) -> _Called:
     return _Called(source, columns, failed)
 
 
-def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | BaseException:
+def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | Failure:
+    name = step.function.name
     try:
         given = apply(part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        return error
+        return Failure.of(error, name)
     try:
-        return understood(given, part.column(_ID), step.returns, step.function.name)
+        return understood(given, part.column(_ID), step.returns, name)
     except Unfit as error:
-        return error
+        return Failure.of(error, name)
 
 
 def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.Table, called: _Called) -> pa.Table:

@@ -1,0 +1,97 @@
+"""Work in a process of its own, for code that may end the process that it runs in.
+
+The child is a fork: it has all that the parent has, and what it does to its memory, the parent doesn't see. It hands
+back what the work returns, pickled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO, NoReturn, TypeVar
+
+__all__ = ["Ended", "apart"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that ended before its work did.
+
+    Args:
+        status: its exit code; negative: the signal that ended it.
+    """
+
+    status: int
+
+    def __str__(self) -> str:
+        if self.status >= 0:
+            return f"exit code {self.status}"
+        try:
+            name = signal.Signals(-self.status).name
+        except ValueError:  # a real-time signal has no name
+            name = "no name"
+        return f"signal {-self.status} ({name})"
+
+
+def apart(work: Callable[[], _T]) -> _T | Ended:
+    """What `work` returns in a child process, or how that ended without.
+
+    Args:
+        work: what to do; what it returns has to survive pickling.
+
+    Raises:
+        Exception: what `work` raised.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _do(work, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        given = answer.read()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code:
+        return Ended(code)
+    try:
+        returned, value = pickle.loads(given)  # noqa: S301 -- by the child
+    except (EOFError, pickle.UnpicklingError):  # it left without a word, by `os._exit(0)`
+        return Ended(code)
+    if not returned:
+        raise value
+    done: _T = value
+    return done
+
+
+def _do(work: Callable[[], object], writing: int) -> NoReturn:
+    """The child. Whatever happens, it never returns into the parent's code."""
+    status = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        with os.fdopen(writing, "wb") as answer:
+            _hand_back(work, answer)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _hand_back(work: Callable[[], object], answer: BinaryIO) -> None:
+    try:
+        told = True, work()
+    except Exception as error:  # noqa: BLE001 -- it is raised by the parent
+        told = False, error
+    pickle.dump(told, answer, pickle.HIGHEST_PROTOCOL)
