@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.function import Function
+from seriatim.spark.calls import Calling, forget_fatal
 from seriatim.spark.step import OUTPUTS, Step, outputs_type, run_step
 
 RETURNS = {"body": pa.binary(), "margin": pa.int64()}
@@ -334,3 +338,85 @@ def test_a_function_that_fails_on_many_but_not_on_few_loses_nothing():
     after = run_step(table_of(ids), step_of(), few)
     assert pc.sum(after.column("margin")).as_py() == 20
     assert after.column("_invalid").null_count == 20
+
+
+KILLING = {"m05": signal.SIGKILL, "m11": signal.SIGSEGV}
+
+
+def kill(messages):
+    """A function that ends its process at some messages."""
+    for one in messages.column("message_id").to_pylist():
+        if one in KILLING:
+            os.kill(os.getpid(), KILLING[one])
+    return follow({"m03": None, "m07": 0})(messages)
+
+
+def untraced(table):
+    """Rows with the first line of a reason; the rest is a traceback."""
+    return [row | {"_invalid": row["_invalid"] and row["_invalid"].partition("\n")[0]} for row in table.to_pylist()]
+
+
+def test_a_message_that_ends_its_process_is_set_aside_and_stays_so(tmp_path):
+    table = table_of([f"m{n:02d}" for n in range(20)])
+    calling = Calling(str(tmp_path), batch=4, apart=True).of(NAME.name, None)
+    done = run_step(table, step_of(), kill, calling)
+    reasons = {row["message_id"]: row["_invalid"] for row in done.to_pylist() if row["_invalid"]}
+    assert reasons.pop("m03").startswith("process steps:apply: ValueError: can't do m03\nTraceback")
+    assert reasons == {
+        "m05": "process steps:apply: it ended its process: signal 9 (SIGKILL)",
+        "m11": "process steps:apply: it ended its process: signal 11 (SIGSEGV)",
+    }
+    assert [row["margin"] for row in done.to_pylist()] == [None if n in {3, 5, 7, 11} else 0 for n in range(20)]
+    assert [one for one in tmp_path.iterdir() if one.name != "fatal"] == []
+
+    # The batch runs again in a worker that has had no trouble, and the function would take these messages now.
+    mild = follow({"m03": None, "m07": 0})
+    here = replace(calling, apart=False)
+    assert untraced(run_step(table, step_of(), mild, here)) == untraced(done)
+    again = run_step(table, step_of(), mild, replace(here, batch=5)).to_pylist()
+    assert [row["message_id"] for row in again if row["_invalid"]] == ["m03"]
+    forget_fatal(tmp_path, 5)
+    again = run_step(table, step_of(), mild, here).to_pylist()
+    assert [row["message_id"] for row in again if row["_invalid"]] == ["m03"]
+
+
+def test_of_two_messages_of_one_id_and_place_the_one_that_ends_its_process(tmp_path):
+    table = table_of(["m00", "same", "same"])
+    calling = Calling(str(tmp_path), batch=0, apart=True).of(NAME.name, None)
+
+    def apply(messages):
+        if b"body 2" in messages.column("body").to_pylist():
+            os._exit(7)
+        return follow({})(messages)
+
+    table = table.set_column(2, "body", pa.array([b"body 0", b"body 1", b"body 2"]))
+    for done in (run_step(table, step_of(), apply, calling), run_step(table, step_of(), follow({}), calling)):
+        assert done.column("_invalid").to_pylist() == [
+            None,
+            None,
+            "process steps:apply: it ended its process: exit code 7",
+        ]
+
+
+def test_a_step_that_fails_names_the_message_that_ends_its_process(tmp_path):
+    calling = Calling(str(tmp_path), batch=0, apart=True).of(NAME.name, None)
+    with pytest.raises(UsageError, match=r"failed at message m05: it ended its process: signal 9 \(SIGKILL\)"):
+        run_step(table_of(["m04", "m05", "m06"]), step_of(on_error="fail"), kill, calling)
+
+
+def test_what_ends_a_process_once_is_no_fault_of_a_message(tmp_path):
+    def apply(messages):
+        if not (tmp_path / "once").exists():
+            (tmp_path / "once").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return follow({})(messages)
+
+    calling = Calling(str(tmp_path / "calls"), batch=0, apart=True).of(NAME.name, None)
+    done = run_step(table_of(["m00"]), step_of(), apply, calling)
+    assert done.column("_invalid").to_pylist() == [None]
+
+
+def test_an_answer_of_the_wrong_shape_is_told_from_the_other_process(tmp_path):
+    calling = Calling(None, batch=0, apart=True).of(NAME.name, None)
+    with pytest.raises(UsageError, match="the function returned a int"):
+        run_step(table_of(["m00"]), step_of(), lambda _: 7, calling)
