@@ -10,7 +10,7 @@
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
     ├── waiting/          what was released and waits for a port that fails, by destination
-    ├── calls/            calls of the user's code under way
+    ├── calls/            calls of the user's code under way, and messages at which one ended its process
     └── spark.log         what Spark wrote to standard error in the last run
 
 Owns the folder's layout, its lock and its identity; what is in Spark's part is not its business.
@@ -90,7 +90,7 @@ class Checkpoint:
 
     @property
     def calls(self) -> Path:
-        """Where workers note which of the user's functions are at work."""
+        """Where workers note which of the user's functions are at work, and which messages end their processes."""
         return self.root / "calls"
 
     @property
