@@ -163,10 +163,10 @@ def _is_local(master: str) -> bool:
 
 def _python_of_workers(python: str) -> str:
     """What starts this machine's workers: `worker-python`, where it does the same as this interpreter in less time."""
-    # Not where Spark is another one than the PySpark that an interpreter finds by itself.
+    # Not where Spark is another one than the PySpark that an interpreter finds by itself, or was started by others.
     installed = Path(pyspark.__file__).parent
-    own = Path(os.environ.get("SPARK_HOME", installed)) == installed and python == sys.executable
-    starts = own and installed.is_dir() and os.access(_WORKER_PYTHON, os.X_OK)
+    own = Path(os.environ.get("SPARK_HOME", installed)) == installed and "PYSPARK_GATEWAY_PORT" not in os.environ
+    starts = own and python == sys.executable and installed.is_dir() and os.access(_WORKER_PYTHON, os.X_OK)
     return str(_WORKER_PYTHON) if starts else python
 
 
