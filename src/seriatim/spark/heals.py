@@ -12,7 +12,7 @@ import re
 
 from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable
 
-__all__ = ["HEALING", "healing"]
+__all__ = ["HEALING", "healing", "healing_of_spark"]
 
 #: What a failure says, and what has happened, in words.
 HEALING: tuple[tuple[str, str], ...] = (
@@ -56,4 +56,9 @@ def healing(error: SeriatimError, text: str) -> str | None:
         return "a service was away"
     if not isinstance(error, QueryFailed):
         return None
+    return healing_of_spark(text)
+
+
+def healing_of_spark(text: str) -> str | None:
+    """What has happened, where a failure of Spark's says so that heals; else None."""
     return next((what for words, what in _TABLE if words.search(text)), None)

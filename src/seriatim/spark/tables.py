@@ -22,6 +22,7 @@ from seriatim.pipeline.function import Function
 from seriatim.pipeline.source import column_of, in_body
 from seriatim.spark.columns import quoted
 from seriatim.spark.files import checked_options, folder_of, open_files, otherwise_of, schema_of, splitter_of
+from seriatim.spark.heals import healing_of_spark
 from seriatim.spark.promote import Returned
 from seriatim.spark.reading import OWN_COLUMNS, Found, Reader, Reading
 from seriatim.spark.row_paths import Columns, RowPaths
@@ -131,6 +132,8 @@ def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
     except UsageError:
         raise
     except Exception as error:  # what a source raises has no common type
+        if healing_of_spark(str(error)) is not None:
+            raise
         raise UsageError(
             f"Spark can't open the format {source.format!r}: {_told(error)}",
             where=f"location {entry.location}",
