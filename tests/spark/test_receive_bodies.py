@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from seriatim.pipeline.function import Function
 from seriatim.pipeline.json_paths import JsonPaths
 from seriatim.pipeline.values import Unreadable
 from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.spark.calls import Calling
 from seriatim.spark.lines import Lines
 from seriatim.spark.promote import CsvColumns, Returned
 from seriatim.spark.reading import Reading
@@ -28,7 +30,7 @@ from seriatim.spark.xml import XmlElements
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
 CODE = """
-import datetime, decimal
+import datetime, decimal, os, signal
 import numpy
 def read(body):
     kind, *fields = body.decode().split("|")
@@ -59,6 +61,16 @@ def parts(body):
         return (bytes([65 + n]) if n < 2 else 1 / 0 for n in range(3))
     return body.split(b"+")
 not_a_function = 7
+def short(body):
+    if b"kill" in body:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if b"ERR" in body:
+        raise ValueError("no")
+    return {"a": body.decode()}
+def cut(body):
+    if b"exit" in body:
+        os._exit(0)
+    return body.split(b"+")
 """
 
 
@@ -492,3 +504,53 @@ def test_a_splitter_says_what_it_cannot_read():
         JsonElements("$.a[*]").splitter()
     with pytest.raises(UsageError, match="there is no module 'receive_bodies_none'"):
         ReturnedParts(Function("receive_bodies_none:parts", (str(Path.cwd()),))).splitter()
+
+
+A = (Promotion("a", "a"),)
+ENDS = "receive_bodies_code:short: it ended its process: signal 11 (SIGSEGV)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "header"), [(lambda code: Documents(Returned(code("short"), A)), []),
+                         (lambda code: CsvRows(Returned(code("short"), A)), [b"kill the header"])],
+    ids=["lines", "csv"],
+)  # fmt: skip
+def test_a_body_at_which_a_function_ends_its_process(code, rows, header, tmp_path):
+    """A header is none of the function's business."""
+    calling = Calling(str(tmp_path), batch=3, apart=True).of("receive_bodies_code:short", "crm")
+    reading = Reading("crm", A, rows(code), calling=calling)
+    files = (
+        ("a", [b"", *header, b"kill", b"1", b"ERR", b"2", b"kill 2", b"kill 3", b"3"]),
+        ("b", [*header, b"kill", b"4"]),
+    )
+
+    def found(reading, files):
+        return {
+            row["message_id"].rpartition(":")[0] + f" {row['body'].decode()}": row["a"]
+            or row["_invalid"].partition(": ")[2]
+            for row in read(reading, *files)
+        }
+
+    told = found(reading, files)
+    assert told == {
+        "crm/a kill": ENDS, "crm/a 1": "1", "crm/a ERR": "receive_bodies_code:short: ValueError: no", "crm/a 2": "2",
+        "crm/a kill 2": ENDS, "crm/a kill 3": ENDS, "crm/a 3": "3", "crm/b kill": ENDS, "crm/b 4": "4",
+    }  # fmt: skip
+    # Once more, as the batch may run in a worker that has had no trouble.
+    assert found(replace(reading, calling=replace(calling, apart=False)), files) == told
+
+
+def test_a_body_at_which_a_function_that_splits_ends_its_process(code, tmp_path):
+    calling = Calling(str(tmp_path), batch=3, apart=True).of(
+        "receive_bodies_code:cut or receive_bodies_code:short", "crm"
+    )
+    reading = Reading("crm", A, Documents(Returned(code("short"), A)), ReturnedParts(code("cut")), calling=calling)
+    rows = read(reading, ("a", [b"1+2", b"exit+3", b"4+kill", b"5"]))
+    assert [row["message_id"] for row in rows] == ["crm/a:1.1", "crm/a:1.2", "crm/a:2", "crm/a:3", "crm/a:4.1"]
+    assert [row["_invalid"] for row in rows] == [
+        None,
+        None,
+        "a:2: receive_bodies_code:cut or receive_bodies_code:short: it ended its process: exit code 0",
+        "a:3: receive_bodies_code:cut or receive_bodies_code:short: it ended its process: signal 11 (SIGSEGV)",
+        None,
+    ]

@@ -11,12 +11,12 @@ import pickle
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, TypeVar
 
-__all__ = ["Ended", "apart"]
+__all__ = ["Ended", "apart", "ends"]
 
 _T = TypeVar("_T")
 
@@ -50,18 +50,7 @@ def apart(work: Callable[[], _T]) -> _T | Ended:
     Raises:
         Exception: what `work` raised.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _do(work, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answer:
-        given = answer.read()
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+    code, given = _in_child(lambda answer: _hand_back(work, answer))
     if code:
         return Ended(code)
     try:
@@ -74,13 +63,51 @@ def apart(work: Callable[[], _T]) -> _T | Ended:
     return done
 
 
-def _do(work: Callable[[], object], writing: int) -> NoReturn:
+def ends(work: Callable[[int], object], places: Sequence[int]) -> tuple[int, Ended] | None:
+    """Do `work` for one place after another in a child process; what it returns or raises is of no interest.
+
+    Args:
+        work: what to do.
+        places: what for.
+
+    Returns:
+        Which of the places the child had in hand when it ended, and how; None: it got through.
+    """
+
+    def do(done: BinaryIO) -> None:
+        for place in places:
+            with suppress(Exception, SystemExit):
+                work(place)
+            done.write(b".")
+            done.flush()
+
+    code, done = _in_child(do)
+    return (places[len(done)], Ended(code)) if len(done) < len(places) else None
+
+
+def _in_child(work: Callable[[BinaryIO], None]) -> tuple[int, bytes]:
+    """The exit code of a child, or the negative of the signal that ended it, and what it wrote."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _do(work, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        given = answer.read()
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), given
+
+
+def _do(work: Callable[[BinaryIO], None], writing: int) -> NoReturn:
     """The child. Whatever happens, it never returns into the parent's code."""
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         with os.fdopen(writing, "wb") as answer:
-            _hand_back(work, answer)
+            work(answer)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()

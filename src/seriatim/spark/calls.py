@@ -17,14 +17,13 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from seriatim.spark.apart import Ended, apart
@@ -88,27 +87,41 @@ class Calling:
         """The same for a function."""
         return replace(self, function=function, place=place or "")
 
-    def call(self, messages: pa.Table, work: Callable[[], _T]) -> _T | Ended:
-        """Do `work`, which calls the function with `messages`; where that is done apart, it may end without a result."""
-        with noted(self.folder, self.function, messages.num_rows, messages["message_id"][0].as_py(), self.batch):
+    def call(self, messages: int, first: str, work: Callable[[], _T]) -> _T | Ended:
+        """Do `work`, which calls the function; where that is done apart, it may end without a result.
+
+        Args:
+            messages: with how many messages.
+            first: the id of the first of them.
+            work: what calls it.
+        """
+        with self.noted(messages, first):
             return apart(work) if self.apart else work()
 
-    def fatal(self, messages: pa.Table) -> dict[int, str]:
-        """Of messages of this batch the places of those that were found fatal before, and the reasons."""
+    def noted(self, messages: int, first: str) -> AbstractContextManager[None]:
+        """Note a call while the block runs."""
+        return noted(self.folder, self.function, messages, first, self.batch)
+
+    def fatal(self, messages: Callable[[], Iterable[tuple[str, bytes | None]]]) -> dict[int, str]:
+        """The places of messages that were found fatal in this batch before, and the reasons.
+
+        Args:
+            messages: ids and bodies; asked for only where there are any such messages.
+        """
         folder = self._fatal()
         if folder is None or not folder.is_dir():
             return {}
         known = {file.name for file in folder.iterdir()}
-        places = ((place, self._name(messages, place)) for place in range(messages.num_rows)) if known else ()
-        return {place: (folder / name).read_text("utf-8") for place, name in places if name in known}
+        names = (self._name(message_id, body) for message_id, body in messages())
+        return {place: (folder / name).read_text("utf-8") for place, name in enumerate(names) if name in known}
 
-    def keep_fatal(self, messages: pa.Table, place: int, reason: str) -> None:
+    def keep_fatal(self, message_id: str, body: bytes | None, reason: str) -> None:
         """Write down that a message is fatal. Raises `OSError`."""
         folder = self._fatal()
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / self._name(messages, place)
+        file = folder / self._name(message_id, body)
         hidden = folder / f".{file.name}-{uuid.uuid4().hex}"
         with hidden.open("w", encoding="utf-8") as out:
             out.write(reason)
@@ -119,11 +132,10 @@ class Calling:
     def _fatal(self) -> Path | None:
         return None if self.folder is None or self.batch < 0 else Path(self.folder, _FATAL, str(self.batch))
 
-    def _name(self, messages: pa.Table, place: int) -> str:
+    def _name(self, message_id: str, body: bytes | None) -> str:
         """What tells one message from all others of a batch; a source may bring two of one id."""
-        body = messages["body"][place].as_py() or b""
-        told = [self.function, self.place, messages["message_id"][place].as_py()]
-        return blake2b(json.dumps(told).encode() + body, digest_size=20).hexdigest()
+        told = json.dumps([self.function, self.place, message_id]).encode()
+        return blake2b(told + (body or b""), digest_size=20).hexdigest()
 
 
 @contextmanager

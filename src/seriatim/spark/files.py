@@ -17,6 +17,7 @@ from seriatim.pipeline.function import Function
 from seriatim.pipeline.json_paths import JsonPaths
 from seriatim.pipeline.source import FILE_OPTIONS, OPTIONS
 from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.spark.calls import Calling
 from seriatim.spark.lines import Lines
 from seriatim.spark.promote import CsvColumns, CsvDialect, Returned
 from seriatim.spark.reading import OWN_COLUMNS, Reading
@@ -24,19 +25,31 @@ from seriatim.spark.rows import CsvRows, Documents, RowFormat
 from seriatim.spark.split import JsonElements, ReturnedParts, Splitter
 from seriatim.spark.xml import XmlElements
 
-__all__ = ["checked_options", "folder_of", "open_files", "otherwise_of", "read_files", "schema_of", "splitter_of"]
+__all__ = [
+    "calling_of",
+    "checked_options",
+    "folder_of",
+    "open_files",
+    "otherwise_of",
+    "read_files",
+    "schema_of",
+    "splitter_of",
+]
 
 # Spark leaves out files that are a week older than the newest, without a word.
 _MAX_FILE_AGE = "36500d"
 
 
-def read_files(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *, static: bool) -> DataFrame:
+def read_files(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
     """The messages of a location of text files.
 
     Args:
         spark: the session.
         entry: the location.
         folders: where functions are looked for.
+        calling: how they are called.
         static: what is there now as a batch frame, instead of a stream.
 
     Raises:
@@ -56,7 +69,8 @@ def read_files(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *,
         F.col("_metadata.file_modification_time").alias("received_at"),
     )
     rows = _rows(spark, entry, options, folders)
-    reading = Reading(entry.location, entry.promote, rows, splitter_of(entry, folders), otherwise_of(entry))
+    splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
+    reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls)
     reading.check()
     return lines.mapInArrow(Lines(reading, str(folder)).__call__, OWN_COLUMNS + reading.schema())
 
@@ -121,6 +135,13 @@ def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
 def otherwise_of(entry: Receive) -> Literal["invalid", "whole"]:
     """What becomes of a location's messages that have nothing to be taken apart."""
     return "invalid" if entry.split is None else entry.split.otherwise
+
+
+def calling_of(entry: Receive, calling: Calling) -> Calling | None:
+    """How a location's functions of the user's are called; None: it has none."""
+    split = entry.split.function if entry.split is not None else None
+    names = [name for name in (entry.function, split) if name is not None]
+    return calling.of(" or ".join(names), entry.location) if names else None
 
 
 def schema_of(spark: SparkSession, entry: Receive) -> StructType:

@@ -53,7 +53,7 @@ def decided(
         UsageError: a source, column or file of first numbers is not as it has to be.
     """
     start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
-    stamped = stamp_locations(receive(spark, pipeline), pipeline.receive, buckets=buckets)
+    stamped = stamp_locations(receive(spark, pipeline, calling=calling), pipeline.receive, buckets=buckets)
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)

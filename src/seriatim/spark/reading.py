@@ -6,7 +6,8 @@ Owns what is said of a message that can't be read, and the names of parts: those
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,8 @@ import pyarrow as pa
 
 from seriatim.pipeline.declaration import Promotion
 from seriatim.pipeline.values import Promoted, Unreadable
+from seriatim.spark.apart import Ended, ends
+from seriatim.spark.calls import Calling
 from seriatim.spark.row_paths import Columns
 from seriatim.spark.rows import Block, Documents, ReadRow, RowFormat
 from seriatim.spark.split import NothingToSplit, Split, Splitter
@@ -43,6 +46,7 @@ class Reading:
         rows: the format.
         split: how messages are taken apart; None: they aren't.
         otherwise: what becomes of a message that has nothing to be taken apart.
+        calling: how code of the user's is called in it; None: there is none.
     """
 
     location: str
@@ -50,6 +54,7 @@ class Reading:
     rows: RowFormat
     split: Splitter | None = None
     otherwise: Literal["invalid", "whole"] = "invalid"
+    calling: Calling | None = None
 
     def schema(self) -> str:
         """The columns that reading adds to those of a body, as DDL."""
@@ -122,6 +127,7 @@ class Reader:
         self._entered = False
         self._read: ReadRow
         self._whole: ReadRow
+        self._calling = reading.calling.here() if reading.calling is not None else None
         self._split: Split | None = reading.split.splitter() if reading.split is not None else None
         self._of_whole = [place for place, item in enumerate(reading.promote) if item.envelope]
         self._of_part = [place for place, item in enumerate(reading.promote) if not item.envelope]
@@ -159,15 +165,27 @@ class Reader:
         Yields:
             What rows of the batch gave, in their order, where it becomes large; the rest is `taken`.
         """
-        for place, body in enumerate(bodies, first):
-            row = _RowAt(
+        rows = [
+            _RowAt(
                 place,
                 names[place],
                 body,
                 _NO_COLUMNS if columns is None else columns[place],
                 None if refused is None else refused[place],
             )
-            if self._split is None:
+            for place, body in enumerate(bodies, first)
+        ]
+        if self._calling is None or not rows:
+            yield from self._rows(rows, {})
+            return
+        with self._calling.noted(len(rows), self._prefix + rows[0].name):
+            yield from self._rows(rows, self._fatal(self._calling, rows))
+
+    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[Found]:
+        for place, row in enumerate(rows):
+            if place in fatal:
+                self._add(row, row.name, self._nothing, _reason(row, fatal[place]), row.body)
+            elif self._split is None:
                 self._one(row)
             else:
                 self._several(row, self._split)
@@ -178,6 +196,40 @@ class Reader:
         """What was read and not yet handed on; a batch ends with it."""
         found, self._found = self._found, Found(self._reading)
         return found
+
+    def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:
+        """The places of rows at which code of the user's ends its process, and how; see `calls.py`."""
+        fatal = calling.fatal(lambda: ((self._prefix + row.name, row.body) for row in rows))
+        places = [place for place in range(len(rows)) if calling.apart and place not in fatal]
+        # It may be a header, which every process has to know of.
+        lead = next((place for place, row in enumerate(rows) if row.body and not row.body.isspace()), 0)
+
+        def first_end(places: Sequence[int]) -> tuple[int, Ended] | None:
+            known = [lead] if lead < places[0] and lead not in fatal else []
+            return ends(lambda place: self._touch(rows[place]), [*known, *places])
+
+        while places and (end := first_end(places)) is not None:
+            place, _ = end
+            again = first_end([place])
+            if again is not None:
+                place, how = again
+                fatal[place] = f"{calling.function}: it ended its process: {how}"
+                calling.keep_fatal(self._prefix + rows[place].name, rows[place].body, fatal[place])
+            places = [one for one in places if one >= place and one not in fatal]
+        return fatal
+
+    def _touch(self, row: _RowAt) -> None:
+        """Read a row as it is read, for what that does to the process."""
+        if self._split is None or self._whole(row.body, row.columns) is None:
+            self._read(row.body, row.columns)
+            return
+        try:
+            parts: list[bytes | None] = [*_cut(row.body, self._split)]
+        except NothingToSplit:
+            parts = [row.body]
+        for part in parts:
+            with suppress(Unreadable):
+                self._read(part, row.columns)
 
     def _one(self, row: _RowAt) -> None:
         try:

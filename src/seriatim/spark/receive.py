@@ -44,6 +44,7 @@ from pyspark.sql import functions as F
 from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import Pipeline, Receive
 from seriatim.pipeline.function import search_folders
+from seriatim.spark.calls import Calling
 from seriatim.spark.files import read_files
 from seriatim.spark.reading import PARTS
 from seriatim.spark.tables import read_parquet, read_source
@@ -51,17 +52,19 @@ from seriatim.spark.values import ddl_of
 
 __all__ = ["ARRIVAL", "arrival", "promoted", "receive"]
 
+_UNNOTED = Calling()
 #: Columns by which the messages of a micro-batch are in order of arrival, where none was split; total.
 ARRIVAL = ("received_at", "location", "_file", "_position")
 
 
-def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False) -> DataFrame:
+def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
     """All locations of a pipeline as one frame; the columns are those of this module's description.
 
     Args:
         spark: the session.
         pipeline: what to receive.
         static: what is there now as a batch frame, instead of a stream.
+        calling: how workers call the user's code.
 
     Raises:
         UsageError: a folder that isn't there, an option, path or function that isn't right, a Parquet folder without
@@ -69,7 +72,7 @@ def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False) ->
     """
     folders = search_folders(pipeline.source_file)
     names = {**promoted(pipeline.receive), **(PARTS if _splits(pipeline) else {})}
-    frames = [_location(spark, entry, names, folders, static=static) for entry in pipeline.receive]
+    frames = [_location(spark, entry, names, folders, calling, static=static) for entry in pipeline.receive]
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -94,15 +97,21 @@ def _splits(pipeline: Pipeline) -> bool:
 
 
 def _location(
-    spark: SparkSession, entry: Receive, names: Mapping[str, str], folders: tuple[str, ...], *, static: bool
+    spark: SparkSession,
+    entry: Receive,
+    names: Mapping[str, str],
+    folders: tuple[str, ...],
+    calling: Calling,
+    *,
+    static: bool,
 ) -> DataFrame:
     match entry.source.format:
         case "json" | "csv" | "text" | "xml":
-            frame = read_files(spark, entry, folders, static=static)
+            frame = read_files(spark, entry, folders, calling, static=static)
         case "parquet":
-            frame = read_parquet(spark, entry, folders, static=static)
+            frame = read_parquet(spark, entry, folders, calling, static=static)
         case _:
-            frame = read_source(spark, entry, folders, static=static)
+            frame = read_source(spark, entry, folders, calling, static=static)
     for name in ("type", *names):
         if name not in frame.columns:
             frame = frame.withColumn(name, F.lit(None).cast(names.get(name, "string")))

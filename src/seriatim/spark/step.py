@@ -150,7 +150,7 @@ def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Call
     names = [name for name in messages.column_names if not name.startswith("_") and name not in step.hidden]
     shown = messages.select(names)
     turns = _turns(shown.column(_ID))
-    fatal = calling.fatal(shown)
+    fatal = calling.fatal(lambda: zip(shown[_ID].to_pylist(), shown["body"].to_pylist(), strict=True))
     if fatal:
         known = np.array(sorted(fatal))
         turns = [rest for rows in turns if len(rest := rows[~np.isin(rows, known)])]
@@ -200,13 +200,14 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
     while waiting:
         start, size = waiting.pop()
         part = messages.slice(start, size)
-        answer = calling.call(part, partial(_answer, part, step, apply))
+        first, answered = part.column(_ID)[0].as_py(), partial(_answer, part, step, apply)
+        answer = calling.call(size, first, answered)
         if isinstance(answer, Ended) and size == 1:
-            answer = calling.call(part, partial(_answer, part, step, apply))
+            answer = calling.call(size, first, answered)
             if isinstance(answer, Ended):
                 answer = Failure.ended(answer, step.function.name)
                 if step.on_error != "fail":
-                    calling.keep_fatal(messages, start, answer.told)
+                    calling.keep_fatal(first, part.column("body")[0].as_py(), answer.told)
         if isinstance(answer, Answer):
             answers.append(answer.moved(start))
         elif size > 1:
@@ -214,7 +215,7 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
             waiting += [(start + half, size - half), (start, half)]
         elif isinstance(answer, Failure):
             if step.on_error == "fail":
-                what = f"the function failed at message {part.column(_ID)[0].as_py()}: {answer.line}"
+                what = f"the function failed at message {first}: {answer.line}"
                 remedy = "mend it; with on_error: set_aside the others go on without that message"
                 raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer.error
             failed[start] = answer.told

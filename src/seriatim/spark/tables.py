@@ -20,8 +20,17 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declaration import BOX, Promotion, Receive
 from seriatim.pipeline.function import Function
 from seriatim.pipeline.source import column_of, in_body
+from seriatim.spark.calls import Calling
 from seriatim.spark.columns import quoted
-from seriatim.spark.files import checked_options, folder_of, open_files, otherwise_of, schema_of, splitter_of
+from seriatim.spark.files import (
+    calling_of,
+    checked_options,
+    folder_of,
+    open_files,
+    otherwise_of,
+    schema_of,
+    splitter_of,
+)
 from seriatim.spark.heals import healing_of_spark
 from seriatim.spark.promote import Returned
 from seriatim.spark.reading import OWN_COLUMNS, Found, Reader, Reading
@@ -38,13 +47,16 @@ _FILES = frozenset({"avro", "binaryfile", "orc"})
 _LOOKED_AT = "_looked_at_"
 
 
-def read_parquet(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *, static: bool) -> DataFrame:
+def read_parquet(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
     """The messages of a location of Parquet files.
 
     Args:
         spark: the session.
         entry: the location.
         folders: where functions are looked for.
+        calling: how they are called.
         static: what is there now as a batch frame, instead of a stream.
 
     Raises:
@@ -67,16 +79,19 @@ def read_parquet(spark: SparkSession, entry: Receive, folders: tuple[str, ...], 
     )
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
-    return _messages(frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), [])
+    return _messages(frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), [], calling)
 
 
-def read_source(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *, static: bool) -> DataFrame:
+def read_source(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
     """The messages of a location of any other format that Spark knows.
 
     Args:
         spark: the session.
         entry: the location.
         folders: where functions are looked for.
+        calling: how they are called.
         static: what is there now as a batch frame, instead of a stream.
 
     Raises:
@@ -105,7 +120,7 @@ def read_source(spark: SparkSession, entry: Receive, folders: tuple[str, ...], *
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
-    messages = _messages(frame, entry, schema, folders, body, absent)
+    messages = _messages(frame, entry, schema, folders, body, absent, calling)
     if entry.source.format != BOX:
         return messages
     # A message of a box keeps the id that it has there.
@@ -224,6 +239,7 @@ def _messages(
     folders: tuple[str, ...],
     body: Column,
     absent: Sequence[Column],
+    calling: Calling,
 ) -> DataFrame:
     """From (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
     inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
@@ -246,7 +262,9 @@ def _messages(
     if not inside and entry.split is None:
         return messages
     splitter = splitter_of(entry, folders)
-    reading = Reading(entry.location, tuple(inside), documents, splitter, otherwise_of(entry))
+    reading = Reading(
+        entry.location, tuple(inside), documents, splitter, otherwise_of(entry), calling_of(entry, calling)
+    )
     try:
         reading.check()
     except UsageError as error:
