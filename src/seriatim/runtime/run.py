@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from seriatim.errors import EnvironmentProblem, QueryFailed, SeriatimError
+from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declaration import Pipeline
 from seriatim.runtime.attempts import Attempts
 from seriatim.runtime.box_format import boxed
@@ -34,7 +34,7 @@ from seriatim.runtime.progress import (
 from seriatim.runtime.stop import Stop
 from seriatim.runtime.tally import Standing, Tally
 from seriatim.spark.calls import Calling, calls_in, forget_calls, forget_fatal, left_calls
-from seriatim.spark.deliver import Folders, Sink, StreamingQuery, has_died, start
+from seriatim.spark.deliver import Folders, Sink, StreamingQuery, start
 from seriatim.spark.input_files import check_files
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
 from seriatim.spark.session import SPLITTING, has_ended, is_running, open_session
@@ -293,7 +293,7 @@ class _Watch:
                 return False
             if not query.isActive and not _events_after(query, self._seen):
                 return True
-            self._care(running)
+            self._care(running.sink)
             self._stop.wait(_LOOK_S)
 
     def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
@@ -318,17 +318,11 @@ class _Watch:
             self._stop.wait(_LOOK_S)
         self._tell_ports(sink)
 
-    def _care(self, running: _Query) -> None:
+    def _care(self, sink: Sink) -> None:
         """What has to be done between batches, and told."""
-        now, sink = time.monotonic(), running.sink
+        now = time.monotonic()
         if now - self._cared >= _CARE_S:
             self._cared = now
-            if has_died(running.query):
-                raise QueryFailed(
-                    "the query failed, and Spark failed at telling why",
-                    where=str(self._checkpoint.log),
-                    remedy="look there; the same start goes on where it was",
-                )
             sink.carry()
             self._tell_ports(sink)
         hand = sink.in_hand()

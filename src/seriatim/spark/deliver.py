@@ -38,18 +38,7 @@ from seriatim.spark.stateful import arrow_schema
 from seriatim.spark.targets import BoxSink, Folder, SparkSink, Target
 from seriatim.spark.writers import FORMATS, check_options
 
-__all__ = [
-    "SET_ASIDE",
-    "UNROUTED",
-    "Delivered",
-    "Folders",
-    "InHand",
-    "Sink",
-    "StreamingQuery",
-    "Waiting",
-    "has_died",
-    "start",
-]
+__all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
 
 #: The name of the port for what was not released.
 SET_ASIDE = "set-aside"
@@ -357,10 +346,3 @@ def start(
     else:
         writer = writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
     return writer.foreachBatch(deliver).start()
-
-
-def has_died(query: StreamingQuery) -> bool:
-    """Whether a query does nothing any more and Spark doesn't know: its thread ended at an error in telling of an error."""
-    # Nothing public tells: to Spark a query is active until its own thread says otherwise.
-    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001
-    return not thread.isAlive() and query.isActive
