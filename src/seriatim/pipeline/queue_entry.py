@@ -11,6 +11,7 @@ from seriatim.pipeline.activation import MOST_READERS, Activation
 from seriatim.pipeline.level import LEVELS
 from seriatim.pipeline.policy import read_policy
 from seriatim.pipeline.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.secret import secret_in
 from seriatim.pipeline.section import Section
 
 __all__ = ["queue_entry"]
@@ -87,6 +88,10 @@ def _activation(queue: Section) -> Activation | None:
 def _port(entry: Section) -> str | None:
     """A port as text, whose ``${NAME}`` are not for here: what they stand for may be a password."""
     found = entry.text("port")
+    if found is not None and (secret := secret_in(found)) is not None:
+        what = f"{entry.full('port')} would be kept in the box, and shown: {secret}"
+        entry.fault("port", what, "write $${NAME} in place of the secret: it is replaced by who works")
+        return None
     if found is None or not _REPLACED.search(entry.written("port")):
         return found
     entry.fault(
