@@ -305,7 +305,7 @@ def test_only_receiving_or_only_publishing(team):
 def test_subscribing(team):
     box, role = team
     name, dsn = role("reader")
-    box.grant(name, subscribe=["pick"], receive=["pick"])
+    box.grant(name, subscribe=["pick"], receive=["pick"], types=["order"])
     with opened(box, dsn) as own:
         own.define(sq.Subscription("mine", where="type = 'order'", to="pick"))
         own.define(sq.Subscription("mine", where="customer = 'c1'", to="pick"))
@@ -463,16 +463,18 @@ def test_the_commands(team):
         return result
 
     box.define(sq.Location("crm"))
-    call("grant", name, "--publish", "shop", "--publish", "pick", "--receive", "shop", "--subscribe", "shop", "--route",
-         "--dispense", "crm")  # fmt: skip
+    words = ("--publish", "shop", "--publish", "pick", "--receive", "shop", "--subscribe", "shop", "--route")
+    call("grant", name, *words, "--dispense", "crm", "--type", "order", "--type", "bill", "--id-space", "typed")
     (told,) = json.loads(call("grants", "--json").stdout)
     assert told == {
         "role": name, "publish": ["pick", "shop"], "receive": ["shop"], "subscribe": ["shop"], "route": True,
-        "dispense": ["crm"],
+        "dispense": ["crm"], "types": ["bill", "order"], "id_space": "typed",
     }  # fmt: skip
-    assert call("grants").stdout.splitlines()[1].split() == [name, "pick,", "shop", "shop", "shop", "yes", "crm"]
-    call("revoke", name, "--dispense", "crm")
+    shown = [name, "pick,", "shop", "shop", "shop", "bill,", "order", "yes", "crm", "typed"]
+    assert call("grants").stdout.splitlines()[1].split() == shown
+    call("revoke", name, "--type", "bill", "--dispense", "crm")
     assert json.loads(call("grants", "--json").stdout)[0]["dispense"] == []
+    assert json.loads(call("grants", "--json").stdout)[0]["types"] == ["order"]
     call("revoke", name, "--publish", "pick")
     assert json.loads(call("grants", "--json").stdout)[0]["publish"] == ["shop"]
     call("revoke", name)

@@ -37,7 +37,7 @@ def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prun
     present = BoxFile(
         tuple(one for one, _ in places),
         tuple(before.types.values()),
-        tuple(one.declared for one in before.queues.values()),
+        tuple(one.declared for one in before.queues.values() if one.problem is None),
         tuple(one.declared for one in before.subscriptions.values()),
         tuple(before.contracts.values()),
         tuple(before.services.values()),
@@ -69,12 +69,13 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
 
 def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[tuple[Kind, str]]:
     """What a file doesn't have, of what is there."""
+    broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
     pairs = (
-        (Kind.SUBSCRIPTION, before.subscriptions, said.subscriptions),
-        (Kind.SERVICE, before.services, said.services),
-        (Kind.CONTRACT, before.contracts.keys() - {DEFAULT}, said.contracts),
+        (Kind.SUBSCRIPTION, before.subscriptions.keys() | broken[Kind.SUBSCRIPTION], said.subscriptions),
+        (Kind.SERVICE, before.services.keys() | broken[Kind.SERVICE], said.services),
+        (Kind.CONTRACT, (before.contracts.keys() | broken[Kind.CONTRACT]) - {DEFAULT}, said.contracts),
         (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services}, said.queues),
-        (Kind.TYPE, before.types, said.types),
+        (Kind.TYPE, before.types.keys() | broken[Kind.TYPE], said.types),
         (Kind.LOCATION, unused, said.locations),
     )
     return [

@@ -22,11 +22,12 @@ from seriatim.box.define import define
 from seriatim.box.definitions import Definitions
 from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
-from seriatim.box.grant import Grant, Rights, grant, grants, revoke
+from seriatim.box.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space
 from seriatim.box.migrate import Migration, check, find, migrate
 from seriatim.box.operator_log import Operator
 from seriatim.box.peek import Peeked, peek
 from seriatim.box.places import Placed, Stored, message_of, places_of
+from seriatim.box.published import Published
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
@@ -175,7 +176,7 @@ class MessageBox(Closing):
         delay: float | str | None = None,
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
-    ) -> list[str]:
+    ) -> Published:
         """Publish in a transaction of its own: as in a session that does nothing else, and in one round trip.
 
         Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
@@ -357,15 +358,19 @@ class MessageBox(Closing):
                 connection, self._schema, queue=queue, group=group, status=status, kind=message_type, limit=limit
             )
 
-    def message(self, message_id: str) -> tuple[Stored, list[Placed]]:
+    def message(self, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
         """A message with its body, and where it is.
 
+        Args:
+            message_id: its id.
+            id_space: where that is compared, see `grant`; None: there is one message of the id.
+
         Raises:
-            UsageError: the box has none of that id.
+            UsageError: the box has none of that id, or several, in several id spaces.
         """
         with self._transaction() as connection, translated(self._place):
-            found = message_of(connection, self._schema, message_id)
-            return found, places_of(connection, self._schema, message_id=message_id)
+            found = message_of(connection, self._schema, message_id, id_space)
+            return found, places_of(connection, self._schema, message_id=message_id, id_space=found.id_space)
 
     def dialogs(
         self,
@@ -559,6 +564,8 @@ class MessageBox(Closing):
         subscribe: Iterable[str] = (),
         route: bool = False,
         dispense: Iterable[str] = (),
+        types: Iterable[str] = (),
+        id_space: str | None = None,
     ) -> None:
         """Give a role of PostgreSQL rights in this box, besides those that it has. Only the box's owner can.
 
@@ -569,14 +576,19 @@ class MessageBox(Closing):
             subscribe: queues that it may make subscriptions for.
             route: whether it may route what others publish through SQL, which it can read, then.
             dispense: locations whose numbers it may take. It can hold up all who publish there, and turn them over.
+            types: types of messages that its subscriptions may match, also those that are there already.
+            id_space: where the ids of the messages that it publishes are compared; roles with one id space recognise each
+                other's messages as published again. None: it stays as it is; at first it is the role's name. ``""``: the
+                owner's.
 
         Raises:
-            UsageError: no such role, queue or location, no right is named, or a text where a list of names is wanted.
+            UsageError: no such role, queue or location, no right is named, a text where a list is wanted, or an id space that can't be,
+                or that is another role's while none is named.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(publish, receive, subscribe, route, dispense)
+        rights = Rights(publish, receive, subscribe, route, dispense, types)
         with self._transaction() as connection, translated(self._place):
-            grant(connection, self._schema, role, rights)
+            grant(connection, self._schema, role, rights, id_space)
 
     def revoke(
         self,
@@ -587,14 +599,17 @@ class MessageBox(Closing):
         subscribe: Iterable[str] = (),
         route: bool = False,
         dispense: Iterable[str] = (),
+        types: Iterable[str] = (),
     ) -> None:
-        """Take rights from a role: those that are named, or else all of them.
+        """Take rights from a role: those that are named, or else all of them, and its id space. Arguments as of `grant`.
+
+        Its subscriptions stay, and match at once only the types that are left to it.
 
         Raises:
             UsageError: the role has none, there is no such queue, or a text where a list of names is wanted.
             EnvironmentProblem: only the owner may.
         """
-        rights = Rights(publish, receive, subscribe, route, dispense)
+        rights = Rights(publish, receive, subscribe, route, dispense, types)
         with self._transaction() as connection, translated(self._place):
             revoke(connection, self._schema, role, rights)
 
@@ -602,6 +617,11 @@ class MessageBox(Closing):
         """Which roles have rights here; by name. Only the box's owner can ask."""
         with self._transaction() as connection, translated(self._place):
             return grants(connection, self._schema)
+
+    def roles_of_the_owners_space(self) -> list[str]:
+        """The roles that may publish since before there were id spaces, and whose message ids are compared with the owner's."""
+        with self._transaction() as connection, translated(self._place):
+            return roles_of_the_owners_space(connection, self._schema)
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"

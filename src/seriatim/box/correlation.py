@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.definitions import Definitions
+from seriatim.box.definitions import BoxSubscription, Definitions
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import Kind, Type
@@ -77,20 +77,23 @@ class Correlation:
     Attributes:
         names: by the name of a queue, the properties by which its instances are found besides their group; a queue
             without is left out.
-
-    Raises:
-        UsageError: a starting subscription whose queue or properties don't fit.
+        unfit: by their names the starting subscriptions whose queue or properties don't fit, and why: they lead nothing.
     """
 
     def __init__(self, definitions: Definitions, properties: Mapping[str, Type]) -> None:
         self._properties = properties
-        self._states: dict[int, str] = {}
+        self._starting: dict[int, BoxSubscription] = {}
+        self.unfit: dict[str, UsageError] = {}
         names: dict[str, tuple[str, ...]] = {}
         for one in definitions.subscriptions.values():
-            if one.declared.starts is None:
+            if one.declared.starts is None or definitions.queues[one.declared.to].problem is not None:
                 continue
-            self._check(definitions, one.declared.name)
-            self._states[one.subscription_id] = one.state
+            try:
+                self._check(definitions, one.declared.name)
+            except UsageError as error:
+                self.unfit[one.declared.name] = error
+                continue
+            self._starting[one.subscription_id] = one
             if one.state != "unenlisted" and len(one.declared.correlate) > 1:
                 known = names.get(one.declared.to, ())
                 names[one.declared.to] = tuple(dict.fromkeys((*known, *one.declared.correlate[1:])))
@@ -136,9 +139,10 @@ class Correlation:
                     wanted.append(Asked(queue_id, name, text))
         return places, wanted
 
-    def leads(self, subscription_id: int) -> bool:
-        """Whether messages are led to the instances of a starting subscription."""
-        return self._states.get(subscription_id, "unenlisted") != "unenlisted"
+    def leads(self, subscription_id: int, queue: str, kind: str) -> bool:
+        """Whether messages of a type are led to the instances that a starting subscription has made in a queue."""
+        one = self._starting.get(subscription_id)
+        return one is not None and one.state != "unenlisted" and one.declared.to == queue and one.may_match(kind)
 
 
 def key(value: Any, kind: Type) -> str:

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 from seriatim.box import drop, services
 from seriatim.box.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions import Definitions, read_definitions
-from seriatim.box.fit import check_fit, check_lost
+from seriatim.box.fit import Redefined, check_fit, check_lost, check_types
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.box.statements import statement
 from seriatim.box.transmission import transmit
@@ -25,6 +25,7 @@ from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.secret import secret_in
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.service import Service
 from seriatim.pipeline.stored import to_json
@@ -104,8 +105,10 @@ class _Defining:
             record(connection, schema, changes)
             after = read_definitions(connection, schema)
             check_lost(self._before, after)
-            check_fit(after)
-            services.check_services(after)
+            redefined = Redefined(self._before, after, {(kind_of(one).value, one.name) for one in kept})
+            check_fit(redefined)
+            check_types(redefined)
+            services.check_services(self._before, after, {one.name for one in kept})
             if after.services and any(
                 one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes
             ):
@@ -132,6 +135,7 @@ class _Defining:
         fields = () if old is None else changed_fields(old, one)
         if old is not None and not fields:
             return None
+        is_there = old is not None or (kind_of(one).value, one.name) in self._before.unreadable
         match one:
             case MessageType():
                 self._check_type(old, one)
@@ -141,7 +145,7 @@ class _Defining:
             case Subscription():
                 self._put_subscription(one)
             case Contract():
-                services.check_contract(old, one)
+                services.check_contract(old, one, broken=is_there and old is None)
                 self._write("define_contract", one)
             case Service():
                 # What is sent to it meanwhile would be left in the transmission queue.
@@ -149,7 +153,7 @@ class _Defining:
                 if isinstance(old, Service) and old.queue != one.queue:
                     services.check_unused_service(self._connection, self._schema, one.name, "have another queue")
                 self._write("define_service", one, queue=one.queue)
-        return Change("added" if old is None else "changed", kind_of(one), one.name, fields)
+        return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
 
     def _put_location(self, location: Location) -> Change | None:
         known = {one.name: one for one, _ in drop.locations(self._connection, self._schema)}
@@ -171,7 +175,15 @@ class _Defining:
         )
 
     def _put_queue(self, new: Queue) -> None:
+        port = None if new.activation is None else new.activation.port
+        if port is not None and (secret := secret_in(port)) is not None:
+            raise UsageError(
+                f"its activation would be kept in the box, and shown: {secret}",
+                where=f"queue {new.name!r}",
+                remedy="write ${NAME} in place of the secret: a reader takes it from its environment",
+            )
         old = self._before.queues.get(new.name)
+        old = None if old is None or old.problem is not None else old  # by what it judged nobody can tell
         enabled = new.enabled
         activated: bool | None = new.activation is None or new.activation.enabled
         if old is not None:
@@ -219,7 +231,7 @@ class _Defining:
                 doing = f"go by another type of property {wrong[0]!r}"
                 drop.check_running(self._connection, self._schema, self._before, name, doing)
         for queue in self._before.queues.values():
-            if wrong := sorted(changed & judged_by(queue.declared)):
+            if queue.problem is None and (wrong := sorted(changed & judged_by(queue.declared))):
                 self._hold_publishers()
                 what = [f"property {name!r}" for name in wrong]
                 self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
@@ -244,7 +256,7 @@ class _Defining:
         match kind:
             case Kind.SUBSCRIPTION:
                 drop.check_running(connection, schema, before, name, "be dropped")
-                if before.subscriptions[name].state != "started":
+                if drop.state_of(before, name) != "started":
                     self._hold_publishers()
                     drop.check_collected(connection, schema, before, name, "be dropped")
                 self._execute("drop_subscription", name=name)
@@ -300,7 +312,7 @@ def _declared(before: Definitions, one: Definition) -> Definition | None:
             return before.types.get(one.name)
         case Queue():
             queue = before.queues.get(one.name)
-            return None if queue is None else queue.declared
+            return None if queue is None or queue.problem is not None else queue.declared
         case Subscription():
             subscription = before.subscriptions.get(one.name)
             return None if subscription is None else subscription.declared

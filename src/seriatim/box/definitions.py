@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError, shown
+from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.contract import Contract
 from seriatim.pipeline.message_type import MessageType
@@ -25,10 +26,37 @@ from seriatim.pipeline.subscription import Subscription
 if TYPE_CHECKING:
     from seriatim.box.route import Router
 
-__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Definitions", "Known", "read_definitions"]
+__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Broken", "Definitions", "Known", "read_definitions"]
 
 #: More messages than any set has.
 ALL = 2**31 - 2
+_LONGEST_WHY = 500
+
+_Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Something that is defined and can't be used: it takes no part in anything until it is defined again, or dropped.
+
+    Args:
+        kind: ``type``, ``queue``, ``subscription``, ``contract`` or ``service``.
+        name: its name.
+        why: what is wrong with it.
+        id: of a queue or a subscription its number; of a service that of its queue.
+        queue: the name of the queue to which a subscription leads, or that a service has.
+        state: of a subscription its state.
+    """
+
+    kind: str
+    name: str
+    why: str
+    id: int | None = None
+    queue: str | None = None
+    state: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +65,7 @@ class BoxQueue:
 
     `incarnation` is that of a group which isn't known.
     `serves`: messages of dialogs come there, for a service.
+    `problem`: why its definition can't be used; what comes there is invalid, and nothing is handed out.
     """
 
     queue_id: int
@@ -45,6 +74,7 @@ class BoxQueue:
     owner: str | None
     incarnation: int = 0
     serves: bool = False
+    problem: str | None = None
 
     @property
     def is_filled_later(self) -> bool:
@@ -76,16 +106,28 @@ class BoxQueue:
 
 @dataclass(frozen=True, slots=True)
 class BoxSubscription:
-    """A subscription as it is in a box: its id, and its state."""
+    """A subscription as it is in a box: its id, and its state.
+
+    `role`: whose it is, None: the owner's. `types`: those that it may match, as they are granted to that role now; None: all.
+    """
 
     subscription_id: int
     declared: Subscription
     state: str
+    role: str | None = None
+    types: tuple[str, ...] | None = None
+
+    def may_match(self, kind: str) -> bool:
+        """Whether it may match messages of a type."""
+        return self.types is None or kind in self.types
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """All of a box, of one version, by name."""
+    """All of a box, of one version, by name.
+
+    `unreadable`: what the box has and can't be read, by what it is and its name.
+    """
 
     version: int
     types: Mapping[str, MessageType] = field(default_factory=dict)
@@ -93,9 +135,26 @@ class Definitions:
     subscriptions: Mapping[str, BoxSubscription] = field(default_factory=dict)
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
+    unreadable: Mapping[tuple[str, str], Broken] = field(default_factory=dict)
 
     def queue(self, name: str) -> BoxQueue:
         """The queue of that name.
+
+        Raises:
+            UsageError: there is none.
+            SchemaMismatch: its definition can't be used.
+        """
+        found = self.known_queue(name)
+        if found.problem is not None:
+            raise SchemaMismatch(
+                f"its definition can't be used: {found.problem}",
+                where=f"queue {name!r}",
+                remedy="define it again; seriatim doctor names what is wrong",
+            )
+        return found
+
+    def known_queue(self, name: str) -> BoxQueue:
+        """The queue of that name, also one whose definition can't be used.
 
         Raises:
             UsageError: there is none.
@@ -105,6 +164,13 @@ class Definitions:
             remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
             raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
+
+    @cached_property
+    def broken(self) -> tuple[Broken, ...]:
+        """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
+        unfit = {key: Broken(*key, _said(error)) for key, error in self.router.unfit.items()}
+        found = {**unfit, **self.unreadable}
+        return tuple(found[key] for key in sorted(found))
 
     @cached_property
     def router(self) -> Router:
@@ -169,7 +235,7 @@ class Known:
 
 
 def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions:
-    """What is defined, as the transaction of the connection sees it."""
+    """What is defined, as the transaction of the connection sees it. What can't be read stops nothing else."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(statement("definitions", schema)).fetchall()
     types: dict[str, MessageType] = {}
@@ -177,21 +243,72 @@ def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions
     subscriptions: dict[str, BoxSubscription] = {}
     contracts: dict[str, Contract] = {}
     services: dict[str, Service] = {}
+    unreadable: dict[tuple[str, str], Broken] = {}
     version = -1
-    for kind, number, name, definition, state, owner, incarnation in rows:
-        match kind:
-            case "version":
-                version = number
-            case "type":
-                types[name] = from_json(MessageType, definition)
-            case "queue":
-                queues[name] = BoxQueue(number, from_json(Queue, definition), state == "on", owner, incarnation)
-            case "contract":
-                contracts[name] = from_json(Contract, definition)
-            case "service":
-                services[name] = from_json(Service, definition)
-            case _:
-                subscriptions[name] = BoxSubscription(number, from_json(Subscription, definition), state)
+    for kind, number, name, definition, state, owner, incarnation, queue, role, matched in rows:
+        if kind == "version":
+            version = number
+            continue
+        try:
+            match kind:
+                case "type":
+                    types[name] = _read(MessageType, name, definition)
+                case "queue":
+                    declared = _read(Queue, name, definition)
+                    queues[name] = BoxQueue(number, declared, state == "on", owner, incarnation)
+                case "contract":
+                    contracts[name] = _read(Contract, name, definition)
+                case "service":
+                    services[name] = _leading(_read(Service, name, definition), queue)
+                case _:
+                    subscription = _leading(_read(Subscription, name, definition), queue)
+                    granted = None if matched is None else tuple(matched)
+                    subscriptions[name] = BoxSubscription(number, subscription, state, role, granted)
+        except SchemaMismatch as error:
+            what = error.what.removeprefix("what the box has of it can't be read: ")[:_LONGEST_WHY]
+            unreadable[kind, name] = Broken(kind, name, what, number, queue, state)
+            if kind == "queue":
+                queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     for queue in {one.queue for one in services.values()}:
         queues[queue] = replace(queues[queue], serves=True)
-    return Definitions(version, types, queues, subscriptions, contracts, services)
+    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable)
+
+
+def _said(error: UsageError) -> str:
+    return f"{error.where}: {error.what}"[:_LONGEST_WHY] if error.where else error.what[:_LONGEST_WHY]
+
+
+def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
+    """A declaration from the text of its JSON.
+
+    Raises:
+        SchemaMismatch: it can't be read, or has another name.
+    """
+    try:
+        stored: Any = json.loads(definition)
+    except (ValueError, RecursionError) as error:
+        raise SchemaMismatch(f"its JSON can't be read: {error}") from None
+    found = from_json(kind, stored)
+    if found.name != name:
+        raise SchemaMismatch(f"its definition is that of {found.name!r}")
+    return found
+
+
+_Leading = TypeVar("_Leading", Subscription, Service)
+
+
+def _leading(one: _Leading, queue: str | None) -> _Leading:
+    """A subscription or service, if its definition leads to the queue that it has.
+
+    Raises:
+        SchemaMismatch: it doesn't.
+    """
+    said = one.to if isinstance(one, Subscription) else one.queue
+    if said != queue:
+        raise SchemaMismatch(f"its definition leads to {said!r}, and it has the queue {queue!r}")
+    return one
+
+
+def _stand_in(name: str) -> Queue:
+    """For a queue whose definition can't be read."""
+    return Queue(name, policy=Unordered())

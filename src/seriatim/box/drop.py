@@ -15,7 +15,7 @@ from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.section import likely
 
-__all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations"]
+__all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
 
 #: Counted up to there.
 _MANY = 1000
@@ -23,6 +23,8 @@ _MANY = 1000
 
 def check_there(connection: psycopg.Connection, schema: str, before: Definitions, kind: Kind, name: str) -> None:
     """Refuse to drop what isn't there."""
+    if (kind.value, name) in before.unreadable:
+        return
     known: Collection[str]
     match kind:
         case Kind.TYPE:
@@ -70,15 +72,15 @@ def check_collected(connection: psycopg.Connection, schema: str, before: Definit
 
     Nobody would know any more that they aren't to be handed out.
     """
-    one = before.subscriptions[name]
+    subscription_id, to = _place_of(before, name)
     parameters = {
-        "queue_id": before.queues[one.declared.to].queue_id, "subscription_id": one.subscription_id,
+        "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
     }  # fmt: skip
     with connection.cursor(row_factory=tuple_row) as cursor:
         (waiting,) = cursor.execute(statement("collected", schema), parameters).fetchall()[0]
     if waiting:
         raise ActionRefused(
-            f"subscription {name!r} is {one.state} and can't {doing}: {_counted(waiting)} messages that it collected wait",
+            f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",
             remedy="start it, or abort the groups",
         )
 
@@ -105,11 +107,11 @@ def check_running(
     Raises:
         ActionRefused: instances run; says how many.
     """
-    one = before.subscriptions[name]
-    if one.declared.starts is None:
+    one = before.subscriptions.get(name)
+    if one is not None and one.declared.starts is None:
         return
     with connection.cursor(row_factory=tuple_row) as cursor:
-        parameters = {"subscription_id": one.subscription_id, "property": having}
+        parameters = {"subscription_id": _place_of(before, name)[0], "property": having}
         (running,) = cursor.execute(statement("running_of", schema), parameters).fetchall()[0]
     if running:
         instances = "instance of it runs" if running == 1 else "instances of it run"
@@ -118,6 +120,21 @@ def check_running(
             f"subscription {name!r} can't {doing}: {_counted(running)} {instances}{value}",
             remedy="let them end, or terminate them: seriatim instances",
         )
+
+
+def state_of(before: Definitions, name: str) -> str | None:
+    """The state of a subscription, also of one that can't be read."""
+    one = before.subscriptions.get(name)
+    return before.unreadable["subscription", name].state if one is None else one.state
+
+
+def _place_of(before: Definitions, name: str) -> tuple[int | None, str]:
+    """The number of a subscription and the name of its queue, also of one that can't be read."""
+    one = before.subscriptions.get(name)
+    if one is None:
+        broken = before.unreadable["subscription", name]
+        return broken.id, str(broken.queue)
+    return one.subscription_id, one.declared.to
 
 
 def drop_location(connection: psycopg.Connection, schema: str, name: str) -> None:

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from seriatim.box.definitions import Definitions
 from seriatim.box.live import named_by
-from seriatim.box.route import Router
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.pipeline.box_types import declared, misfits, property_types
-from seriatim.pipeline.filters import named
+from seriatim.kernel.route import named_types
+from seriatim.pipeline.box_types import UNFIT, clashes, declared
+from seriatim.pipeline.filters import named, parsed
 
-__all__ = ["check_fit", "check_lost"]
+__all__ = ["Redefined", "check_fit", "check_lost", "check_types"]
 
 
-def check_fit(after: Definitions) -> None:
-    """Refuse what doesn't go together.
+@dataclass(frozen=True, slots=True)
+class Redefined:
+    """What was defined, what is now, and what of it was given, by what it is and its name."""
+
+    before: Definitions
+    after: Definitions
+    given: Collection[tuple[str, str]]
+
+
+def check_fit(redefined: Redefined) -> None:
+    """Refuse what doesn't go together; but for what didn't before, and isn't given now.
 
     Raises:
         UsageError: two types that don't agree, a queue or a filter that names what isn't there.
     """
-    types = property_types(after.types.values())
-    for name, queue in after.queues.items():
-        for one in misfits(queue.declared, types):
-            raise UsageError(one.what, where=f"queue {name!r}: {one.field}", remedy=one.remedy)
-    Router(after)
+    after = redefined.after
+    known = {(one.kind, one.name) for one in redefined.before.broken} - set(redefined.given)
+    for clash in clashes(after.types.values()):
+        if ("type", clash.type) not in known:
+            raise clash.error()
+    for kind in ("type", "queue", "subscription"):
+        for (its_kind, name), error in after.router.unfit.items():
+            if its_kind == kind and (kind, name) not in known:
+                raise error
+
+
+def check_types(redefined: Redefined) -> None:
+    """Refuse given subscriptions of a role that name a type which it isn't granted.
+
+    Raises:
+        UsageError: which subscription, and which type.
+    """
+    after = redefined.after
+    for name in sorted(name for kind, name in redefined.given if kind == "subscription"):
+        one = after.subscriptions[name]
+        if one.types is None:
+            continue
+        where = f"subscription {name!r}"
+        wrong = named_types(parsed(one.declared.where, after.router.properties, where=where, unfit=UNFIT)) - set(
+            one.types
+        )
+        if wrong:
+            raise UsageError(
+                f"its filter names the type {min(wrong)!r}, which the role {one.role!r} may not subscribe to",
+                where=where,
+                remedy=f"it may subscribe to {', '.join(one.types)}; others: seriatim box grant {one.role} --type TYPE",
+            )
 
 
 def check_lost(before: Definitions, after: Definitions) -> None:
@@ -48,8 +85,8 @@ def check_lost(before: Definitions, after: Definitions) -> None:
 def _naming(before: Definitions, after: Definitions) -> Iterator[tuple[str, frozenset[str] | set[str]]]:
     """What names properties, and which. What is new is left to `check_fit`."""
     for name, queue in after.queues.items():
-        if name in before.queues:
+        if name in before.queues and ("queue", name) not in before.router.unfit:
             yield f"queue {name!r}", named_by(queue.declared)
     for name, subscription in after.subscriptions.items():
-        if name in before.subscriptions:
+        if name in before.subscriptions and ("subscription", name) not in before.router.unfit:
             yield f"subscription {name!r}", named(subscription.declared.where)

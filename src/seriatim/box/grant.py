@@ -12,13 +12,17 @@ from seriatim.box.definitions import read_definitions
 from seriatim.box.drop import locations
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
+from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.section import likely
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.text import checked_text, fits_text
 
-__all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
+__all__ = ["Grant", "Rights", "grant", "grants", "revoke", "roles_of_the_owners_space"]
+
+#: Characters of an id space.
+_LONGEST = 128
 
 #: The rights that are lists of names, and of what.
-_LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispense": "location"}
+_LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispense": "location", "types": "type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Rights:
         subscribe: the queues that it may make subscriptions for.
         route: whether it may route what others have published through SQL; it can read that.
         dispense: the locations whose numbers it may take.
+        types: the types of messages that its subscriptions may match.
     """
 
     publish: Iterable[str] = ()
@@ -38,6 +43,7 @@ class Rights:
     subscribe: Iterable[str] = ()
     route: bool = False
     dispense: Iterable[str] = ()
+    types: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         for name, what in _LISTS.items():
@@ -46,16 +52,28 @@ class Rights:
                 raise UsageError(
                     f"{shown(given)} is no list of {what}s", where=name, remedy="give a list of their names"
                 )
-            names = [checked_text(one, f"a {what}'s name") for one in given]
+            check = checked_name if what == "type" else checked_text
+            names = [check(one, f"a {what}'s name") for one in given]
             object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 
     def __bool__(self) -> bool:
-        return bool(self.publish or self.receive or self.subscribe or self.route or self.dispense)
+        return bool(self.publish or self.receive or self.subscribe or self.route or self.dispense or self.types)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a role may do in a box: the names of the queues and locations, sorted; and whether it may `route`."""
+    """What a role may do in a box.
+
+    Args:
+        role: its name.
+        publish: the names of the queues that it may publish to, sorted.
+        receive: those that it may receive from.
+        subscribe: those that it may make subscriptions for.
+        route: whether it may route what others publish through SQL.
+        dispense: the locations whose numbers it may take, sorted.
+        types: the types of messages that its subscriptions may match, sorted.
+        id_space: where the ids of the messages are compared that it publishes; ``""`` is the owner's.
+    """
 
     role: str
     publish: list[str]
@@ -63,36 +81,60 @@ class Grant:
     subscribe: list[str]
     route: bool
     dispense: list[str]
+    types: list[str]
+    id_space: str
 
 
-def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
+def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights, id_space: str | None = None) -> None:
     """Give a role rights, besides those that it has.
 
+    Args:
+        connection: in whose transaction.
+        schema: the schema of the box.
+        role: its name.
+        rights: which.
+        id_space: where the ids of its messages are compared; None: it stays, or becomes the role's name.
+
     Raises:
-        UsageError: no such role, queue or location, or no rights at all.
+        UsageError: no such role, queue or location, no rights at all, or an id space that can't be.
         EnvironmentProblem: whoever connects isn't the owner of the box.
     """
-    if not rights:
+    if not rights and id_space is None:
         raise UsageError(
             "no right is named",
             remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of",
         )
     checked_text(role, "a role's name")
+    if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
+        raise UsageError(f"{shown(id_space)} is no id space", remedy=f"at most {_LONGEST} characters, without NUL")
+    if rights.types:
+        connection.execute(statement("lock_definitions", schema))
     named = _named(connection, schema, rights)
     _check_locations(connection, schema, rights.dispense)
     with connection.cursor(row_factory=tuple_row) as cursor:
         if not cursor.execute(statement("let_in", schema), {"role": role}).fetchall():
             raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
+        if id_space is None and (
+            others := cursor.execute(statement("id_space_taken", schema), {"role": role}).fetchall()
+        ):
+            raise UsageError(
+                f"the id space {role!r} is that of the role {others[0][0]!r}",
+                remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
+            )
     connection.execute(statement("grant", schema), {"role": role} | named)
+    connection.execute(statement("give_id_space", schema), {"role": role, "id_space": id_space})
+    if rights.types:
+        _record(connection, schema, f"granted types to role {role}")
 
 
 def revoke(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
-    """Take rights from a role; all of them if none is named.
+    """Take rights from a role; all of them if none is named. Its subscriptions match at once what is left to it.
 
     Raises:
         UsageError: the role has no rights here, or there is no such queue.
         EnvironmentProblem: whoever connects isn't the owner of the box.
     """
+    connection.execute(statement("lock_definitions", schema))
     named = _named(connection, schema, rights)
     parameters = {"role": role, "all_of_them": not rights} | named
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -101,12 +143,20 @@ def revoke(connection: psycopg.Connection, schema: str, role: str, rights: Right
             raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
         cursor.execute(statement("revoke", schema), parameters)
         cursor.execute(statement("shut_out", schema), {"role": role})
+    if rights.types or not rights:
+        _record(connection, schema, f"revoked types from role {role}")
 
 
 def grants(connection: psycopg.Connection, schema: str) -> list[Grant]:
     """Who may do what, by role."""
     with connection.cursor(row_factory=class_row(Grant)) as cursor:
         return cursor.execute(statement("grants", schema)).fetchall()
+
+
+def roles_of_the_owners_space(connection: psycopg.Connection, schema: str) -> list[str]:
+    """The roles that had rights before there were id spaces, and are still in the owner's; by name."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [role for (role,) in cursor.execute(statement("roles_since_upgrade", schema))]
 
 
 def _is_let_in(cursor: psycopg.Cursor[tuple[bool]], schema: str, role: str) -> bool:
@@ -118,7 +168,7 @@ def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[
     """The rights as columns: what may be done, and with which queue or location."""
     definitions = read_definitions(connection, schema)
     rows: list[tuple[str, int | None, str | None]] = [
-        (may, definitions.queue(name).queue_id, None)
+        (may, definitions.known_queue(name).queue_id, None)
         for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
         for name in names
     ]
@@ -126,7 +176,7 @@ def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[
         rows.append(("route", None, None))
     rows += [("dispense", None, name) for name in rights.dispense]
     may, queue_ids, places = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return {"may": may, "queue_ids": queue_ids, "locations": places}
+    return {"may": may, "queue_ids": queue_ids, "locations": places, "types": list(rights.types)}
 
 
 def _check_locations(connection: psycopg.Connection, schema: str, names: Iterable[str]) -> None:
@@ -136,3 +186,8 @@ def _check_locations(connection: psycopg.Connection, schema: str, names: Iterabl
             raise UsageError(
                 f"there is no location {name!r}", remedy=likely(name, known) or f"box.define(Location({name!r}))"
             )
+
+
+def _record(connection: psycopg.Connection, schema: str, what: str) -> None:
+    """Whoever routes reads the definitions anew: which messages a subscription may match has changed."""
+    connection.execute(statement("record_change", schema), {"what": what})

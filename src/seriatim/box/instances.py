@@ -220,7 +220,9 @@ class Instances:
         # It came by a value. One that the group's instance doesn't have was another's, which ran there before.
         if instance is not None and instance.leads(message):
             return instance, False
-        named = parameters | {"message_id": message.message_id, "ordinal": message.ordinal, "why": _ENDED}
+        named = parameters | {
+            "message_id": message.message_id, "entry_id": delivery.entry_ids[0], "ordinal": message.ordinal, "why": _ENDED
+        }  # fmt: skip
         self._connection.execute(statement("set_stray_aside", self._schema), named)
         what = replace(
             dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal

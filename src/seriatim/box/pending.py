@@ -149,12 +149,15 @@ def _refusal(router: Router, message: Message, moment: datetime | None, look: Lo
 
 
 def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitions) -> Routed:
-    """Unroute what would lead to a queue that its publisher may not publish to."""
+    """Unroute what would lead to a queue that its publisher may not publish to; not where a role's subscription leads there."""
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     wrong: dict[int, str] = {}
-    for row, queue_id in zip(routed.entries.places, routed.entries.queue_ids, strict=True):
+    entries = routed.entries
+    for row, queue_id, by in zip(entries.places, entries.queue_ids, entries.subscriptions, strict=True):
         one = found[row]
-        if one.permitted is not None and queue_id not in one.permitted:
+        if one.permitted is None or queue_id in one.permitted:
+            continue
+        if not definitions.router.is_roles_own(by):  # nobody asks a role's subscription whether he may publish
             wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
     return without(routed, wrong)
 

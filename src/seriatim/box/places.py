@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.pipeline.message import Part, Property, Ticket
 from seriatim.pipeline.text import checked_text
 
-__all__ = ["STATUSES", "Placed", "Stored", "message_of", "places_of"]
+__all__ = ["STATUSES", "Placed", "Stored", "check_one_space", "message_of", "places_of"]
 
 #: What a message can be in a queue, or instead of it.
 STATUSES = (
@@ -51,6 +51,7 @@ class Placed:
         since: when it was set aside, done, or found to be unrouted.
         body_bytes: how long its body is.
         parts: how many parts it has beside it.
+        id_space: where its id is compared: that of the role that published it; ``""``: the owner's.
     """
 
     message_id: str
@@ -73,11 +74,12 @@ class Placed:
     since: datetime | None
     body_bytes: int
     parts: int
+    id_space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as the box keeps it: its fields, its ticket, when it was published, and its parts."""
+    """A message as the box keeps it: its fields, its ticket, when it was published, its parts, and its id space."""
 
     message_id: str
     type: str
@@ -87,6 +89,7 @@ class Stored:
     body: bytes = field(repr=False)
     received_at: datetime
     parts: tuple[Part, ...] = ()
+    id_space: str = ""
 
 
 def places_of(
@@ -98,9 +101,10 @@ def places_of(
     status: str | None = None,
     kind: str | None = None,
     message_id: str | None = None,
+    id_space: str | None = None,
     limit: int | None = None,
 ) -> list[Placed]:
-    """Where messages are, oldest first: of one queue, group, status, type or id; at most `limit`.
+    """Where messages are, oldest first: of one queue, group, status, type, id or id space; at most `limit`.
 
     Raises:
         UsageError: not a status, or a group, a type, an id or a limit that can't be.
@@ -113,27 +117,43 @@ def places_of(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
         raise UsageError(f"{shown(limit)} messages can't be listed", remedy="a whole number from 0")
     parameters: dict[str, Any] = {
-        "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id, "limit": limit,
+        "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id,
+        "id_space": id_space, "limit": limit,
     }  # fmt: skip
     with connection.cursor(row_factory=class_row(Placed)) as cursor:
         return cursor.execute(statement("places", schema), parameters).fetchall()
 
 
-def message_of(connection: psycopg.Connection, schema: str, message_id: str) -> Stored:
+def check_one_space(message_id: str, spaces: Collection[str]) -> None:
+    """Refuse an id that messages of several id spaces have.
+
+    Raises:
+        UsageError: names the id spaces.
+    """
+    if len(spaces) > 1:
+        named = ", ".join(map(repr, sorted(spaces)))
+        what = f"several messages have the id {message_id!r}, in the id spaces {named}"
+        raise UsageError(what, remedy="say which one: id_space=…, or --id-space")
+
+
+def message_of(connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None = None) -> Stored:
     """A message with its body and parts; the newest, if it was published again after its id was forgotten.
 
     Raises:
-        UsageError: the box has none of that id.
+        UsageError: the box has none of that id, or in several id spaces, and none is named.
     """
     checked_text(message_id, "a message's id")
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # as text a body would be twice as long
-        row = cursor.execute(statement("message", schema), {"message_id": message_id}).fetchone()
-        if row is None:
+        rows = cursor.execute(statement("message", schema), {"message_id": message_id, "id_space": id_space}).fetchall()
+        check_one_space(message_id, {row[-3] for row in rows})
+        if not rows:
             raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
-        name, kind, location, epoch, number, content_type, written, types, body, received_at, count, *place = row
+        name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = (
+            rows[0]
+        )
         parts: tuple[Part, ...] = ()
         if count:
             where = dict(zip(("arrival_id", "position"), place, strict=True))
             parts = tuple(Part(*one) for one in cursor.execute(statement("message_parts", schema), where))
     context = context_of(written, types)
-    return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts)
+    return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts, space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -15,6 +15,8 @@ from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
 from seriatim.box.failures import tell_kept_out
 from seriatim.box.publish import check_all, distinct, listed, parameters_of, parameters_of_one, portions
+from seriatim.box.published import Published
+from seriatim.box.room import NO_ROOM, Full
 from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
@@ -69,11 +71,11 @@ class Publisher:
         self._own = own
         self._once = once
 
-    def publish(self, connection: psycopg.Connection) -> list[str]:
+    def publish(self, connection: psycopg.Connection) -> Published:
         """Take the messages in.
 
         Returns:
-            the ids of all that were given, in that order.
+            the ids of all that were given, in that order, and which of them were left out.
 
         Raises:
             UsageError: a property that has no place in a context, an address that is no queue.
@@ -85,19 +87,27 @@ class Publisher:
         if len(runs) > 1:
             check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
         once = self._once and len(runs) == 1
+        known: set[str] = set()
         for begin, end in runs:
-            while not self._take_in(connection, routed, begin - begun, end - begun, once=once):
+            while (left := self._take_in(connection, routed, begin - begun, end - begun, once=once)) is None:
                 # The definitions have changed: what isn't taken in yet is routed by the new ones.
                 routed, begun = self._admitted(connection, fresh[begin:], until, read=True), begin
+            known.update(fresh[begin + place - 1].message_id for place in left)
         entries = routed.entries
         if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
             tell_kept_out(self._access, connection, [one.message_id for one in fresh])
-        return [message.message_id for message in self._given]
+        ids = [message.message_id for message in self._given]
+        return Published(ids, _left_out(ids, known) if known or len(ids) > len(fresh) else ())
 
-    def _take_in(self, connection: psycopg.Connection, routed: Routed, begin: int, end: int, *, once: bool) -> bool:
-        """Take some messages of a batch in; False, and nothing is done, where the definitions have changed.
+    def _take_in(
+        self, connection: psycopg.Connection, routed: Routed, begin: int, end: int, *, once: bool
+    ) -> Sequence[int] | None:
+        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
 
         `once`: there are no others to take in.
+
+        Returns:
+            the places, from 1, of those that were published before.
         """
         alone = self._alone(connection) if once else None
         name, parameters = "publish_one", parameters_of_one(routed, begin, end)
@@ -106,10 +116,13 @@ class Publisher:
         flush = alone is not None and can_flush(alone)
         parameters.update(self._moment, by_itself=alone is not None, flushed=flush)
         if alone is not None:
-            return transact(alone, (statement(name, self._schema), parameters), flush=flush)
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            ((taken,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
-        return bool(taken)
+            answer = transact(alone, (statement(name, self._schema), parameters), flush=flush)
+        else:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                ((answer,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
+        if isinstance(answer, bool):  # of one message: whether it is taken in
+            return () if answer else (1,)
+        return answer
 
     def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
         """The connection, where what is taken in is a transaction by itself."""
@@ -133,19 +146,17 @@ class Publisher:
             definitions = known.read(connection)
             if nothing_done:
                 connection.commit()  # only looked
-        try:
-            routed, nap_s = self._routed(connection, messages, definitions), _SHORT_NAP_S
-        except UsageError:
-            if (now := self._current(connection, nothing_done=nothing_done)).version == definitions.version:
-                raise
-            # What the process knew was old: it may route again, and refuses nothing.
-            definitions, routed, nap_s = now, self._routed(connection, messages, now), _SHORT_NAP_S
-        while definitions.limited and (
-            full := self._access.room.full(connection, self._schema, definitions.limited, routed)
-        ):
+        definitions, routed = self._routed_by_now(connection, messages, definitions, nothing_done=nothing_done)
+        nap_s = _SHORT_NAP_S
+        while definitions.limited:
+            full = self._access.room.full(connection, self._schema, definitions, routed)
+            if not full:
+                break
             if (now := known.current(connection)).version != definitions.version:
                 definitions, routed = now, self._routed(connection, messages, now)
                 continue
+            if not isinstance(full, Full):
+                return routed.refusing(full, NO_ROOM)
             left_s = until - time.monotonic()
             if left_s <= 0 or not full.may_wait:
                 raise full.error()
@@ -154,6 +165,23 @@ class Publisher:
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
         return routed
+
+    def _routed_by_now(
+        self,
+        connection: psycopg.Connection,
+        messages: Sequence[Message],
+        definitions: Definitions,
+        *,
+        nothing_done: bool,
+    ) -> tuple[Definitions, Routed]:
+        """Messages routed; where these definitions refuse one and are old, by those of now."""
+        try:
+            return definitions, self._routed(connection, messages, definitions)
+        except UsageError:
+            if (now := self._current(connection, nothing_done=nothing_done)).version == definitions.version:
+                raise
+            # What the process knew was old: it may route again, and refuses nothing.
+            return now, self._routed(connection, messages, now)
 
     def _current(self, connection: psycopg.Connection, *, nothing_done: bool) -> Definitions:
         """What is defined now."""
@@ -169,6 +197,17 @@ class Publisher:
             with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # whatever the DateStyle is
                 (moment,) = cursor.execute("SELECT now()").fetchall()[0]
         return router.route(messages, moment, looking(connection, self._schema))
+
+
+def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
+    """Of each id that was given what isn't taken in: all of it where it was known before, else what comes after the first."""
+    seen: set[str] = set()
+    found = []
+    for one in ids:
+        if one in known or one in seen:
+            found.append(one)
+        seen.add(one)
+    return found
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
 
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
 from seriatim.errors import QueueFull
 from seriatim.kernel.policy import Standard, UnitOfWork
 
-__all__ = ["Full", "Room", "full_for_batch"]
+__all__ = ["NO_ROOM", "Full", "Room", "full_for_batch", "refuse_for_batch"]
+
+#: Why what a role's subscription leads to a full queue is invalid there.
+NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
 
 #: Of the room that was counted a process fills so much, for so long, before it counts again.
 _SHARE, _AGE_S = 10, 1.0
@@ -62,16 +65,22 @@ class Room:
         self._free: dict[int, tuple[int, float]] = {}
 
     def full(
-        self, connection: psycopg.Connection, schema: str, limited: Mapping[int, BoxQueue], routed: Routed
-    ) -> Full | None:
-        """The first queue that has no room for all that would go there; None if there is none.
+        self, connection: psycopg.Connection, schema: str, definitions: Definitions, routed: Routed
+    ) -> Full | Sequence[int]:
+        """The first queue that has no room for all that would go there.
+
+        What a role's subscription alone leads there keeps no publisher waiting, and is not refused.
 
         Args:
             connection: in whose transaction it is looked.
             schema: the schema of the box.
-            limited: the queues that say how many messages they may have, by their ids.
+            definitions: by which the messages were routed.
             routed: the messages with their entries.
+
+        Returns:
+            where each has room, the entries that it has none for and that only roles' subscriptions have led there.
         """
+        limited, kept_out = definitions.limited, list[int]()
         entries = routed.entries
         going = Counter(
             queue_id
@@ -80,18 +89,22 @@ class Room:
         )
         asked = [queue_id for queue_id, count in going.items() if not self._has_free(queue_id, count)]
         if not asked:
-            return None
+            return ()
         mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
         rooms = _asked(connection, schema, "room_in", {"queue_ids": asked, "mosts": mosts})
         for queue_id, room in zip(asked, rooms, strict=True):
             count = going[queue_id]
             if count > room:
-                count -= _let_in(connection, schema, limited[queue_id], routed)
-            if count > room:
-                return Full(limited[queue_id], count, room)
+                over = [at for at, let_in in _let_in(connection, schema, limited[queue_id], routed) if not let_in]
+                by_roles = [at for at in over if definitions.router.is_roles_own(entries.subscriptions[at])]
+                excess = len(over) - max(room, 0)
+                if excess > len(by_roles):
+                    return Full(limited[queue_id], len(over), room)
+                kept_out += by_roles[len(by_roles) - max(excess, 0) :]
+                count = len(over) - max(excess, 0)
             with self._lock:
                 self._free[queue_id] = ((room - count) // _SHARE, time.monotonic() + _AGE_S)
-        return None
+        return kept_out
 
     def _has_free(self, queue_id: int, count: int) -> bool:
         with self._lock:
@@ -103,7 +116,7 @@ class Room:
 
 
 def full_for_batch(
-    connection: psycopg.Connection, schema: str, limited: Mapping[int, BoxQueue], part_ids: Sequence[int]
+    connection: psycopg.Connection, schema: str, definitions: Definitions, part_ids: Sequence[int]
 ) -> BoxQueue | None:
     """The first queue that has no room at all for a batch of a pipeline; None if there is none.
 
@@ -113,12 +126,13 @@ def full_for_batch(
     Args:
         connection: in whose transaction it is looked.
         schema: the schema of the box.
-        limited: the queues that say how many messages they may have, by their ids.
+        definitions: by which it was routed.
         part_ids: the staged parts of the batch.
     """
-    named = {"part_ids": list(part_ids), "queue_ids": list(limited)}
+    limited = definitions.limited
     with connection.cursor(row_factory=tuple_row) as cursor:
-        going = [queue_id for queue_id, _ in cursor.execute(statement("staged_in_queues", schema), named)]
+        found = cursor.execute(statement("staged_in_queues", schema), _staged(definitions, part_ids)).fetchall()
+        going = [queue_id for queue_id, messages, _ in found if messages]
         if not going:
             return None
         mosts = [limited[queue_id].declared.max_messages for queue_id in going]
@@ -133,8 +147,39 @@ def full_for_batch(
     return None
 
 
-def _let_in(connection: psycopg.Connection, schema: str, queue: BoxQueue, routed: Routed) -> int:
-    """How many of the messages a full queue takes nevertheless."""
+def refuse_for_batch(
+    connection: psycopg.Connection, schema: str, definitions: Definitions, part_ids: Sequence[int]
+) -> None:
+    """Let what only roles' subscriptions have led to full queues be invalid there: no pipeline waits for them.
+
+    Args:
+        connection: in whose transaction the batch is merged.
+        schema: the schema of the box.
+        definitions: by which it was routed.
+        part_ids: the staged parts of the batch.
+    """
+    limited = definitions.limited
+    if not limited or not definitions.router.roles_own:
+        return
+    parameters = _staged(definitions, part_ids)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(statement("staged_in_queues", schema), parameters).fetchall()
+        if not (asked := [queue_id for queue_id, _, by_roles in rows if by_roles]):
+            return
+        mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
+        rooms = _asked(connection, schema, "room_in", {"queue_ids": asked, "mosts": mosts})
+        full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
+        cursor.execute(statement("refuse_staged", schema), parameters | {"queue_ids": full, "why": NO_ROOM})
+
+
+def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:
+    """The parameters that say which staged entries are asked for."""
+    roles_own = sorted(definitions.router.roles_own)
+    return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
+
+
+def _let_in(connection: psycopg.Connection, schema: str, queue: BoxQueue, routed: Routed) -> Iterator[tuple[int, bool]]:
+    """The entries for a full queue, and whether it takes them nevertheless."""
     entries, policy = routed.entries, queue.declared.policy
     mine = [
         row
@@ -150,7 +195,7 @@ def _let_in(connection: psycopg.Connection, schema: str, queue: BoxQueue, routed
         "group_keys": [entries.groups[row] if ordered else None for row in mine],
         "sequences": [entries.sequences[row] for row in mine],
     }
-    return sum(_asked(connection, schema, "waited_for", parameters))
+    return zip(mine, _asked(connection, schema, "waited_for", parameters), strict=True)
 
 
 def _asked(connection: psycopg.Connection, schema: str, name: str, parameters: Mapping[str, Any]) -> list[Any]:

@@ -58,8 +58,6 @@ _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
-#: As PostgreSQL sends it.
-_TRUE = b"\1"
 
 
 class _Sent(NamedTuple):
@@ -71,6 +69,8 @@ class _Sent(NamedTuple):
     kept: bool = True
 
 
+#: As PostgreSQL sends them; nothing else that is a byte long is asked for.
+_BOOLEANS = {b"\0": False, b"\1": True}
 _BEGIN, _COMMIT, _FLUSHED = (
     _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
@@ -372,16 +372,16 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
 def can_flush(connection: OwnConnection) -> bool:
     """Whether `transact` can see to it that what was committed is on disk: since PostgreSQL 17, if the role may."""
     if connection.may_flush is None:
-        connection.may_flush = transact(connection, (_MAY_FLUSH, {}))
+        connection.may_flush = bool(transact(connection, (_MAY_FLUSH, {})))
     return connection.may_flush
 
 
-def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> bool:
+def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
     """Do one statement that is a transaction by itself.
 
     Args:
         connection: one without a transaction; it needn't commit each statement by itself.
-        asked: what to do; what may be asked twice, and answers one boolean.
+        asked: what to do; what may be asked twice, and answers with one value.
         flush: the statement commits without waiting until that is on disk; wait for it afterwards. So nobody who waits
             for its locks waits for the disk, and those who come together are written together.
 
@@ -397,7 +397,9 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
     while True:
         results, failed = _exchange(connection, sent)
         if failed is None:
-            return next(one for one in results if one.status == ExecStatus.TUPLES_OK).get_value(0, 0) == _TRUE
+            answer = next(one for one in results if one.status == ExecStatus.TUPLES_OK)
+            value = answer.get_value(0, 0)
+            return _BOOLEANS[value] if value in _BOOLEANS else _rows(connection, answer)[0][0]
         error = errors.error_from_result(failed, connection.info.encoding)
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             connection.rollback()

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
-from seriatim.box.definitions import Definitions
+from seriatim.box.definitions import BoxSubscription, Definitions
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
@@ -23,9 +23,9 @@ from seriatim.kernel.filter_eval import Values, evaluate
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
-from seriatim.kernel.route import properties
+from seriatim.kernel.route import of_types, properties
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.box_types import UNFIT
+from seriatim.pipeline.box_types import UNFIT, clashes, misfits
 from seriatim.pipeline.failure import FAILURE, asks_for_failures
 from seriatim.pipeline.filters import parsed
 from seriatim.pipeline.level import TYPE, group_of_type
@@ -34,6 +34,7 @@ from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.typed import MessageTypes, Typed
 from seriatim.pipeline.typed_columns import Column, columns
+from seriatim.pipeline.values import problem_text
 
 __all__ = ["Entries", "Routed", "Router"]
 
@@ -89,33 +90,50 @@ class Routed:
     typed: Typed
     entries: Entries
 
+    def refusing(self, places: Iterable[int], why: str) -> Routed:
+        """The same, with some entries that are invalid for a reason."""
+        problems = list(self.entries.problems)
+        for at in places:
+            problems[at] = why
+        return replace(self, entries=replace(self.entries, problems=problems))
+
 
 class Router:
     """Routes by the definitions of one version; never changes, so threads may share it.
 
+    What doesn't go with the rest is left out, and stops nothing else: a subscription that can't be used matches nothing,
+    what comes into a queue whose definition can't be used is invalid there, and messages of such a type are unrouted.
+
     Args:
         definitions: what is defined.
 
-    Raises:
-        UsageError: a filter that doesn't fit the properties.
+    Attributes:
+        unfit: what doesn't go with the rest, by what it is and its name, and why.
+        roles_own: the numbers of the subscriptions that are not the owner's.
     """
 
     def __init__(self, definitions: Definitions) -> None:
         self._version = definitions.version
         self._queues = definitions.queues
-        self._types = MessageTypes(definitions.types.values())
+        self.unfit: dict[tuple[str, str], UsageError] = {}
+        self._types = self._sound_types(definitions)
+        self._problems = self._problems_of_types(definitions)
         self._correlation = Correlation(definitions, self._types.properties)
-        enlisted = [one for one in definitions.subscriptions.values() if one.state != "unenlisted"]
-        wheres = [(one.declared.where, f"subscription {one.declared.name!r}") for one in enlisted]
-        self._filters = [(where, self._filter(where, whose)) for where, whose in wheres]
+        self.unfit |= {("subscription", name): error for name, error in self._correlation.unfit.items()}
+        enlisted, self._filters, self._asking = self._subscribed(definitions)
         self._matcher = Matcher([expression for _, expression in self._filters])
         by_name = {name: number for number, name in enumerate(definitions.queues)}
         self._destinations = list(definitions.queues.values())
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
+        self._check_queues(definitions)
+        self.roles_own = frozenset(
+            one.subscription_id for one in definitions.subscriptions.values() if one.role is not None
+        )
         self._lasts: dict[tuple[str, Policy], Expression] = {
             (name, policy): self._filter(policy.last, f"queue {name!r}: last")
             for name, queue in definitions.queues.items()
+            if ("queue", name) not in self.unfit
             for policy in queue.declared.all_policies()
             if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
         }
@@ -131,7 +149,7 @@ class Router:
     @cached_property
     def _asks(self) -> Bools:
         """Whose filters ask for failures: a queue of everything would get what failed in it once more."""
-        return np.array([asks_for_failures(where, expression) for where, expression in self._filters], np.bool_)
+        return np.array(self._asking, np.bool_)
 
     @cached_property
     def wants_failures(self) -> bool:
@@ -160,7 +178,16 @@ class Router:
 
     def typed(self, messages: Sequence[Message]) -> Typed:
         """Read messages by their types, which is the first half of `route`; raises nothing."""
-        return self._types.typed(messages)
+        typed = self._types.typed(messages)
+        if self._problems and any(one.type in self._problems for one in messages):
+            wrong = [self._problems.get(one.type) for one in messages]
+            return Typed(
+                messages,
+                [{} if why else context for why, context in zip(wrong, typed.contexts, strict=True)],
+                [why or problem for why, problem in zip(wrong, typed.problems, strict=True)],
+                [row for row in typed.undeclared if wrong[row] is None],
+            )
+        return typed
 
     def route_typed(self, typed: Typed, received_at: datetime | None = None, look: Look | None = None) -> Routed:
         """The second half of `route`, with its arguments and errors: messages with a problem go nowhere."""
@@ -204,13 +231,70 @@ class Router:
         ids = np.concatenate([self._id_of[filters], none])
         led: dict[tuple[int, int], Found] = {}
         if look is not None:
-            led = self._led(look, found, fine, rows, queues)
+            led = self._led(look, found, fine, rows, queues, typed.messages)
             by = [one.subscription_id for one in led.values()]
             rows = np.concatenate([rows, np.array([row for row, _ in led], np.int64)])
             queues = np.concatenate([queues, np.array([queue for _, queue in led], np.int64)])
             ids = np.concatenate([ids, np.array(by, np.int64)])
         order = np.lexsort((ids, queues, rows))
         return self._once(rows[order], queues[order], ids[order]), led
+
+    def _sound_types(self, definitions: Definitions) -> MessageTypes:
+        """The types that go together; of two that don't the later one by name is left out."""
+        types = dict(sorted(definitions.types.items()))
+        for clash in clashes(definitions.types[name] for name in sorted(definitions.types)):
+            if types.pop(clash.type, None) is not None:
+                self.unfit["type", clash.type] = clash.error()
+        return MessageTypes(types.values())
+
+    def _problems_of_types(self, definitions: Definitions) -> dict[str, str]:
+        """By the names of the types that can't be used why their messages are unrouted."""
+        names = [name for kind, name in (*definitions.unreadable, *self.unfit) if kind == "type"]
+        return {name: problem_text(f"the definition of the type {name!r} can't be used") for name in names}
+
+    def _subscribed(
+        self, definitions: Definitions
+    ) -> tuple[list[BoxSubscription], list[tuple[str, Expression]], list[bool]]:
+        """The subscriptions that collect, their filters, and whether they ask for failures."""
+        found: list[BoxSubscription] = []
+        filters: list[tuple[str, Expression]] = []
+        asking: list[bool] = []
+        for name, one in definitions.subscriptions.items():
+            if ("subscription", name) in self.unfit:
+                continue
+            where = one.declared.where
+            try:
+                expression = self._filter(where, f"subscription {name!r}")
+            except UsageError as error:
+                self.unfit["subscription", name] = error
+                continue
+            if one.state == "unenlisted" or one.types == ():
+                continue
+            found.append(one)
+            asking.append(asks_for_failures(where, expression) and one.may_match(FAILURE))
+            filters.append((where, expression if one.types is None else of_types(expression, one.types)))
+        return found, filters, asking
+
+    def _check_queues(self, definitions: Definitions) -> None:
+        """Find the queues that don't go with the properties."""
+        written = {name: str(kind) for name, kind in self._types.properties.items()}
+        for name, queue in definitions.queues.items():
+            if queue.problem is None and (wrong := next(misfits(queue.declared, written), None)) is not None:
+                where = f"queue {name!r}: {wrong.field}"
+                self.unfit["queue", name] = UsageError(wrong.what, where=where, remedy=wrong.remedy)
+
+    def is_roles_own(self, subscriptions: str) -> bool:
+        """Whether only subscriptions of roles have led a message to a queue; they are as in `Entries.subscriptions`."""
+        if not self.roles_own:
+            return False
+        ids = [int(one) for one in subscriptions[1:-1].split(",") if one]
+        return bool(ids) and self.roles_own.issuperset(ids)
+
+    def _problem_of(self, name: str) -> str | None:
+        """Why what comes into a queue is invalid, whatever it is."""
+        if self._queues[name].problem is None and ("queue", name) not in self.unfit:
+            return None
+        return problem_text(f"the definition of the queue {name!r} can't be used")
 
     def _filter(self, text: str, where: str) -> Expression:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
@@ -249,7 +333,13 @@ class Router:
         )
 
     def _led(
-        self, look: Look, found: Mapping[str, Column], fine: np.ndarray[Any, Any], rows: Ints, queues: Ints
+        self,
+        look: Look,
+        found: Mapping[str, Column],
+        fine: np.ndarray[Any, Any],
+        rows: Ints,
+        queues: Ints,
+        kinds: Sequence[Message],
     ) -> dict[tuple[int, int], Found]:
         """Where running instances lead messages, by row and queue: those that have no group of their own there.
 
@@ -270,7 +360,9 @@ class Router:
             asked += wanted
         led: dict[tuple[int, int], Found] = {}
         for place, one in zip(places, look(asked) if asked else (), strict=True):
-            if one is not None and self._correlation.leads(one.subscription_id):
+            row, number = place
+            name = self._destinations[number].declared.name
+            if one is not None and self._correlation.leads(one.subscription_id, name, kinds[row].type):
                 led.setdefault(place, one)
         return led
 
@@ -297,6 +389,10 @@ class Router:
         for number, _, rows in bound.parts:
             groups_led = [led.get((row, number)) for row in rows] if led else None
             queue = self._destinations[number].declared
+            if (wrong := self._problem_of(queue.name)) is not None:
+                n = len(rows)
+                made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n))
+                continue
             columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
             made.append(columns_of(queue, found, rows, groups_led))
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))

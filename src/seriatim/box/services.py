@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -12,7 +12,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Fifo
-from seriatim.pipeline.contract import DEFAULT, Contract
+from seriatim.pipeline.contract import DEFAULT, Contract, default_contract
 from seriatim.pipeline.level import TYPE
 from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.section import likely
@@ -37,21 +37,26 @@ def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Que
             yield queue_of(one)
 
 
-def check_contract(old: Definition | None, new: Contract) -> None:
+def check_contract(old: Definition | None, new: Contract, *, broken: bool = False) -> None:
     """Refuse to change a contract: dialogs under it go on by what it said.
+
+    Args:
+        old: the one of that name; None: there is none that can be read.
+        new: the other one.
+        broken: there is one that can't be read.
 
     Raises:
         ActionRefused: there is another one of that name.
     """
-    if new.name == DEFAULT or old is not None:
+    if (new.name == DEFAULT and not (broken and new == default_contract())) or old is not None:
         raise ActionRefused(
             f"contract {new.name!r} can't change",
             remedy="a new version is a new name; one that nothing uses can be dropped",
         )
 
 
-def check_services(after: Definitions) -> None:
-    """Refuse services that don't go with the queues and contracts.
+def check_services(before: Definitions, after: Definitions, given: Collection[str]) -> None:
+    """Refuse services that don't go with the queues and contracts, but for what isn't given, and is as it was.
 
     Raises:
         UsageError: a contract that isn't there, a queue that isn't `Fifo`, a subscription that leads to a queue which is
@@ -60,9 +65,11 @@ def check_services(after: Definitions) -> None:
     for name, service in after.services.items():
         where = f"service {name!r}"
         for one in service.contracts:
-            if one not in after.contracts:
+            if one not in after.contracts and (name in given or ("contract", one) not in before.unreadable):
                 remedy = likely(one, after.contracts) or "define it"
                 raise UsageError(f"there is no contract {one!r}", where=where, remedy=remedy)
+        if after.queues[service.queue].problem is not None and name not in given:
+            continue
         policy = after.queue(service.queue).declared.policy
         if after.queue(service.queue).declared.level == TYPE:
             raise UsageError(

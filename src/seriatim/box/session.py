@@ -22,6 +22,7 @@ from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.joined import as_ours, held_on, hold
 from seriatim.box.process import check_process
+from seriatim.box.published import Published
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.round_trip import is_between, is_idle, is_in_transaction
@@ -155,11 +156,11 @@ class Session(DialogVerbs):
         delay: float | str | None = None,
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
-    ) -> list[str]:
+    ) -> Published:
         """Take messages in, for every queue that has a subscription for them. They get their tickets at the commit.
 
-        A message whose id was published before is left out, so that a publisher who doesn't know whether a commit
-        reached the server may repeat it. One that no subscription wants, and one that isn't what its type says, is
+        A message whose id was published before in the publisher's id space (that of its role; ``""`` of the box's owner) is
+        left out, so that a publisher that doesn't know whether a commit reached the server may repeat it. One that no subscription wants, and one that isn't what its type says, is
         kept as *unrouted*, with the reason.
 
         Args:
@@ -171,7 +172,7 @@ class Session(DialogVerbs):
                 What the transaction has done before stays locked meanwhile: best, publishing comes first in it.
 
         Returns:
-            their ids, as given, in that order.
+            their ids, as given, in that order: a list, whose `left_out` has the ids of those that were left out.
 
         Raises:
             UsageError: something that isn't a message, a property that has no place in a context, a body that is

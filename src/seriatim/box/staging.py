@@ -30,7 +30,7 @@ from seriatim.box.failures import tell_kept_out
 from seriatim.box.incoming import Incoming, Placed, fitting, messages_of, storable
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.room import full_for_batch
+from seriatim.box.room import full_for_batch, refuse_for_batch
 from seriatim.box.route import Entries, Routed, Router
 from seriatim.box.statements import statement
 from seriatim.box.translate import translated
@@ -144,6 +144,7 @@ class Staging(Closing):
             self._run(connection, "hold_definitions")
             definitions = self._access.known.current(connection)
             self._check(connection, parts, definitions)
+            refuse_for_batch(connection, self._schema, definitions, part_ids)
             (messages,) = self._run(connection, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
             tell_kept_out(self._access, connection)
             version = definitions.version
@@ -162,10 +163,10 @@ class Staging(Closing):
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
             with self._transaction() as connection:
-                limited = self._access.known.current(connection).limited
-                if not limited or self._is_done(connection, writer, batch):
+                definitions = self._access.known.current(connection)
+                if not definitions.limited or self._is_done(connection, writer, batch):
                     return
-                full = full_for_batch(connection, self._schema, limited, part_ids)
+                full = full_for_batch(connection, self._schema, definitions, part_ids)
             if full is None:
                 return
             left_s = until - time.monotonic()
@@ -309,7 +310,8 @@ class Staging(Closing):
             return definitions.router
         if definitions.version not in self._routers:
             only = {self._queue: definitions.queue(self._queue)}
-            self._routers = {definitions.version: Router(Definitions(definitions.version, definitions.types, only))}
+            alone = Definitions(definitions.version, definitions.types, only, unreadable=definitions.unreadable)
+            self._routers = {definitions.version: Router(alone)}
         return self._routers[definitions.version]
 
     def _ordered(self, entries: Entries, placed: Placed, definitions: Definitions) -> Entries:

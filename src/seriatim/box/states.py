@@ -12,7 +12,7 @@ from seriatim.box.change import Change, Kind
 from seriatim.box.define import record
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.statements import statement
-from seriatim.errors import UsageError, shown
+from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.subscription import STATES
 
@@ -27,11 +27,14 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
 
     Raises:
         UsageError: no such subscription or state.
+        SchemaMismatch: the definition of one can't be read.
     """
     if state not in STATES:
         raise UsageError(f"a subscription can't be {shown(state)}", remedy=f"one of {', '.join(STATES)}")
 
     def check(name: str, known: Definitions) -> None:
+        if isinstance(name, str) and (broken := known.unreadable.get(("subscription", name))) is not None:
+            raise SchemaMismatch(str(broken), remedy="define it again, or drop it")
         if not isinstance(name, str) or name not in known.subscriptions:
             raise UsageError(f"there is no subscription {shown(name)}", remedy=likely(name, known.subscriptions))
 

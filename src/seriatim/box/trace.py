@@ -17,6 +17,7 @@ from seriatim.box.definitions import Known
 from seriatim.box.fault_views import FaultFilter, FaultView, faults_of
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.operator_log import Logged, logged
+from seriatim.box.places import check_one_space
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 
@@ -88,18 +89,25 @@ class _Known:
     visible_at: datetime | None
     subscriptions: list[str]
     since: datetime | None
+    id_space: str
 
 
-def trace_message(connection: psycopg.Connection, schema: str, message_id: str) -> list[Step]:
+def trace_message(
+    connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None = None
+) -> list[Step]:
     """The steps of one message, in order.
 
     Raises:
-        UsageError: the box knows nothing of it.
+        UsageError: the box knows nothing of it; or it knows messages of the id in several id spaces, and none is named.
     """
-    places = _places(connection, schema, {"message_id": message_id, "queue_id": None, "group_key": None})
+    named: dict[str, object] = {
+        "message_id": message_id, "id_space": id_space, "queue_id": None, "group_key": None,
+    }  # fmt: skip
+    places = _places(connection, schema, named)
+    check_one_space(message_id, {one.id_space for one in places})
     faults = faults_of(connection, schema, FaultFilter(message_id=message_id), limit=_MOST)
     if not places:
-        return [*_gone(connection, schema, message_id, faults), *map(_fault, reversed(faults))]
+        return [*_gone(connection, schema, message_id, id_space, faults), *map(_fault, reversed(faults))]
     first = places[0]
     lines = [_received(first)]
     for one in places:
@@ -130,7 +138,10 @@ def trace_group(connection: psycopg.Connection, schema: str, queue: str, group: 
     found = Known(schema).read(connection).queue(queue)
     view = group_of(connection, schema, queue, group)
     places = _places(
-        connection, schema, {"message_id": None, "queue_id": found.queue_id, "group_key": group}, limit=limit
+        connection,
+        schema,
+        {"message_id": None, "id_space": None, "queue_id": found.queue_id, "group_key": group},
+        limit=limit,
     )
     faults = faults_of(connection, schema, FaultFilter(queue=queue, group=group), limit=_MOST)
     lines = [[*_received(one), *_way(one, view)] for one in places]
@@ -166,16 +177,20 @@ def _view(connection: psycopg.Connection, schema: str, queue: str, group: str) -
         return None
 
 
-def _gone(connection: psycopg.Connection, schema: str, message_id: str, faults: Sequence[FaultView]) -> Iterator[Step]:
+def _gone(
+    connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None, faults: Sequence[FaultView]
+) -> Iterator[Step]:
+    named = {"message_id": message_id, "id_space": id_space}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(statement("published_at", schema), {"message_id": message_id}).fetchone()
-    if found is None and not faults:
+        rows = cursor.execute(statement("published_at", schema), named).fetchall()
+    check_one_space(message_id, {space for _, space in rows})
+    if not rows and not faults:
         raise UsageError(
             f"the box knows nothing of message {message_id!r}",
             remedy="it was never published, or is gone for longer than message ids are kept",
         )
-    if found is not None:
-        yield Step(found[0], StepKind.RECEIVED, "published", message_id)
+    if rows:
+        yield Step(rows[0][0], StepKind.RECEIVED, "published", message_id)
     text = "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
     yield Step(None, StepKind.UNKNOWN, text, message_id)
 

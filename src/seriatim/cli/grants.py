@@ -19,6 +19,10 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--dispense", multiple=True, metavar="LOCATION", help="Take numbers of this location; once for each location."
     )(command)
+    of_type: dict[str, Any] = {"multiple": True, "metavar": "TYPE"}
+    command = click.option(
+        "--type", "types", help="Match messages of this type with its subscriptions; once for each type.", **of_type
+    )(command)
     command = click.option("--route", is_flag=True, help="Route what others publish through SQL, and so read it.")(
         command
     )
@@ -32,6 +36,11 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("grant")
 @click.argument("role")
 @_rights
+@click.option(
+    "--id-space",
+    metavar="NAME",
+    help="Compare the ids of its messages in this space; default: the role's name. \"\" is the owner's.",
+)
 @which_box
 def grant(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
     """Give the ROLE of an application rights in a box, besides those that it has."""
@@ -62,12 +71,11 @@ def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
     rows = [
         (
             one.role,
-            ", ".join(one.publish),
-            ", ".join(one.receive),
-            ", ".join(one.subscribe),
+            *(", ".join(names) for names in (one.publish, one.receive, one.subscribe, one.types)),
             "yes" if one.route else "",
             ", ".join(one.dispense),
+            one.id_space or '""',
         )
         for one in found
     ]
-    in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "ROUTE", "DISPENSE"), rows)
+    in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "TYPES", "ROUTE", "DISPENSE", "ID SPACE"), rows)

@@ -12,7 +12,7 @@ import click
 
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line, in_lines
-from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.which import as_json, in_id_space, listed, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 
@@ -108,15 +108,16 @@ def _list(
 
 @messages.command("show")
 @click.argument("message_id", metavar="ID")
+@in_id_space
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object, with the whole body and all parts.")
-def _show(message_id: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the message ID: its properties, its body, its parts, and where it is.
 
     Bytes that are no text are hexadecimal digits in JSON.
     """
     with opened(dsn, schema) as box:
-        message, places = box.message(message_id)
+        message, places = box.message(message_id, id_space=id_space)
     if json_:
         told = asdict(message) | {"ticket": message.ticket._asdict(), "context": dict(message.context)}
         click.echo(as_json(told | {"places": [asdict(one) for one in places]}))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from seriatim.cli.which import as_json, in_columns, opened, which_box
+
+if TYPE_CHECKING:
+    from seriatim.box.definitions import BoxSubscription
 
 __all__ = ["subscriptions"]
 
@@ -20,7 +25,7 @@ def subscriptions(*, dsn: str | None, schema: str, queue: str | None, json_: boo
     if queue is not None:
         definitions.queue(queue)
     found = [
-        {"subscription": name, "queue": one.declared.to, "state": one.state, "where": one.declared.where}
+        _told(name, one)
         for name, one in sorted(definitions.subscriptions.items())
         if queue is None or one.declared.to == queue
     ]
@@ -29,4 +34,14 @@ def subscriptions(*, dsn: str | None, schema: str, queue: str | None, json_: boo
     elif not found:
         click.echo("there are no subscriptions")
     else:
-        in_columns(tuple(found[0]), [tuple(one.values()) for one in found])
+        titles = tuple(dict.fromkeys(title for one in found for title in one))
+        in_columns(titles, [tuple(_shown(one.get(title)) for title in titles) for one in found])
+
+
+def _told(name: str, one: BoxSubscription) -> dict[str, Any]:
+    told = {"subscription": name, "queue": one.declared.to, "state": one.state, "where": one.declared.where}
+    return told if one.role is None else told | {"role": one.role, "types": list(one.types or ())}
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else value or ""

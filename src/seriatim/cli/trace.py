@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.which import as_json, in_columns, in_id_space, opened, which_box
 from seriatim.errors import UsageError
 
 __all__ = ["trace"]
@@ -19,11 +19,12 @@ __all__ = ["trace"]
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="So many of its messages."
 )
+@in_id_space
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def trace(
-    message_id: str | None, *, group: str | None, queue: str | None, limit: int, dsn: str | None, schema: str,
-    json_: bool,
+    message_id: str | None, *, group: str | None, queue: str | None, limit: int, id_space: str | None,
+    dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Tell the way of the message with the id MESSAGE, or of the messages of a group, with the time of each step.
 
@@ -35,7 +36,7 @@ def trace(
         raise UsageError("which way?", remedy="name a MESSAGE, or a group with --group")
     with opened(dsn, schema) as box:
         if group is None:
-            steps = operations.trace_message(box, str(message_id))
+            steps = operations.trace_message(box, str(message_id), id_space=id_space)
         else:
             steps = operations.trace_group(box, queue or groups.only_group(box, group), group, limit=limit)
     if json_:

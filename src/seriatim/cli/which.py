@@ -17,11 +17,17 @@ from seriatim.cli.plain import in_line, width_of
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["as_json", "in_columns", "listed", "opened", "which_box", "which_schema"]
+__all__ = ["as_json", "in_columns", "in_id_space", "listed", "opened", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
 which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
+
+
+def in_id_space(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that says which of several messages with one id is meant."""
+    told = "Of several messages with that ID the one in this id space (a role's, or \"\": the owner's)."
+    return click.option("--id-space", default=None, metavar="NAME", help=told)(command)
 
 
 def which_box(command: Callable[..., Any]) -> Callable[..., Any]:

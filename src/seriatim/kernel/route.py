@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from seriatim.kernel.filter import (
     BOOLEAN,
+    STRING,
     And,
     Arithmetic,
     Compare,
@@ -35,11 +36,12 @@ from seriatim.kernel.filter import (
 )
 from seriatim.kernel.filter_typing import all_of
 
-__all__ = ["ALWAYS", "Equality", "Rule", "nodes", "properties", "rules", "shape"]
+__all__ = ["ALWAYS", "Equality", "Rule", "named_types", "nodes", "of_types", "properties", "rules", "shape"]
 
 #: A filter that every message passes.
 ALWAYS = Constant(True, BOOLEAN)
 
+_TYPE = Property("type", STRING)
 _KEYS = (Kind.STRING, Kind.LONG, Kind.DECIMAL, Kind.TIMESTAMP)
 # An IN of more values stays as it is instead of becoming parameters, one comparison each.
 _MOST_COMPARISONS = 8
@@ -120,6 +122,17 @@ def nodes(expression: Expression) -> Iterator[Expression]:
     yield expression
     for inner in _operands(expression):
         yield from nodes(inner)
+
+
+def of_types(expression: Expression, types: Sequence[str]) -> Expression:
+    """The filter that passes what the other one does and is of one of the types."""
+    return all_of([In(_TYPE, tuple(types)), expression])
+
+
+def named_types(expression: Expression) -> set[str]:
+    """The types of messages that a filter names, whether it wants them or not."""
+    compared = (node for node in nodes(expression) if isinstance(node, In) and node.operand == _TYPE)
+    return {str(value) for node in compared for value in node.values}
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:

@@ -182,6 +182,8 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
 
         with MessageBox.open(dsn, schema=schema, create=False) as box:
             for name, look in (
+                ("definitions", _definitions),
+                ("id spaces", _id_spaces),
                 ("laws", _laws),
                 ("tickets", _tickets),
                 ("turns", _turns),
@@ -217,6 +219,40 @@ def _box(dsn: str | None, schema: str) -> Finding:
 
     status = MessageBox.check(dsn, schema=schema)
     return Finding("box", State.OK, f"{status.place}: version {status.version}, PostgreSQL {status.postgresql}")
+
+
+def _definitions(box: MessageBox) -> Finding:
+    """Whether all that is defined can be used, and holds no secret."""
+    from seriatim.pipeline.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
+
+    definitions = box.definitions()
+    broken = [str(one) for one in definitions.broken]
+    if broken:
+        remedy = "it takes no part until it is defined again, or dropped: seriatim box apply FILE, with --prune what the file lacks, or box.drop(…)"
+        return Finding("definitions", State.WRONG, "; ".join(broken), remedy)
+    told = [
+        f"queue {name!r}: {what}"
+        for name, queue in sorted(definitions.queues.items())
+        if (activation := queue.declared.activation) is not None
+        and activation.port is not None
+        and (what := secret_in(activation.port)) is not None
+    ]
+    if told:
+        remedy = "define the activation again with ${NAME}, and change the secret: it lies in the box"
+        return Finding("definitions", State.WARNING, "; ".join(told), remedy)
+    return Finding("definitions", State.OK, "all of them can be used")
+
+
+def _id_spaces(box: MessageBox) -> Finding:
+    """Whether roles publish in the owner's id space because they did so before there were others."""
+    roles = box.roles_of_the_owners_space()
+    if not roles:
+        return Finding(
+            "id spaces", State.OK, "the message ids of each role are compared in the id space that it was given"
+        )
+    found = f"message ids of these roles are compared with all others of the owner's, as before the upgrade: {', '.join(roles)}"
+    remedy = "give each one of its own: seriatim box grant ROLE --id-space ROLE; or keep it: --id-space ''"
+    return Finding("id spaces", State.WARNING, found, remedy)
 
 
 def _laws(box: MessageBox) -> Finding:

@@ -14,16 +14,16 @@ __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 _MOST = 10_000
 
 
-def trace_message(box: MessageBox, message_id: str) -> list[Step]:
+def trace_message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> list[Step]:
     """The steps of a message: received, routed, held, released, each failed attempt, what operators did, where it left.
 
     What nobody keeps is said as a step of the kind ``unknown``.
 
     Raises:
-        UsageError: the box knows nothing of it.
+        UsageError: the box knows nothing of it; or it knows several messages of the id, and `id_space` isn't named.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return steps.trace_message(tx.connection, box.schema, message_id)
+        return steps.trace_message(tx.connection, box.schema, message_id, id_space)
 
 
 def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) -> list[Step]:

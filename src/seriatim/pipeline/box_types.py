@@ -58,6 +58,10 @@ class Clash:
     property: str
     what: str
 
+    def error(self) -> UsageError:
+        """What whoever declares it is told."""
+        return UsageError(self.what, where=f"type {self.type!r}", remedy="one name has one type in a box")
+
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
@@ -95,7 +99,7 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
     """
     known = tuple(types)
     for clash in clashes(known):
-        raise UsageError(clash.what, where=f"type {clash.type!r}", remedy="one name has one type in a box")
+        raise clash.error()
     own = {**OWN, **FAILURE_PROPERTIES}
     return own | {name: written for kind in known for name, written in declared(kind).items()}
 

@@ -10,7 +10,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import OURS
 from seriatim.pipeline.name import checked_name
 
-__all__ = ["DEFAULT", "SENDERS", "Contract"]
+__all__ = ["DEFAULT", "SENDERS", "Contract", "default_contract"]
 
 SENDERS = ("initiator", "target", "any")
 #: The contract, and its one message type, that every box has.
@@ -49,3 +49,8 @@ class Contract:
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(what, where=f"contract {self.name!r}", remedy=remedy)
+
+
+def default_contract() -> Contract:
+    """The contract that every box has."""
+    return Contract(DEFAULT, {DEFAULT: "any"})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from seriatim.errors import SchemaMismatch, SeriatimError, UsageError
+from seriatim.errors import SchemaMismatch, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.time import micros
@@ -110,19 +110,24 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
             remedy="upgrade seriatim",
         )
     try:
-        given = {key: value for key, value in stored.items() if key != "version"}
-        missing = set(_KEYS[kind]) - set(given)
-        if version != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
-            raise SchemaMismatch("it isn't kept as seriatim keeps it")
-        if kind is Queue:
-            given["policy"] = _policy_of(given["policy"])
-            if given.get("activation") is not None:
-                given["activation"] = Activation(**given["activation"])
-            given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
-        return kind.as_stored(**given) if kind is MessageType else kind(**given)
-    except (SeriatimError, AttributeError, TypeError, KeyError) as error:
+        return _made(kind, stored)
+    except Exception as error:
         what = f"what the box has of it can't be read: {error}"
         raise SchemaMismatch(what, where=where, remedy="define it again") from error
+
+
+def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
+    """As `from_json`, for a mapping that may raise anything."""
+    given = {key: value for key, value in stored.items() if key != "version"}
+    missing = set(_KEYS[kind]) - set(given)
+    if stored["version"] != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
+        raise SchemaMismatch("it isn't kept as seriatim keeps it")
+    if kind is Queue:
+        given["policy"] = _policy_of(given["policy"])
+        if given.get("activation") is not None:
+            given["activation"] = Activation(**given["activation"])
+        given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
+    return kind.as_stored(**given) if kind is MessageType else kind(**given)
 
 
 def storable(queue: Queue) -> Queue:

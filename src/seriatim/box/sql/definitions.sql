@@ -2,4 +2,4 @@
 -- Caller: definitions.py, where the version has changed.
 -- Locks: none.
 -- Index: none; these tables are small and read whole.
-SELECT kind, id, name, definition, state, owner, incarnation FROM {schema}.definitions()
+SELECT kind, id, name, definition, state, owner, incarnation, queue, subscriber, types FROM {schema}.definitions()

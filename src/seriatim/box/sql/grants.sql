@@ -1,14 +1,22 @@
 -- Purpose: which roles may do what.
 -- Caller: grant.py.
 -- Locks: none.
--- Index: none; the table is small.
+-- Index: none; the tables are small.
 SELECT
     pg_get_userbyid(known.role::oid)::text AS role,
-    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE may = 'publish'), '{{}}') AS publish,
-    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE may = 'receive'), '{{}}') AS receive,
-    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE may = 'subscribe'), '{{}}') AS subscribe,
-    bool_or(may = 'route') AS route,
-    coalesce(array_agg(known.location ORDER BY known.location) FILTER (WHERE may = 'dispense'), '{{}}') AS dispense
-FROM {schema}.grants AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'publish'), '{{}}') AS publish,
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'receive'), '{{}}') AS receive,
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'subscribe'), '{{}}')
+        AS subscribe,
+    coalesce(bool_or(given.may = 'route'), FALSE) AS route,
+    coalesce(array_agg(given.location ORDER BY given.location) FILTER (WHERE given.may = 'dispense'), '{{}}') AS dispense,
+    ARRAY(SELECT one.type::text FROM {schema}.granted_types AS one WHERE one.role = known.role ORDER BY one.type) AS types,
+    coalesce(
+        (SELECT one.id_space::text FROM {schema}.id_spaces AS one WHERE one.role = known.role),
+        pg_get_userbyid(known.role::oid)::text
+    ) AS id_space
+FROM (SELECT role FROM {schema}.grants UNION SELECT role FROM {schema}.granted_types) AS known
+LEFT JOIN {schema}.grants AS given USING (role)
+LEFT JOIN {schema}.queues AS place USING (queue_id)
 GROUP BY known.role
 ORDER BY role

@@ -12,11 +12,11 @@ WITH place AS MATERIALIZED (
         -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
         SELECT NULL::text COLLATE "C" AS type, known.definition -> 'policies' AS types, known.definition -> 'policy' AS one
         UNION ALL
-        SELECT own.key, NULL, own.value FROM jsonb_each(known.definition -> 'policies') AS own
+        SELECT own.key, NULL, own.value FROM jsonb_each(
+            CASE WHEN jsonb_typeof(known.definition -> 'policies') = 'object' THEN known.definition -> 'policies' END
+        ) AS own
     ) AS kind
-    CROSS JOIN LATERAL jsonb_to_record(kind.one) AS policy (
-        name text, start text, increment bigint, hole_timeout float8, hole_retries integer
-    )
+    CROSS JOIN LATERAL {schema}.policy_said(kind.one) AS policy
     WHERE policy.name <> 'unordered' AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
 ), locked AS MATERIALIZED (
     SELECT (held.classid::bigint << 32) | held.objid::bigint AS lock, min(held.pid) AS pid

@@ -1,8 +1,8 @@
--- Purpose: a message with its body, and where its parts are.
+-- Purpose: the messages of an id, the newest of each id space, with their bodies, and where their parts are.
 -- Caller: places.py.
 -- Locks: none.
 -- Index: none by id where it has been forgotten; the spool is read. Once a look, by a person.
-SELECT
+SELECT DISTINCT ON (stored.id_space)
     stored.message_id,
     stored.type,
     run.location,
@@ -14,10 +14,11 @@ SELECT
     stored.body,
     stored.received_at,
     stored.parts,
+    stored.id_space,
     stored.arrival_id,
     stored.position
 FROM {schema}.spool AS stored
 JOIN {schema}.tickets AS run USING (arrival_id)
 JOIN {schema}.locations AS place USING (location)
-WHERE stored.message_id = %(message_id)s
-ORDER BY stored.arrival_id DESC LIMIT 1
+WHERE stored.message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR stored.id_space = %(id_space)s)
+ORDER BY stored.id_space, stored.arrival_id DESC

@@ -6,12 +6,13 @@
 SELECT
     message_id, type, location, epoch, number, queue, group_key AS "group", status, reason, sequence, ordinal, priority,
     attempt, visible_at, waits, subscriptions, received_at, since, body_bytes,
-    parts
+    parts, id_space
 FROM {schema}.message_places
 WHERE (%(queue)s::text IS NULL OR queue = %(queue)s)
     AND (%(group)s::text IS NULL OR group_key = %(group)s)
     AND (%(status)s::text IS NULL OR status = %(status)s)
     AND (%(type)s::text IS NULL OR type = %(type)s)
     AND (%(message_id)s::text IS NULL OR message_id = %(message_id)s)
+    AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ORDER BY stamp, position, queue
 LIMIT %(limit)s

@@ -5,7 +5,8 @@
 -- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message the spool is read, once
 -- a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
 WITH message AS MATERIALIZED (
-    SELECT arrival_id, position FROM {schema}.spool WHERE message_id = %(message_id)s
+    SELECT arrival_id, position FROM {schema}.spool
+    WHERE message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, status, NULL AS reason, sequence, ordinal, late, attempt,
@@ -58,7 +59,8 @@ SELECT
         SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (last.subscription_ids) ORDER BY 1
     ) AS subscriptions,
-    last.since
+    last.since,
+    stored.id_space
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
 ) AS known

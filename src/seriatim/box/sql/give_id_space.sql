@@ -1,0 +1,7 @@
+-- Purpose: give a role its id space: the one that is named, or where it has none yet that of its name.
+-- Caller: grant.py.
+-- Locks: the role's row.
+-- Index: id_spaces_pkey.
+INSERT INTO {schema}.id_spaces AS known (role, id_space)
+SELECT oid::regrole, coalesce(%(id_space)s, rolname) FROM pg_roles WHERE rolname = %(role)s
+ON CONFLICT (role) DO UPDATE SET id_space = excluded.id_space, since_upgrade = FALSE WHERE %(id_space)s::text IS NOT NULL
