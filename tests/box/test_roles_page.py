@@ -1,0 +1,223 @@
+"""The table of what a role can see and stop, `docs/how-to/roles.md`, line by line."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from tests.box.roles import as_role, dsn_of, in_sql, make, rows
+from tests.databases import box_with
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/roles.md"
+MARK = "T0PS3CRET"
+#: What a role without the right for it is told.
+REFUSED = (psycopg.errors.InsufficientPrivilege, sq.EnvironmentProblem)
+
+
+def prepare(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string"}),
+        sq.Queue("own", policy=sq.Fifo(), group="customer", max_messages=3, when_full="refuse"),
+        sq.Queue(
+            "other", policy=sq.Fifo(), group="customer", activation=sq.Activation(port=f"files: {{path: {MARK}}}")
+        ),
+        sq.Subscription("own", where="customer LIKE 'o%'", to="own"),
+        sq.Subscription("other", where="customer LIKE 'x%'", to="other"),
+        sq.Location("till"),
+    )
+    make(box, "eve")
+    box.publish([order("x1", "there", MARK), order("o1", "mine", "seen")])
+
+
+box = box_with(prepare)
+
+
+def order(customer, message_id=None, body=""):
+    more = {} if message_id is None else {"message_id": message_id}
+    return sq.Message(type="order", body=body.encode(), context={"customer": customer}, **more)
+
+
+def sees_no_message(box, queue="other"):
+    """Neither by receiving nor by any table or view."""
+    with as_role(box, "eve") as own, pytest.raises(REFUSED), own.session() as tx:
+        tx.receive(queue)
+    for name in ("spool", "entries", "messages", "message_places", "message_ids", "queues"):
+        with pytest.raises(REFUSED):
+            in_sql(box, "eve", f"SELECT * FROM box.{name}")
+
+
+def others_go_on(box, queue="other"):
+    with box.session() as tx:
+        tx.publish(order("x1"))
+    with box.session() as tx:
+        assert len(tx.receive(queue, limit=10)) == 2
+
+
+@contextmanager
+def in_a_hurry(box):
+    """A session of the owner's that waits for no lock."""
+    with psycopg.connect(box.dsn, options="-c lock_timeout=50") as connection, box.session(connection) as tx:
+        yield tx
+        connection.rollback()
+
+
+def none(box):
+    sees_no_message_at_all = (
+        "SELECT * FROM box.definitions()",
+        "SELECT box.version()",
+        "SELECT box.publish('order', '')",
+    )
+    for statement in sees_no_message_at_all:
+        with pytest.raises(REFUSED):
+            in_sql(box, "eve", statement)
+    with pytest.raises(sq.EnvironmentProblem, match="permission denied"):
+        sq.MessageBox.open(dsn_of(box, "eve"), schema=box.schema)
+    with psycopg.connect(dsn_of(box, "eve")) as own:
+        own.execute("""
+            SELECT pg_advisory_xact_lock(hashtextextended('seriatim publishers', oid::bigint))
+            FROM pg_namespace WHERE nspname = 'test'
+        """)
+        with in_a_hurry(box) as tx, pytest.raises(sq.Unavailable, match='of the role "eve"'):
+            tx.publish(order("x1"))
+    others_go_on(box)
+
+
+def anything(box):
+    box.grant("eve", publish=["own"])
+    with as_role(box, "eve") as own:
+        known = own.definitions()
+        assert set(known.queues) == {"own", "other"}
+        assert known.subscriptions["other"].declared.where == "customer LIKE 'x%'"
+        assert known.queues["other"].declared.activation is None
+        assert MARK not in str(in_sql(box, "eve", "SELECT * FROM box.definitions()"))
+        assert own.publish(order("o1", "there")).left_out == []  # which the owner has published
+    sees_no_message(box)
+    others_go_on(box)
+
+
+def publish(box):
+    box.grant("eve", publish=["own"])
+    with as_role(box, "eve") as own:
+        assert own.publish(order("o1", "once")).left_out == []
+        assert own.publish([order("o1", "once"), order("o1", "there")]).left_out == ["once"]
+        with pytest.raises(sq.QueueFull):
+            own.publish(order("o1"))
+        with pytest.raises(sq.QueueFull):  # so it stops others that publish there, and only there
+            box.publish(order("o1"))
+        with pytest.raises(REFUSED, match='may not publish to the queue "other"'):
+            own.publish(order("x1"))
+    sees_no_message(box, "own")
+    version, queue = box.definitions().version, box.definitions().queue("own").queue_id
+    for context, kinds, group in (("[]", None, "o1"), ('{"a": "x"}', '{"a": "decimal"}', "o1"), ("{}", None, None)):
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            in_sql(
+                box, "eve",
+                "SELECT box.take_in_one(%s, %s, 't', 'box', NULL, %s, %s, '', NULL, NULL, %s, %s, 1, 1, 5, '{}', FALSE, FALSE)",
+                [version, context, context, kinds, queue, group],
+            )  # fmt: skip
+    others_go_on(box)
+
+
+def receive(box):
+    box.grant("eve", receive=["own"])
+    with as_role(box, "eve") as own, own.session() as tx:
+        (message,) = tx.receive("own")
+        assert (message.body, message.context["customer"]) == (b"seen", "o1")
+        with box.session() as others:  # as long as it has the group in hand nobody else gets it
+            assert others.receive("own") is None
+    sees_no_message(box)
+    with pytest.raises(REFUSED):
+        in_sql(box, "eve", "SELECT * FROM box.handed(%s, %s)", [box.definitions().queue("other").queue_id, [1]])
+    others_go_on(box)
+
+
+def subscribe(box):
+    box.grant("eve", subscribe=["own"], receive=["own"], types=["order"])
+    with as_role(box, "eve") as own:
+        own.define(sq.Subscription("all", where="TRUE", to="own"))
+        box.publish(
+            [order("x2", body="of its type"), sq.Message(type="bill", body=MARK.encode(), context={"to": "other"})]
+        )
+        with own.session() as tx:
+            (message,) = tx.receive("own", group="x2")
+            assert message.body == b"of its type"
+        with pytest.raises(sq.UsageError, match="may not subscribe to"):
+            own.define(sq.Subscription("bills", where="type = 'bill'", to="own"))
+        for wrong in (
+            sq.Subscription("other", where="FALSE", to="own"),
+            sq.Subscription("more", where="TRUE", to="other"),
+        ):
+            with pytest.raises(REFUSED, match='may not subscribe for the queue "other"'):
+                own.define(wrong)
+        # Neither a full queue nor a filter that is none stops a publisher.
+        declared = '{"version": 1, "name": "none", "where": "(", "to": "own", "state": "started", "starts": null, "correlate": []}'
+        in_sql(box, "eve", "SELECT box.subscribe('none', 'own', %s, 'started')", [declared])
+        in_sql(box, "eve", "SELECT box.record_change('none')")
+        make(box, "clerk")
+        box.grant("clerk", publish=["other"])
+        with as_role(box, "clerk") as clerk:
+            clerk.publish([order("x3") for _ in range(5)])
+    assert len(box.messages(queue="other", group="x3")) == 5
+
+
+def dispense(box):
+    box.grant("eve", dispense=["till"])
+    with as_role(box, "eve") as own:
+        with own.session() as tx:
+            assert tx.dispense("till").first == 1
+            with in_a_hurry(box) as waiting, pytest.raises(sq.Unavailable, match='of the role "eve"'):
+                waiting.dispense("till")
+            with in_a_hurry(box) as others:
+                assert others.dispense("elsewhere").first == 1
+        with pytest.raises(REFUSED), own.session() as tx:
+            tx.dispense("box")
+        with pytest.raises(REFUSED), own.session() as tx:
+            tx.publish(order("x1"))
+    sees_no_message(box)
+    others_go_on(box)
+
+
+def route(box):
+    box.grant("eve", route=True)
+    rows(box, "SELECT box.publish('order', 'by sql', '{\"customer\": \"x1\"}')")
+    seen = str(in_sql(box, "eve", "SELECT * FROM box.pending(10, 10000, '0', '{}')"))
+    assert "by sql" in seen
+    assert MARK not in seen
+    sees_no_message(box)
+    with psycopg.connect(dsn_of(box, "eve")) as connection:  # as long as it has them in hand nobody else routes
+        connection.execute(f"SELECT count(*) FROM {box.schema}.pending(10, 10000, '0', '{{}}')")
+        with (
+            psycopg.connect(box.dsn, options="-c lock_timeout=50") as other,
+            pytest.raises(psycopg.errors.LockNotAvailable),
+        ):
+            other.execute(f"SELECT * FROM {box.schema}.pending(10, 10000, '0', '{{}}')")
+    assert box.tick().routed == 1
+
+
+#: By what stands in the first column.
+LINES = {
+    "none, but `LOGIN`": none,
+    "any": anything,
+    "`publish`": publish,
+    "`receive`": receive,
+    "`subscribe`": subscribe,
+    "`dispense`": dispense,
+    "`route`": route,
+}
+
+
+def test_each_line_of_the_table_has_its_test():
+    section = PAGE.read_text(encoding="utf-8").split("## What a role can see and stop")[1].split("\n## ")[0]
+    lines = re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
+    assert lines[0] == "right"
+    assert lines[1:] == list(LINES)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_a_role_can_see_and_stop(box, line):
+    LINES[line](box)
