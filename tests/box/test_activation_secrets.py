@@ -22,13 +22,19 @@ def queue(port):
 
 def prepare(box):
     box.define(queue(FINE), sq.Queue("others", policy=sq.Unordered()))
-    make(box, "worker", "reader", "clerk")
-    box.grant("worker", receive=["hooks"])
-    box.grant("reader", receive=["others"], subscribe=["others"], types=["t"])
-    box.grant("clerk", publish=["hooks"])
 
 
-box = box_with(prepare)
+defined = box_with(prepare)
+
+
+@pytest.fixture
+def box(defined):
+    """The box with its roles, which are the server's: they go with the test."""
+    make(defined, "worker", "reader", "clerk")
+    defined.grant("worker", receive=["hooks"])
+    defined.grant("reader", receive=["others"], subscribe=["others"], types=["t"])
+    defined.grant("clerk", publish=["hooks"])
+    return defined
 
 
 @pytest.mark.parametrize(

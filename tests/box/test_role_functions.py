@@ -112,14 +112,20 @@ def prepare(box):
         tx.publish([order(f"v{MARK}", n, MARK.encode(), message_id=f"{MARK}{n}") for n in (1, 2, 4)])
         handle = tx.begin_dialog("here", "far")
         tx.send(handle, "DEFAULT", MARK.encode())
-    make(box, *ROLES)
-    rows(box, "GRANT USAGE ON SCHEMA test TO PUBLIC")
+
+
+defined = box_with(prepare)
+
+
+@pytest.fixture
+def box(defined):
+    """The box with its roles, which are the server's: they go with the test."""
+    make(defined, *ROLES)
+    rows(defined, "GRANT USAGE ON SCHEMA test TO PUBLIC")
     for name, rights in ROLES.items():
         if rights:
-            box.grant(name, **rights)
-
-
-box = box_with(prepare)
+            defined.grant(name, **rights)
+    return defined
 
 
 def order(customer, version, body=b"", **more):

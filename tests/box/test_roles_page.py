@@ -30,11 +30,17 @@ def prepare(box):
         sq.Subscription("other", where="customer LIKE 'x%'", to="other"),
         sq.Location("till"),
     )
-    make(box, "eve")
     box.publish([order("x1", "there", MARK), order("o1", "mine", "seen")])
 
 
-box = box_with(prepare)
+defined = box_with(prepare)
+
+
+@pytest.fixture
+def box(defined):
+    """The box with its roles, which are the server's: they go with the test."""
+    make(defined, "eve")
+    return defined
 
 
 def order(customer, message_id=None, body=""):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
+from seriatim.box.staging import Staging
 from seriatim.cli.main import main
 from seriatim.pipeline.stored import to_json
 from tests.box.roles import as_role, in_sql, make, rows
@@ -26,12 +28,18 @@ def prepare(box):
         sq.Subscription("orders", where="type = 'order'", to="orders"),
         sq.Subscription("bills", where="type = 'bill'", to="bills"),
     )
-    make(box, "reader", "clerk")
-    box.grant("reader", subscribe=["rq", "few", "started"], receive=["rq", "few", "started"], types=["order"])
-    box.grant("clerk", publish=["orders"])
 
 
-box = box_with(prepare)
+defined = box_with(prepare)
+
+
+@pytest.fixture
+def box(defined):
+    """The box with its roles, which are the server's: they go with the test."""
+    make(defined, "reader", "clerk")
+    defined.grant("reader", subscribe=["rq", "few", "started"], receive=["rq", "few", "started"], types=["order"])
+    defined.grant("clerk", publish=["orders"])
+    return defined
 
 
 def message(kind, customer="c1", **more):
@@ -198,6 +206,20 @@ def test_a_full_queue_that_a_role_subscribed_for_keeps_no_publisher_out(box):
         box.publish(message("order", version=6))
         with pytest.raises(sq.QueueFull):
             box.publish(message("order", version=7))
+
+
+def test_a_pipeline_does_not_wait_for_a_full_queue_that_a_role_subscribed_for(box):
+    with as_role(box, "reader") as own:
+        own.define(sq.Subscription("mine", where="TRUE", to="few"))
+    for number, versions in enumerate([(1,), (2, 3), (4,)]):
+        columns = {"type": ["order"] * len(versions), "customer": ["c1"] * len(versions), "version": versions}
+        with Staging(box.dsn, box.schema, wait=0) as staging:
+            part = staging.stage("writer", number, [pa.RecordBatch.from_pydict(columns)])
+            assert staging.merge("writer", number, [part]) == len(versions)
+    assert len(box.messages(queue="orders")) == 4
+    assert [(one.status, one.sequence) for one in box.messages(queue="few")] == [
+        ("arrived", 1), ("invalid", 2), ("invalid", 3), ("invalid", 4)
+    ]  # fmt: skip
 
 
 def test_what_is_claimed_of_a_subscription_that_matches_another_type_is_refused(box):
