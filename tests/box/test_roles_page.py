@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import psycopg
@@ -195,6 +195,16 @@ def route(box):
     assert "by sql" in seen
     assert MARK not in seen
     sees_no_message(box)
+    for version in (None, box.definitions().version):  # nor in the error where it names another's
+        ((arrival,),) = rows(box, "SELECT arrival_id FROM box.spool WHERE message_id = 'there'")
+        given = [version, [arrival], [0], ["{}"], [None], [0], [None], *[[]] * 8]
+        kinds = "bigint bigint[] bigint[] text[] text[] integer[] text[] bigint[] integer[] text[] bigint[] bigint[] integer[]"
+        casts = ", ".join(f"%s::{kind}" for kind in (*kinds.split(), "text[]", "text[]"))
+        with pytest.raises(psycopg.Error) if version else nullcontext():
+            assert in_sql(box, "eve", f"SELECT box.route({casts})", given) == [(False,)]
+        with pytest.raises(psycopg.Error) as caught:
+            in_sql(box, "eve", f"SELECT box.route({casts})", [*given[:3], [None], [None], [1], *given[6:]])
+        assert MARK not in str(caught.value)
     with psycopg.connect(dsn_of(box, "eve")) as connection:  # as long as it has them in hand nobody else routes
         connection.execute(f"SELECT count(*) FROM {box.schema}.pending(10, 10000, '0', '{{}}')")
         with (

@@ -148,6 +148,50 @@ RETURN CASE
     WHEN policy <> 'fifo' AND of_sequence IS NULL THEN 'messages of this queue have a sequence'
 END;
 
+-- What is wrong with entries for queues as they are handed in; NULL: nothing. The arrays are those of `enter`; `destinations`
+-- has an item for each message.
+CREATE FUNCTION {schema}.wrong_entries(
+    destinations integer[], entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
+) RETURNS text
+LANGUAGE plpgsql STABLE
+AS $function$
+DECLARE
+    wrong text;
+BEGIN
+    IF (cardinality(entry_places) = ALL (ARRAY[
+        cardinality(entry_queues), cardinality(entry_groups), cardinality(entry_sequences), cardinality(entry_sizes),
+        cardinality(entry_priorities), cardinality(entry_problems), cardinality(entry_subscriptions)
+    ])) IS NOT TRUE THEN
+        RETURN 'the columns are not of one length';
+    END IF;
+    SELECT looked.problem INTO wrong
+    FROM unnest(
+        entry_places, entry_queues, entry_groups, entry_sequences, entry_priorities, entry_problems
+    ) AS one (place, queue_id, group_key, sequence, priority, problem)
+    LEFT JOIN {schema}.queues AS known ON known.queue_id = one.queue_id
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN (one.place BETWEEN 1 AND cardinality(destinations)) IS NOT TRUE THEN 'an entry is of no message'
+        WHEN known.queue_id IS NULL THEN 'an entry is for no queue'
+        ELSE {schema}.wrong_entry(
+            known.definition #>> '{{policy,name}}', one.group_key, one.sequence, one.priority, one.problem
+        )
+    END AS problem) AS looked
+    WHERE looked.problem IS NOT NULL LIMIT 1;
+    IF wrong IS NULL AND EXISTS (
+        SELECT FROM unnest(destinations) WITH ORDINALITY AS one (queues, place)
+        LEFT JOIN (
+            SELECT taken.place, count(*) AS queues, count(DISTINCT taken.queue_id) AS others
+            FROM unnest(entry_places, entry_queues) AS taken (place, queue_id) GROUP BY taken.place
+        ) AS entry USING (place)
+        WHERE one.queues IS DISTINCT FROM coalesce(entry.queues, 0) OR entry.queues <> entry.others
+    ) THEN
+        wrong := 'the number of its queues is another one, or a message is in a queue twice';
+    END IF;
+    RETURN wrong;
+END
+$function$;
+
 -- What is wrong with the moment from which messages are handed out; NULL: nothing.
 CREATE FUNCTION {schema}.wrong_moment(seen_from timestamptz) RETURNS text
 LANGUAGE sql STABLE
@@ -168,7 +212,6 @@ LANGUAGE plpgsql STABLE
 AS $function$
 DECLARE
     many integer := cardinality(message_ids);
-    entered integer := cardinality(entry_places);
     named integer := cardinality(part_places);
     granted integer[] := {schema}.permitted('publish');
     wrong text;
@@ -186,11 +229,6 @@ BEGIN
             cardinality(types), cardinality(locations), cardinality(content_types), cardinality(contexts),
             cardinality(property_types), cardinality(bodies), cardinality(destinations), cardinality(problems)
         ])
-        AND entered = ALL (ARRAY[
-            cardinality(entry_queues), cardinality(entry_groups), cardinality(entry_sequences),
-            cardinality(entry_sizes), cardinality(entry_priorities), cardinality(entry_problems),
-            cardinality(entry_subscriptions)
-        ])
         AND (part_counts IS NULL OR (many = cardinality(part_counts) AND named = ALL (ARRAY[
             cardinality(part_names), cardinality(part_content_types), cardinality(part_bodies)
         ])))
@@ -204,46 +242,22 @@ BEGIN
             {schema}.wrong_message(
                 one.id, one.type, one.location, one.content_type, one.properties, one.property_types, one.body
             ),
-            CASE
-                WHEN one.destinations IS DISTINCT FROM coalesce(entry.queues, 0) THEN
-                    'the number of its queues is another one'
-                WHEN one.problem = '' OR length(one.problem) > 2000 THEN 'what is wrong with it has 1 to 2000 characters'
-            END
+            CASE WHEN one.problem = '' OR length(one.problem) > 2000 THEN 'what is wrong with it has 1 to 2000 characters' END
         ) INTO wrong
         FROM (
             SELECT
                 given.id, given.type, given.location, given.content_type, given.context::jsonb AS properties,
-                given.types_of_it::jsonb AS property_types, given.body, given.destinations, given.problem, given.place
+                given.types_of_it::jsonb AS property_types, given.body, given.problem
             FROM unnest(
-                message_ids, types, locations, content_types, contexts, property_types, bodies, destinations, problems
-            ) WITH ORDINALITY AS given (
-                id, type, location, content_type, context, types_of_it, body, destinations, problem, place
-            )
+                message_ids, types, locations, content_types, contexts, property_types, bodies, problems
+            ) AS given (id, type, location, content_type, context, types_of_it, body, problem)
             OFFSET 0
-        ) AS one LEFT JOIN (
-            SELECT taken.place, count(*) AS queues FROM unnest(entry_places) AS taken (place) GROUP BY taken.place
-        ) AS entry USING (place)
+        ) AS one
         ORDER BY 1 LIMIT 1;
-        IF wrong IS NULL THEN
-            SELECT looked.problem INTO wrong
-            FROM unnest(
-                entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems
-            ) AS one (place, queue_id, group_key, sequence, size, priority, problem)
-            LEFT JOIN {schema}.queues AS known ON known.queue_id = one.queue_id
-            CROSS JOIN LATERAL (SELECT CASE
-                WHEN (one.place BETWEEN 1 AND many) IS NOT TRUE THEN 'an entry is of no message'
-                WHEN known.queue_id IS NULL THEN 'an entry is for no queue'
-                ELSE {schema}.wrong_entry(
-                    known.definition #>> '{{policy,name}}', one.group_key, one.sequence, one.priority, one.problem
-                )
-            END AS problem) AS looked
-            WHERE looked.problem IS NOT NULL LIMIT 1;
-        END IF;
-        IF wrong IS NULL AND entered > (
-            SELECT count(DISTINCT (one.place, one.queue_id)) FROM unnest(entry_places, entry_queues) AS one (place, queue_id)
-        ) THEN
-            wrong := 'a message is in a queue once';
-        END IF;
+        wrong := coalesce(wrong, {schema}.wrong_entries(
+            destinations, entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities,
+            entry_problems, entry_subscriptions
+        ));
         IF wrong IS NULL AND part_counts IS NOT NULL THEN
             SELECT CASE
                 WHEN coalesce(length(one.name), 0) NOT BETWEEN 1 AND 256 THEN 'a part needs a name of 1 to 256 characters'
@@ -447,6 +461,63 @@ BEGIN
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
         of_priority, seen_from, by_subscriptions, stamped
     );
+    RETURN TRUE;
+END
+$function$;
+
+-- Put messages that wait to be routed into queues, and call whoever waits for them there; the arrays are those of
+-- `enter`. Answers FALSE, and does nothing, if the definitions have changed.
+CREATE OR REPLACE FUNCTION {schema}.route(
+    known_version bigint, arrival_ids bigint[], positions bigint[], contexts text[], property_types text[],
+    destinations integer[], problems text[],
+    entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone bigint;
+    wrong text;
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    IF NOT {schema}.is_owner() THEN
+        wrong := {schema}.wrong_entries(
+            destinations, entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities,
+            entry_problems, entry_subscriptions
+        );
+        IF (cardinality(arrival_ids) = ALL (ARRAY[
+            cardinality(positions), cardinality(contexts), cardinality(property_types), cardinality(destinations),
+            cardinality(problems)
+        ])) IS NOT TRUE THEN
+            wrong := 'the columns are not of one length';
+        END IF;
+        IF wrong IS NULL THEN
+            SELECT {schema}.wrong_message('x', 'x', 'x', NULL, one.context::jsonb, one.types_of_it::jsonb, '') AS problem
+            INTO wrong FROM unnest(contexts, property_types, destinations) AS one (context, types_of_it, queues)
+            WHERE one.queues > 0 ORDER BY 1 LIMIT 1;
+        END IF;
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END IF;
+    IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
+        RETURN FALSE;
+    END IF;
+    -- First of all: whoever routes touches nothing else, and is told nothing of it.
+    DELETE FROM {schema}.to_route AS known USING unnest(arrival_ids, positions) AS message (arrival_id, position)
+    WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = ANY (ARRAY[message.position]);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    IF gone <> cardinality(arrival_ids) THEN
+        RAISE EXCEPTION 'these messages don''t wait to be routed' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM {schema}.route_again(
+        known_version, arrival_ids, positions, contexts, property_types, destinations, problems, entry_places,
+        entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions
+    );
+    PERFORM {schema}.call_waiters(ARRAY(SELECT DISTINCT unnest(entry_queues)), gone);
     RETURN TRUE;
 END
 $function$;
