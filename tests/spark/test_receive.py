@@ -62,37 +62,60 @@ def test_json_lines(spark, inbox, tmp_path):
     assert (second["customer_id"], second["version"], second["_invalid"]) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"nope", "not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b'{"version": 1', "not JSON: Expecting ',' delimiter: line 1 column 14 (char 13)"),
-        (b'{"customer": {"id": "\xff"}}', "not UTF-8 at byte 21"),
-        (b'{"version": 3.7}', "version: 3.7 is not a long"),
-        (b'{"version": "x"}', "version: 'x' is not a long"),
-        (b'{"version": true}', "version: true is not a long"),
-        (b'{"version": {}}', "version: an object is not a long"),
-        (b'{"version": 9223372036854775808}', "version: 9223372036854775808 is beyond the range of a long"),
-        (b'{"customer": {"id": ["c"]}}', "customer_id: a list is not a string"),
-        (b'{"customer": {"id": "\\ud800"}}', "customer_id: half a surrogate pair is no text"),
-        (b'{"total": 1.999}', "total: 1.999 doesn't fit decimal(12,2)"),
-        (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
-    ],
-)
-def test_a_bad_json_row_is_invalid_and_stops_nothing(spark, inbox, tmp_path, line, reason):
-    (inbox / "a.json").write_bytes(b'{"version": 1}\n' + line + b'\n{"version": 3}\n')
-    before, bad, after = rows(spark, tmp_path, location(inbox))
-    assert bad["_invalid"] == f"a.json:2: {reason}"
+BAD_JSON = [
+    (b"nope", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+    (b'{"version": 1', "not JSON: Expecting ',' delimiter: line 1 column 14 (char 13)"),
+    (b'{"customer": {"id": "\xff"}}', "not UTF-8 at byte 21"),
+    (b'{"version": 3.7}', "version: 3.7 is not a long"),
+    (b'{"version": "x"}', "version: 'x' is not a long"),
+    (b'{"version": true}', "version: true is not a long"),
+    (b'{"version": {}}', "version: an object is not a long"),
+    (b'{"version": 9223372036854775808}', "version: 9223372036854775808 is beyond the range of a long"),
+    (b'{"customer": {"id": ["c"]}}', "customer_id: a list is not a string"),
+    (b'{"customer": {"id": "\\ud800"}}', "customer_id: half a surrogate pair is no text"),
+    (b'{"total": 1.999}', "total: 1.999 doesn't fit decimal(12,2)"),
+    (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
+]
+LONGS = [('"7"', 7), ("7.0", 7), ("-1", -1), ("7e2", 700), ("null", None)]
+
+
+@pytest.fixture(scope="module")
+def json_files(spark, tmp_path_factory):
+    """The rows of many files, by file, of one frame: `bad-N.json`, `long-N.json`."""
+    folder = tmp_path_factory.mktemp("json")
+    for number, (line, _) in enumerate(BAD_JSON):
+        in_the_middle(folder / f"in/bad-{number}.json", b'{"version": 1}\n', line, b'{"version": 3}\n')
+    for number, (value, _) in enumerate(LONGS):
+        in_the_middle(folder / f"in/long-{number}.json", b"", f'{{"version": {value}}}'.encode(), b"")
+    return by_file(rows(spark, folder, location(folder / "in")))
+
+
+def in_the_middle(file, before, line, after):
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(before + line + b"\n" + after)
+
+
+def by_file(found):
+    files = {}
+    for row in found:
+        files.setdefault(row["message_id"].removeprefix("crm/").rpartition(":")[0], []).append(row)
+    return files
+
+
+@pytest.mark.parametrize("number", range(len(BAD_JSON)))
+def test_a_bad_json_row_is_invalid_and_stops_nothing(json_files, number):
+    line, reason = BAD_JSON[number]
+    before, bad, after = json_files[f"bad-{number}.json"]
+    assert bad["_invalid"] == f"bad-{number}.json:2: {reason}"
     assert bytes(bad["body"]) == line
     assert bad["version"] is None
     assert [before["version"], after["version"]] == [1, 3]
 
 
-@pytest.mark.parametrize(("value", "version"), [('"7"', 7), ("7.0", 7), ("-1", -1), ("7e2", 700), ("null", None)])
-def test_a_long_may_be_written_in_several_ways(spark, inbox, tmp_path, value, version):
-    (inbox / "a.json").write_text(f'{{"version": {value}}}')
-    (row,) = rows(spark, tmp_path, location(inbox))
-    assert (row["version"], row["_invalid"]) == (version, None)
+@pytest.mark.parametrize("number", range(len(LONGS)))
+def test_a_long_may_be_written_in_several_ways(json_files, number):
+    (row,) = json_files[f"long-{number}.json"]
+    assert (row["version"], row["_invalid"]) == (LONGS[number][1], None)
 
 
 def test_the_types_of_properties(spark, inbox, tmp_path):
@@ -187,21 +210,30 @@ def test_csv(spark, inbox, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"c,1", "2 fields where the header has 3"),
-        (b"c,1,2,3", "4 fields where the header has 3"),
-        (b'"c,1,2', "not CSV: unexpected end of data"),
-        (b'"c"d,1,2', "not CSV: ',' expected after '\"'"),
-        (b"c,x,", "version: 'x' is not a long"),
-        (b"\xff,1,", "not UTF-8 at byte 0"),
-    ],
-)
-def test_a_bad_csv_row_is_invalid_and_stops_nothing(spark, inbox, tmp_path, line, reason):
-    (inbox / "a.csv").write_bytes(b"customer,version,note\na,1,\n" + line + b"\nb,2,\n")
-    before, bad, after = rows(spark, tmp_path, location(inbox, "csv", FLAT))
-    assert bad["_invalid"] == f"a.csv:3: {reason}"
+BAD_CSV = [
+    (b"c,1", "2 fields where the header has 3"),
+    (b"c,1,2,3", "4 fields where the header has 3"),
+    (b'"c,1,2', "not CSV: unexpected end of data"),
+    (b'"c"d,1,2', "not CSV: ',' expected after '\"'"),
+    (b"c,x,", "version: 'x' is not a long"),
+    (b"\xff,1,", "not UTF-8 at byte 0"),
+]
+
+
+@pytest.fixture(scope="module")
+def csv_files(spark, tmp_path_factory):
+    """The rows of many files, by file, of one frame."""
+    folder = tmp_path_factory.mktemp("csv")
+    for number, (line, _) in enumerate(BAD_CSV):
+        in_the_middle(folder / f"in/{number}.csv", b"customer,version,note\na,1,\n", line, b"b,2,\n")
+    return by_file(rows(spark, folder, location(folder / "in", "csv", FLAT)))
+
+
+@pytest.mark.parametrize("number", range(len(BAD_CSV)))
+def test_a_bad_csv_row_is_invalid_and_stops_nothing(csv_files, number):
+    line, reason = BAD_CSV[number]
+    before, bad, after = csv_files[f"{number}.csv"]
+    assert bad["_invalid"] == f"{number}.csv:3: {reason}"
     assert bytes(bad["body"]) == line
     assert [before["version"], after["version"]] == [1, 2]
 
