@@ -91,7 +91,14 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         make_roles(connection)
     with sq.MessageBox.open(dsn, schema=SCHEMA) as box:
         box.define(*DEFINED)
-        box.grant(_ROUTER, publish=["fifo", "loose", "idle"], receive=["fifo"], subscribe=["loose"], types=["order"], route=True)
+        box.grant(
+            _ROUTER,
+            publish=["fifo", "loose", "idle"],
+            receive=["fifo"],
+            subscribe=["loose"],
+            types=["order"],
+            route=True,
+        )
         box.grant(_RECEIVER, receive=["idle"])
         box.purge()
         numbers = _Numbers()
