@@ -208,9 +208,10 @@ class _Run:
             locked = turns.lock(self.queue, _MANY)
             if locked.keys:  # the first is delivered, and the others are judged ahead, as a receiver does
                 first, others = locked._replace(keys=locked.keys[:1]), locked._replace(keys=locked.keys[1:])
-                judged, delivery = turns.deliver(self.queue, first, self.limit, self.definitions, wary=False)
+                judged = turns.look(self.queue, first, self.limit, wary=False)
+                assert judged is not None
                 heard += self._heard(first.keys, judged.events)
-                handed += map(_left, delivery or ())
+                handed += map(_left, turns.deliver(self.queue, judged, self.definitions) or ())
                 if others.keys:
                     heard += self._heard(others.keys, turns.judge(self.queue, others, 0).events)
         self.events += [event for _, event in sorted(heard, key=itemgetter(0))]
