@@ -24,6 +24,7 @@ BOX = {
     "dialogs": [], "drop": {"queue": "shop"}, "forget": ["shop", "c1"], "grant": ["pg_monitor", {"route": True}],
     "grants": [], "keep_faults": ["1d"], "keep_message_ids": ["1d"], "leases_run_out": [1.0],
     "long_transactions": [1.0], "message": ["x"], "messages": [], "migrate": None, "more": None, "never_numbered": [], "silent_triggers": [],
+    "roles_of_the_owners_space": [],
     "open": None, "peek": ["shop"],
     "publish": [MESSAGE], "purge": [], "purgeable": [], "queues": [], "release": ["shop"], "resubmit": [],
     "revoke": ["pg_monitor"], "session": None, "sessions": None, "start": ["shop"], "status": [], "stop": ["shop"],

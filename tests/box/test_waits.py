@@ -137,7 +137,15 @@ def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(databa
         with sq.MessageBox.open(owners) as box:
             define(box, activation=sq.Activation("orders:handle"))
             box.define(sq.Location("crm"))
-            box.grant(name, publish=["shop"], receive=["shop"], subscribe=["shop"], dispense=["crm"], route=True)
+            box.grant(
+                name,
+                publish=["shop"],
+                receive=["shop"],
+                subscribe=["shop"],
+                types=["order"],
+                dispense=["crm"],
+                route=True,
+            )
         with psycopg.connect(theirs) as connection, pytest.raises(DENIED):
             connection.execute("SELECT pg_advisory_lock(1)")
         with sq.MessageBox.open(theirs) as box:
@@ -146,7 +154,7 @@ def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(databa
                 assert tx.dispense("crm").first == 1
                 assert len(list(tx.receive("shop", limit=10))) == 2
             box.define(sq.Subscription("mine", where="customer = 'c2'", to="shop"))
-            with alone(box, "looking") as mine, Slots(box) as slots:
+            with alone(box.access, "looking").transaction(), Slots(box) as slots:
                 ((queue,),) = [(one.queue_id,) for one in slots.look()]
-                assert (mine, slots.fill(queue, 2)) == (True, 2)
+                assert slots.fill(queue, 2) == 2
                 slots.leave(queue, 1)
