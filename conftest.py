@@ -81,7 +81,7 @@ _documents = Sybil(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is noted of this user's data is noted for the run only."""
+    """Notes of this user's data last as long as the run."""
     state = TemporaryDirectory(prefix="seriatim-state-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name

@@ -6,6 +6,7 @@ import random
 
 import seriatim as sq
 from tests.box.cutting import Cutting
+from tests.soak import seed
 
 #: What may come in place of the rest: nothing, noise, and messages of the protocol that nobody has asked for.
 INSTEAD = [b"", b"\xff" * 64, b"\0" * 64, b"Z\0\0\0\5I", b"E\0\0\0\x08SX\0\0", b"D\0\0\0\x0b\0\1\0\0\0\1x"]
@@ -19,9 +20,7 @@ def test_an_answer_that_breaks_off(box):
         sq.Subscription("all", where="type = 'order'", to="q"),
     )
     box.publish([sq.Message(type="order", body=b"x" * 100, context={"customer": str(n)}) for n in range(300)])
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
-    print("seed", seed)  # noqa: T201 -- with it a failure can be repeated
+    chance = random.Random(seed())
     with Cutting(box.dsn) as road, sq.MessageBox.open(road.dsn, schema=box.schema, connections=1) as far:
 
         def work():

@@ -260,6 +260,7 @@ def check_box(box, number):
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.soak
 def test_extreme_values(box, role, figures):
     calls, functions = Calls(box, role), functions_of(box, role)
     assert len(functions) > 40 if ROLES[role] else not functions

@@ -1,19 +1,22 @@
 """Many groups, queues, subscriptions and waiting messages: what a call costs doesn't grow with what it has nothing to do with.
 
-Small here; SERIATIM_SOAK=full is the full size, which takes hours.
+At full size it takes hours.
 """
 
 from __future__ import annotations
 
-import os
+import pytest
 
 import seriatim as sq
 from tests.box.shop import rows
+from tests.soak import sized
+
+pytestmark = pytest.mark.soak
 
 #: Groups, queues, subscriptions, messages that wait in one group.
 GROUPS, QUEUES, SUBSCRIPTIONS, WAITING = (
-    (100_000, 5_000, 10_000, 1_000_000) if os.environ.get("SERIATIM_SOAK") == "full" else (600, 60, 120, 2_000)
-)
+    sized(100_000, 600), sized(5_000, 60), sized(10_000, 120), sized(1_000_000, 2_000),
+)  # fmt: skip
 #: A call publishes so many.
 _CALL = 5_000
 EVENT = sq.MessageType("event", properties={"key": "string", "n": "long", "kind": "long"})

@@ -79,6 +79,7 @@ def _reads() -> dict[str, tuple[str, list[Callable[[bytes], Any]]]]:
 
 
 @pytest.mark.parametrize("form", ["json", "xml", "csv"])
+@pytest.mark.soak
 def test_every_body_is_read_or_refused_with_a_reason(form: str) -> None:
     text, reads = _reads()[form]
     chance = random.Random(soak.seed())
@@ -96,6 +97,7 @@ def test_every_body_is_read_or_refused_with_a_reason(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "xml"])
+@pytest.mark.soak
 def test_every_message_has_its_properties_or_a_problem(form: str) -> None:
     text = JSON if form == "json" else XML
     promoted = {name: {"type": kind, "path": f"$.{name}" if form == "json" else f"//{name}"} for name, kind in KINDS.items()}  # fmt: skip

@@ -6,6 +6,8 @@ import random
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from seriatim.errors import FilterError
 from seriatim.kernel.filter import type_from
 from seriatim.pipeline.filters import named, parsed
@@ -47,6 +49,7 @@ def texts(chance: random.Random) -> Iterator[str]:
         yield "".join(chance.choices([*WORDS, *ODD, " "], k=chance.randrange(1, 12)))
 
 
+@pytest.mark.soak
 def test_every_filter_is_one_or_says_where_it_is_not() -> None:
     chance = random.Random(soak.seed())
     wrong: list[str] = []

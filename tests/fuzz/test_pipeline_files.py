@@ -125,6 +125,7 @@ WHOLE = ("the file is empty",)
     ],
     ids=["pipeline", "box"],
 )
+@pytest.mark.soak
 def test_every_fault_has_a_line(valid: list[str], examine: Callable[[Path], list[DeclarationError]]) -> None:
     chance = random.Random(soak.seed())
     path = Path("some.yaml")
@@ -144,6 +145,7 @@ def test_every_fault_has_a_line(valid: list[str], examine: Callable[[Path], list
     assert not wrong, f"{len(wrong)}: {wrong[:3]}"
 
 
+@pytest.mark.soak
 def test_the_command_ends_with_faults_or_without() -> None:
     chance = random.Random(soak.seed())
     path = Path("some.yaml")

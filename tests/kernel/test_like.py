@@ -21,6 +21,7 @@ def segments(pattern: str) -> tuple[tuple[str | None, ...], ...]:
 
 
 @pytest.mark.parametrize(("few", "places"), [(2**16, 2**16), (0, 2**16), (0, 3), (0, 1)])
+@pytest.mark.soak
 def test_every_way_finds_what_the_regular_expression_finds(
     monkeypatch: pytest.MonkeyPatch, few: int, places: int
 ) -> None:
