@@ -418,8 +418,8 @@ def test_moments_that_can_be(queue):
     for zone in ("Europe/Berlin", "America/New_York"):
         with queue.session() as tx:
             tx.connection.execute("SELECT set_config('timezone', %s, FALSE)", [zone])
-            assert len(places_of(tx.connection, queue.schema)) == 4
-            assert len(groups_of(tx.connection, queue.schema, GroupFilter())) == 4
+            assert len(places_of(tx.transaction)) == 4
+            assert len(groups_of(tx.transaction, GroupFilter())) == 4
 
 
 HALF = "a\ud800"

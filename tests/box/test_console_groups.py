@@ -295,7 +295,7 @@ def test_no_entry_of_a_huge_queue_is_counted_twice(box):
             )
         if len(numbers) == 3:
             with box.session() as tx:
-                queue, turns = box.definitions().queue("shop"), Turns(tx.connection, box.schema)
+                queue, turns = box.definitions().queue("shop"), Turns(tx.transaction)
                 turns.judge(queue, turns.lock(queue, 500), 0)
     with box.session() as tx:
         tx.connection.execute(f"ANALYZE {box.schema}.entries")

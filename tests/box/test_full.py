@@ -237,8 +237,8 @@ def test_several_publishers_go_little_beyond_it(box):
 def test_a_queue_that_has_much_room_is_not_counted_for_each(box):
     define(box, most=1000)
     counted = []
-    real = box._access.room._has_free
-    box._access.room._has_free = lambda queue_id, some: counted.append(real(queue_id, some)) or counted[-1]
+    real = box._access.free_room.take
+    box._access.free_room.take = lambda queue_id, some: counted.append(real(queue_id, some)) or counted[-1]
     for version in range(1, 51):
         publish(box, orders("a", version))
     assert counted.count(False) < 25

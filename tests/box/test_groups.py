@@ -47,7 +47,7 @@ def judged(box):
     """All that has arrived is judged, and nothing is handed out."""
     with box.session() as tx:
         queue = box.definitions().queue("orders")
-        turns = Turns(tx.connection, box.schema)
+        turns = Turns(tx.transaction)
         turns.judge(queue, turns.lock(queue, 10), 0)
 
 

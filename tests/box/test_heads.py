@@ -153,7 +153,7 @@ def test_what_is_of_higher_priority_is_next_though_it_came_later(box, clock):
     define(box, "by priority")
     box.publish(sq.Message(type="order", context={"customer": "low", "version": 1, "level": 1}))
     with box.session() as tx:
-        queue = box._access.known.read(tx.connection).queue("q")
+        queue = box._access.known.read(tx.transaction).queue("q")
     known = Heads()
     known.of(queue, lambda _: (head(box), 20))
     clock.now += 2
@@ -195,7 +195,7 @@ def clock(monkeypatch):
 def queue(box, request):
     define(box, request.param)
     with box.session() as tx:
-        return box._access.known.read(tx.connection).queue("q")
+        return box._access.known.read(tx.transaction).queue("q")
 
 
 @pytest.mark.parametrize(("queue", "before_us"), [("fifo", 1_000_000), ("by priority", 51_000_000)], indirect=["queue"])

@@ -10,7 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.migrate import fresh_sql, migrate, migrations
-from seriatim.box.statements import script
+from seriatim.box.statements import Statements, script
 from tests.box.schema_text import schema_text
 
 
@@ -46,7 +46,7 @@ def test_the_numbers_of_the_migrations():
 
 def test_again_it_changes_nothing(box):
     with psycopg.connect(box.dsn) as connection:
-        assert migrate(connection, box.schema) == []
+        assert migrate(Statements(connection, box.schema)) == []
     assert sq.MessageBox.migrate(box.dsn, schema=box.schema) == []
 
 

@@ -69,7 +69,7 @@ def later(**period):
 
 def problems(box):
     with box.session() as tx:
-        return audit(tx.connection, box.schema)
+        return audit(tx.transaction)
 
 
 def whole(box):

@@ -50,7 +50,7 @@ def gone(box, message_id):
 
 def whole(box):
     with box.session() as tx:
-        assert purge.audit(tx.connection, box.schema) == []
+        assert purge.audit(tx.transaction) == []
     assert box.broken() == []
 
 

@@ -128,9 +128,9 @@ def test_what_waits_does_not_keep_what_was_routed_before(queued, clock):
         (before,) = one.execute("SELECT pg_current_xact_id()::text").fetchone()
         publish(one, queued, 2)
     with queued.session() as tx:
-        where_unrouted(tx.connection, queued.schema)
+        where_unrouted(tx.transaction)
         clock.now += 20
-        assert int(where_unrouted(tx.connection, queued.schema)["settled"]) > int(before)
+        assert int(where_unrouted(tx.transaction)["settled"]) > int(before)
     assert received(queued) == [2]
 
 

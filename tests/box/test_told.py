@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box import failures as telling
+from seriatim.box import notices, statements
 from seriatim.box.faults import Fault, fail
 from seriatim.box.staging import Staging
 from seriatim.kernel.fault import FaultKind
@@ -20,7 +20,21 @@ from tests.box.test_failures import ask, by_itself, by_session, by_sql, failures
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no", "w1")
 DEADLINE_S = 20.0
 WHO = {"actor": "me", "reason": "test"}
+LOOKS = {"kept_out", "failed_messages", "behind_holes"}
 TOLD = ("failed_queue", "failed_group", "failed_type", "fault_kind", "error_class", "dead_letter", "error")
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The statements with which notices were looked up, in order."""
+    found, read = [], statements.statement
+
+    def noted(name, schema):
+        found.extend({name} & LOOKS)
+        return read(name, schema)
+
+    monkeypatch.setattr(statements, "statement", noted)
+    return found
 
 
 def short(found):
@@ -111,7 +125,7 @@ def batch(*messages):
 
 
 def test_what_a_pipeline_publishes(box, monkeypatch):
-    monkeypatch.setattr(telling, "_PORTION", 2)  # so that there are several
+    monkeypatch.setattr(notices, "_PORTION", 2)  # so that there are several
     define(box)
     ask(box)
     with Staging(box.dsn, box.schema) as staging:
@@ -134,12 +148,9 @@ def test_what_a_pipeline_publishes(box, monkeypatch):
     assert box.broken() == []
 
 
-def test_how_many_there_are_makes_no_difference_to_how_often_the_box_is_asked(box, monkeypatch):
+def test_how_many_there_are_makes_no_difference_to_how_often_the_box_is_asked(box, asked):
     define(box)
     ask(box)
-    asked = []
-    read = telling.statement
-    monkeypatch.setattr(telling, "statement", lambda name, schema: asked.append(name) or read(name, schema))
     for size in (1, 300):
         asked.clear()
         with box.session() as tx:
@@ -148,13 +159,11 @@ def test_how_many_there_are_makes_no_difference_to_how_often_the_box_is_asked(bo
         assert len(failures(box)) == min(size, 100)
 
 
-def test_holes_of_many_groups_are_looked_up_together(box, monkeypatch):
+def test_holes_of_many_groups_are_looked_up_together(box, asked):
     define(box, policy=sq.Standard(hole_timeout=0.01, on_hole="skip"))
     ask(box)
     box.publish([sq.Message(type="order", context={"customer": f"c{one}", "version": 3}) for one in range(20)])
-    asked, found, deadline = [], [], time.monotonic() + DEADLINE_S
-    read = telling.statement
-    monkeypatch.setattr(telling, "statement", lambda name, schema: asked.append(name) or read(name, schema))
+    found, deadline = [], time.monotonic() + DEADLINE_S
     while len(found) < 20:
         box.tick()  # judges all of them, and some time later again
         with box.session() as tx:
@@ -165,10 +174,10 @@ def test_holes_of_many_groups_are_looked_up_together(box, monkeypatch):
     assert asked.count("failed_messages") == asked.count("behind_holes")
 
 
-def test_where_nobody_asks_a_pipeline_looks_nothing_up(box, monkeypatch):
+def test_where_nobody_asks_a_pipeline_looks_nothing_up(box, asked):
     define(box)
-    monkeypatch.setattr(telling, "statement", lambda *_: pytest.fail("something was looked up"))
     with Staging(box.dsn, box.schema) as staging:
         parts = [staging.stage("w", 0, [batch(("b", "stray", "c1", 1), ("c", "order", None, 1))])]
         assert staging.merge("w", 0, parts) == 2
     assert {one.status for one in box.messages()} == {"unrouted", "invalid"}
+    assert asked == []

@@ -84,7 +84,7 @@ class InBox:
         self.done: set[str] = set()
         box.define(_TYPE, *map(queue_of, cases))
         with box.session() as tx:
-            self._definitions = Known(box.schema).read(tx.connection)
+            self._definitions = Known().read(tx.transaction)
 
     def run(self, case: Case) -> Result:
         """Runs the case in its queue."""
@@ -177,7 +177,7 @@ class _Run:
         asked = Asked(Action(step.action), self.case.name, step.group, "the case", "it says so", **arguments)
         try:
             with self.box.session() as tx:
-                operation = actions.act(tx.connection, self.box.schema, asked, micros(step.at))
+                operation = actions.act(tx.transaction, asked, micros(step.at))
         except ActionRefused as error:
             same(f"{step.action} refused ({error})", True, step.refused)
         else:
@@ -199,7 +199,7 @@ class _Run:
         handed: list[Fate] = []
         heard: list[tuple[int, _Event]] = []
         with self.box.session() as tx:
-            turns = Turns(tx.connection, self.box.schema, now)
+            turns = Turns(tx.transaction, now)
             arrived = self.queue.is_fifo and self.straight
             while (
                 delivery := turns.hand_out(self.queue, self.limit, None, self.definitions, arrived=arrived)[0]
@@ -273,7 +273,7 @@ class _Run:
 
     def _view(self, group: str) -> GroupView:
         with self.box.session() as tx:
-            return group_of(tx.connection, self.box.schema, self.case.name, group)
+            return group_of(tx.transaction, self.case.name, group)
 
     def _check_groups(self) -> None:
         """What is shown of each group is what is shown in memory."""

@@ -13,6 +13,7 @@ import seriatim as sq
 from seriatim.box.incoming import Incoming
 from seriatim.box.migrate import find, migrate, migrations
 from seriatim.box.staging import Staging
+from seriatim.box.statements import Statements
 from tests.box.schema_text import schema_text
 from tests.upgrade.dump import DUMPS, noted, present
 from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled, make_roles
@@ -141,15 +142,15 @@ def test_a_box_of_a_build_without_checksums_is_looked_at(database):
         for change, named in OTHERWISE.items():
             connection.execute(change.format(SCHEMA))
             with pytest.raises(sq.SchemaMismatch, match="another build of seriatim has made") as caught:
-                migrate(connection, SCHEMA)
+                migrate(Statements(connection, SCHEMA))
             assert named in caught.value.what
             assert f"DROP SCHEMA {SCHEMA} CASCADE" in caught.value.remedy
-            assert find(connection, SCHEMA).version == VERSIONS[0]
+            assert find(Statements(connection, SCHEMA)).version == VERSIONS[0]
             count = "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'seriatim'"
             assert connection.execute(count).fetchall() == [(1,)]
             connection.rollback()
         # What an administrator has added is none of another build.
         connection.execute(f"CREATE INDEX mine ON {SCHEMA}.spool (type)")
         connection.execute(f"ALTER TABLE {SCHEMA}.entries SET (autovacuum_vacuum_scale_factor = 0.01)")
-        assert migrate(connection, SCHEMA)
+        assert migrate(Statements(connection, SCHEMA))
         connection.rollback()

@@ -1,22 +1,23 @@
-"""What a session has of its box: how to reach it, and what its process knows of it."""
+"""A box for what works in it: how to reach it, what its process knows of it, and a transaction with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import TracebackType
 
 import psycopg
 
 from seriatim.box.definitions import Known
+from seriatim.box.free_room import FreeRoom
 from seriatim.box.heads import Heads
 from seriatim.box.identity import Identity
-from seriatim.box.room import Room
+from seriatim.box.notice import Notice
+from seriatim.box.statements import Statements
+from seriatim.box.translate import translated
 
-__all__ = ["Access", "Transaction"]
-
-#: Gives a transaction.
-Transaction = Callable[[], AbstractContextManager[psycopg.Connection]]
+__all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,10 @@ class Access:
         place: host, database and schema, for errors.
         known: its definitions.
         identity: which box it is.
-        transaction: a transaction of its own, for whoever has no connection.
+        connect: gives a connection for one transaction.
+        publish_notices: publishes what went wrong, in a transaction.
         spare: one for whoever has a connection and needs another transaction, if that is free now; None where it isn't.
-        room: what is known of the room in its queues.
+        free_room: what is known of the room in its queues.
         heads: where these begin, as far as that is known.
     """
 
@@ -38,7 +40,85 @@ class Access:
     place: str
     known: Known
     identity: Identity
-    transaction: Transaction
+    connect: Callable[[], AbstractContextManager[psycopg.Connection]]
     spare: Callable[[], AbstractContextManager[psycopg.Connection | None]]
-    room: Room = field(default_factory=Room)
+    publish_notices: PublishNotices
+    free_room: FreeRoom = field(default_factory=FreeRoom)
     heads: Heads = field(default_factory=Heads)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction of its own, committed at the end of the block and rolled back by an exception.
+
+        Raises:
+            UsageError: the box is closed.
+            Unavailable: there is no connection, or the transaction has to be repeated.
+        """
+        return _Began(self)
+
+
+class Transaction(Statements):
+    """One transaction with a box, for everything that works in it.
+
+    Args:
+        access: the box.
+        connection: whose transaction it is.
+        notices: what was found in it to have gone wrong, and isn't published yet; a new list where none is given.
+    """
+
+    __slots__ = ("access", "notices")
+
+    def __init__(self, access: Access, connection: psycopg.Connection, notices: list[Notice] | None = None) -> None:
+        super().__init__(connection, access.schema)
+        self.access = access
+        self.notices = [] if notices is None else notices
+
+    def notice(self, *notices: Notice) -> None:
+        """Note what went wrong: `publish_notices` tells of it."""
+        self.notices += notices
+
+    def publish_notices(self) -> None:
+        """Publish what was noticed, in this transaction; the end of each public call does."""
+        while self.notices:
+            noticed = list(self.notices)
+            self.notices.clear()
+            self.access.publish_notices(self, noticed)
+
+    def commit(self) -> None:
+        """Commit, and go on in another transaction."""
+        self.publish_notices()
+        self.connection.commit()
+
+
+class _Began:
+    """Around a transaction; a generator would cost five times as much."""
+
+    __slots__ = ("_access", "_around", "_transaction", "_translated")
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._around = access.connect()
+        self._translated = translated(access.place)
+
+    def __enter__(self) -> Transaction:
+        self._transaction = Transaction(self._access, self._around.__enter__())
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            if error is None:
+                with self._translated:
+                    self._transaction.publish_notices()
+            else:
+                self._translated.__exit__(kind, error, trace)
+        except BaseException as ours:
+            self._around.__exit__(type(ours), ours, ours.__traceback__)
+            raise
+        return self._around.__exit__(kind, error, trace)
+
+
+#: Publishes what went wrong, in a transaction.
+PublishNotices = Callable[[Transaction, Sequence[Notice]], None]
+#: Begins a transaction.
+Begin = Callable[[], AbstractContextManager[Transaction]]

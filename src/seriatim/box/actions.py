@@ -7,19 +7,19 @@ what is in hand, and nobody waits for a handler. Until then the group shows what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import psycopg
 
-from seriatim.box.definitions import BoxQueue, Known
+from seriatim.box.access import Transaction
+from seriatim.box.definitions import BoxQueue, read_definitions
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
+from seriatim.box.notice import SetAside, of_judged
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.resequence import Acted
-from seriatim.box.statements import statement
 from seriatim.box.turns import Locked, Turns
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
@@ -115,12 +115,11 @@ class Operation:
     events: tuple[Event, ...] = ()
 
 
-def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int | None = None) -> Operation:
-    """Do what an operator asks, in the transaction of the connection.
+def act(transaction: Transaction, asked: Asked, now_us: int | None = None) -> Operation:
+    """Do what an operator asks, in the transaction.
 
     Args:
-        connection: in whose transaction.
-        schema: the schema of the box.
+        transaction: in which.
         asked: what to do.
         now_us: microseconds, in place of the database's clock.
 
@@ -129,18 +128,18 @@ def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int |
         ActionRefused: it doesn't fit the state of the group; the remedy says what does.
         Unavailable: a stopped group is judged by a transaction that doesn't end.
     """
-    queue = Known(schema).read(connection).queue(asked.queue)
-    turns = Turns(connection, schema, now_us)
-    found = group_of(connection, schema, asked.queue, asked.group)
+    queue = read_definitions(transaction).queue(asked.queue)
+    turns = Turns(transaction, now_us)
+    found = group_of(transaction, asked.queue, asked.group)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
-    if not locked.keys and asked.action is Action.ABORT and fence_off(connection, schema, queue, asked.group):
+    if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
         locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys:
-        found = group_of(connection, schema, asked.queue, asked.group)
+        found = group_of(transaction, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
         require_of(found, asked.action)
         if asked.action in _REQUESTED:
-            return _requested(connection, schema, queue, asked, found)
+            return _requested(transaction, queue, asked, found)
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
         if not locked.keys:
             raise Unavailable(
@@ -148,7 +147,7 @@ def act(connection: psycopg.Connection, schema: str, asked: Asked, now_us: int |
                 where=f"queue {asked.queue!r}, group {asked.group!r}",
                 remedy="try again when it has ended",
             )
-    return _done(connection, schema, turns, queue, locked, asked)
+    return _done(transaction, turns, queue, locked, asked)
 
 
 def require_of(found: GroupView, action: Action) -> None:
@@ -167,26 +166,22 @@ def require_of(found: GroupView, action: Action) -> None:
     )
 
 
-def _requested(
-    connection: psycopg.Connection, schema: str, queue: BoxQueue, asked: Asked, found: GroupView
-) -> Operation:
+def _requested(transaction: Transaction, queue: BoxQueue, asked: Asked, found: GroupView) -> Operation:
     parameters = {"queue_id": queue.queue_id, "group_key": asked.group, "action": asked.action}
-    connection.execute(statement("request", schema), parameters)
-    after = group_of(connection, schema, asked.queue, asked.group).state
-    number = _log(connection, schema, asked, {"obeyed": False, "before": found.state})
+    transaction.do("request", **parameters)
+    after = group_of(transaction, asked.queue, asked.group).state
+    number = _log(transaction, asked, {"obeyed": False, "before": found.state})
     return Operation(
         number, asked.action, asked.queue, asked.group, obeyed=False, before=found.state, after=after, released=0,
         set_aside=0,
     )  # fmt: skip
 
 
-def _done(
-    connection: psycopg.Connection, schema: str, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked
-) -> Operation:
-    mended = _mended(connection, schema, queue, asked)
+def _done(transaction: Transaction, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked) -> Operation:
+    mended = _mended(transaction, queue, asked)
     if mended.early is not None:
         judged = turns.judge(queue, locked, 0)
-        after = group_of(connection, schema, asked.queue, asked.group)
+        after = group_of(transaction, asked.queue, asked.group)
         acted = Acted(judged, mended.early, _unlocked(after), 0, 0)
     else:
         effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
@@ -195,13 +190,16 @@ def _done(
         except ActionRefused as error:
             where = f"queue {asked.queue!r}, {error.where}"
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
+    transaction.notice(*of_judged(queue, [asked.group], acted.judged, _noticed_holes(asked.action)))
+    if mended.entry_ids:
+        transaction.notice(SetAside(mended.entry_ids))
     if asked.action in _FREEING:
-        connection.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
+        transaction.do("call_waiters", queue_ids=[queue.queue_id])
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
-        "set_aside": acted.set_aside + mended.set_aside, **mended.details,
+        "set_aside": acted.set_aside + len(mended.entry_ids), **mended.details,
     }  # fmt: skip
-    number = _log(connection, schema, asked, details)
+    number = _log(transaction, asked, details)
     return Operation(
         number,
         asked.action,
@@ -211,7 +209,7 @@ def _done(
         before=acted.before,
         after=acted.after,
         released=acted.released,
-        set_aside=acted.set_aside + mended.set_aside,
+        set_aside=acted.set_aside + len(mended.entry_ids),
         events=_told(acted.judged.events, asked.group),
     )
 
@@ -224,12 +222,12 @@ class _Mended:
     is all.
     """
 
-    set_aside: int = 0
+    entry_ids: Sequence[int] = ()
     early: GroupState | None = None
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def _mended(connection: psycopg.Connection, schema: str, queue: BoxQueue, asked: Asked) -> _Mended:
+def _mended(transaction: Transaction, queue: BoxQueue, asked: Asked) -> _Mended:
     """What the kernel doesn't have: the message of a group that failed was released before.
 
     Raises:
@@ -237,23 +235,29 @@ def _mended(connection: psycopg.Connection, schema: str, queue: BoxQueue, asked:
     """
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
-    found = failed(connection, schema, queue, asked.group)
+    found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
-    state = _unlocked(group_of(connection, schema, asked.queue, asked.group))
+    state = _unlocked(group_of(transaction, asked.queue, asked.group))
     retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
         return _Mended()
     details: dict[str, object] = {"message_id": found.message.message_id}
     if not retries:
-        set_dead(connection, schema, queue, asked.group, found)
-        return _Mended(len(found.entry_ids), details=details)
-    see_now(connection, schema, found)
+        set_dead(transaction, queue, asked.group, found)
+        return _Mended(found.entry_ids, details=details)
+    see_now(transaction, found)
     if asked.body is not None:
-        edit(connection, schema, Known(schema).read(connection), found, asked.body, asked.actor)
+        edit(transaction, read_definitions(transaction), found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
     return _Mended(early=state if waits else None, details=details)
+
+
+def _noticed_holes(action: Action) -> tuple[EventKind, ...]:
+    """Which holes are told of after an action: not one that the operator has passed over."""
+    passed_over = action in (Action.SKIP_HOLE, Action.RESET)
+    return (EventKind.TIMED_OUT,) if passed_over else (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 
 
 def _unlocked(view: GroupView) -> GroupState:
@@ -284,8 +288,8 @@ def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
 
 
-def _log(connection: psycopg.Connection, schema: str, asked: Asked, details: dict[str, object]) -> int:
+def _log(transaction: Transaction, asked: Asked, details: dict[str, object]) -> int:
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
     by = Operator(asked.actor, asked.reason)
-    return log(connection, schema, by, asked.action, queue=asked.queue, group=asked.group, details=said)
+    return log(transaction, by, asked.action, queue=asked.queue, group=asked.group, details=said)

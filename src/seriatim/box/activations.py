@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 from seriatim.pipeline.activation import Activation
 
 __all__ = ["Activated", "activations_of"]
@@ -42,8 +39,7 @@ class Activated:
         return self.enabled and self.activated and self.owner is None
 
 
-def activations_of(connection: psycopg.Connection, schema: str) -> list[Activated]:
+def activations_of(statements: Statements) -> list[Activated]:
     """Those of all queues that the role may receive from, by the names of the queues."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("activations", schema)).fetchall()
+    rows = statements.rows("activations")
     return [Activated(number, name, Activation(**said), *rest) for number, name, said, *rest in rows]

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 
 __all__ = ["Apart"]
 
@@ -21,26 +19,30 @@ class Apart:
     """Gives the transactions for that to one call.
 
     Args:
-        access: the box.
-        connection: of the session.
+        transaction: the session's.
         is_free: whether its transaction is the session's own, and has done nothing but what this call did: it may be
             committed as long as nothing is handed out.
     """
 
-    __slots__ = ("_access", "_connection", "is_free")
+    __slots__ = ("_transaction", "is_free")
 
-    def __init__(self, access: Access, connection: psycopg.Connection, *, is_free: bool) -> None:
-        self._access = access
-        self._connection = connection
+    def __init__(self, transaction: Transaction, *, is_free: bool) -> None:
+        self._transaction = transaction
         self.is_free = is_free
 
     @contextmanager
-    def __call__(self) -> Iterator[psycopg.Connection]:
+    def __call__(self) -> Iterator[Transaction]:
         """A transaction; nothing may be in hand where the session's may be committed."""
+        session = self._transaction
         if self.is_free:
-            self._connection.commit()
-            yield self._connection
-            self._connection.commit()
+            session.commit()
+            yield session
+            session.commit()
             return
-        with self._access.spare() as other:
-            yield self._connection if other is None else other
+        with session.access.spare() as other:
+            if other is None:
+                yield session
+                return
+            apart = Transaction(session.access, other)
+            yield apart
+            apart.publish_notices()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import psycopg
-
+from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Definition, Kind
 from seriatim.box.define import define
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.drop import locations
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.box_file import BoxFile, load
 from seriatim.pipeline.contract import DEFAULT
@@ -19,12 +17,11 @@ from seriatim.pipeline.contract import DEFAULT
 __all__ = ["apply", "drops_of"]
 
 
-def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prune: bool) -> list[Change]:
-    """Define what a file says, in the transaction of the connection.
+def apply(transaction: Transaction, file: str | Path, *, prune: bool) -> list[Change]:
+    """Define what a file says, in the transaction.
 
     Args:
-        connection: in whose transaction.
-        schema: the schema of the box.
+        transaction: in which.
         file: the box file.
         prune: drop what it doesn't have.
 
@@ -32,8 +29,8 @@ def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prun
         DeclarationError: the file is wrong.
         UsageError, ActionRefused, Unavailable: as from `define`.
     """
-    connection.execute(statement("lock_definitions", schema))
-    before, places = read_definitions(connection, schema), locations(connection, schema)
+    transaction.do("lock_definitions")
+    before, places = read_definitions(transaction), locations(transaction)
     present = BoxFile(
         tuple(one for one, _ in places),
         tuple(before.types.values()),
@@ -47,7 +44,7 @@ def apply(connection: psycopg.Connection, schema: str, file: str | Path, *, prun
         *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services
     )  # fmt: skip
     unused = [one.name for one, used in places if not used]
-    return define(connection, schema, every, _missing(said, before, unused) if prune else ())
+    return define(transaction, every, _missing(said, before, unused) if prune else ())
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:

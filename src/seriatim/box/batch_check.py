@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import psycopg
-from psycopg.rows import namedtuple_row, tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.dialog_delivery import why_failed
-from seriatim.box.failures import tell_gone
-from seriatim.box.statements import statement
+from seriatim.box.notice import SetAside
 from seriatim.pipeline.message_type import MessageType
 
 __all__ = ["fail_invalid"]
@@ -32,14 +28,11 @@ class _Violation(NamedTuple):
     why: str
 
 
-def fail_invalid(
-    access: Access, connection: psycopg.Connection, queue: BoxQueue, batch: int, entry_ids: Sequence[int]
-) -> frozenset[int]:
+def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_ids: Sequence[int]) -> frozenset[int]:
     """Fail the dialogs whose messages aren't what their types say.
 
     Args:
-        access: the box.
-        connection: in whose transaction; it has the locks of the groups.
+        transaction: in which; it has the locks of the groups.
         queue: that of a service.
         batch: the one that the messages were put into, which isn't complete.
         entry_ids: their entries.
@@ -47,8 +40,8 @@ def fail_invalid(
     Returns:
         the entries that have left the batch.
     """
-    kinds = {name: kind for name, kind in access.known.definitions.types.items() if kind.checks_bodies}
-    found = _violations(connection, access.schema, kinds, entry_ids) if kinds else {}
+    kinds = {name: kind for name, kind in transaction.access.known.definitions.types.items() if kind.checks_bodies}
+    found = _violations(transaction, kinds, entry_ids) if kinds else {}
     if not found:
         return frozenset()
     parameters = {
@@ -59,18 +52,17 @@ def fail_invalid(
         "sequences": [one.sequence for one in found.values()],
         "whys": [one.why for one in found.values()],
     }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (set_aside,) = cursor.execute(statement("fail_in_batch", access.schema), parameters).fetchall()[0]
-    tell_gone(access, connection, set_aside)
+    (set_aside,) = transaction.one("fail_in_batch", **parameters)
+    transaction.notice(SetAside(set_aside))
     return frozenset(set_aside)
 
 
 def _violations(
-    connection: psycopg.Connection, schema: str, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
+    transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
 ) -> dict[str, _Violation]:
     """By the handle of its dialog what is the first in it that is wrong."""
     found: dict[str, _Violation] = {}
-    for row in _bodies(connection, schema, kinds, entry_ids):
+    for row in _bodies(transaction, kinds, entry_ids):
         first = found.get(row.handle)
         if first is not None and first.sequence < row.sequence:
             continue
@@ -80,11 +72,7 @@ def _violations(
     return found
 
 
-def _bodies(
-    connection: psycopg.Connection, schema: str, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
-) -> Iterator[Any]:
+def _bodies(transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]) -> Iterator[Any]:
     """The messages whose bodies are to be looked at, in any order, and not all in memory."""
-    with connection.cursor("bodies", row_factory=namedtuple_row, binary=True) as cursor:
-        cursor.execute(statement("bodies_in_batch", schema), {"entry_ids": list(entry_ids), "types": list(kinds)})
-        while rows := cursor.fetchmany(_FETCHED):
-            yield from rows
+    for rows in transaction.portions("bodies_in_batch", _FETCHED, entry_ids=list(entry_ids), types=list(kinds)):
+        yield from rows

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 
-from seriatim.box import invariants
+from seriatim.box import invariants, notices
 from seriatim.box import purge as cleaning
 from seriatim.box.access import Access
 from seriatim.box.activations import Activated, activations_of
@@ -33,10 +33,12 @@ from seriatim.box.queue_counts import QueueCounts, counts_of
 from seriatim.box.release import Released, release
 from seriatim.box.resubmit import Resubmitted, resubmit
 from seriatim.box.session import Session, Sessions, checked_connection
+from seriatim.box.statements import Statements
 from seriatim.box.states import set_activated, set_enabled, set_state
 from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
+from seriatim.box.transmission import transmit_defined
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.message import Message
 
@@ -51,8 +53,8 @@ class MessageBox(Closing):
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._transaction = connections.transaction
         self._access = connections.access
+        self._transaction = self._access.transaction
         self._schema = self._access.schema
         self._place = self._access.place
 
@@ -87,7 +89,7 @@ class MessageBox(Closing):
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
             SchemaMismatch: an older or newer schema, or one that isn't a box; or there is none, and none is made.
         """
-        return cls(Connections.open(dsn, schema, connections, turn_limit, create=create))
+        return cls(Connections.open(notices.publish, dsn, schema, connections, turn_limit, create=create))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
@@ -97,7 +99,7 @@ class MessageBox(Closing):
             the migrations that were applied; empty if it was up to date.
         """
         with connected_once(dsn, schema) as (connection, _):
-            return migrate(connection, schema)
+            return migrate(Statements(connection, schema))
 
     @classmethod
     def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
@@ -107,8 +109,9 @@ class MessageBox(Closing):
             SchemaMismatch: also where there is none.
         """
         with connected_once(dsn, schema) as (connection, place):
-            check(connection, schema, find(connection, schema))
-            return read_status(connection, schema, place)
+            statements = Statements(connection, schema)
+            check(statements, find(statements))
+            return read_status(statements, place)
 
     @property
     def dsn(self) -> str:
@@ -166,7 +169,7 @@ class MessageBox(Closing):
     @contextmanager
     def sessions(self) -> Iterator[Sessions]:
         """Sessions one after another, as a worker has them; else as `session`."""
-        with self._transaction() as connection, _ended(Session(self._access, connection, own=True)) as sessions:
+        with self._access.connect() as connection, _ended(Session(self._access, connection, own=True)) as sessions:
             yield sessions
 
     def publish(
@@ -186,8 +189,8 @@ class MessageBox(Closing):
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=True, once=True
         )
-        with self._transaction() as connection, translated(self._access.place):
-            return publisher.publish(connection)
+        with self._transaction() as transaction:
+            return publisher.publish(transaction)
 
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
@@ -203,8 +206,10 @@ class MessageBox(Closing):
             ActionRefused: a change that doesn't fit what is there.
             Unavailable: transactions that publish don't end, and the change has to wait for them.
         """
-        with self._transaction() as connection, translated(self._place):
-            return define(connection, self._schema, definitions)
+        with self._transaction() as transaction:
+            changes = define(transaction, definitions)
+            transmit_defined(transaction, changes)
+            return changes
 
     def drop(self, **named: str | Iterable[str]) -> list[Change]:
         """Drop what nothing uses, all or none: ``box.drop(subscription="big-orders", queue=["fulfilment", "archive"])``.
@@ -221,8 +226,8 @@ class MessageBox(Closing):
             Unavailable: transactions that publish don't end.
         """
         drops = drops_of(named)
-        with self._transaction() as connection, translated(self._place):
-            return define(connection, self._schema, drops=drops)
+        with self._transaction() as transaction:
+            return define(transaction, drops=drops)
 
     def apply(self, file: str | Path, *, prune: bool = False, dry_run: bool = False) -> list[Change]:
         """Define what a box file says, all or none; see ``docs/reference/box-file.md``.
@@ -239,10 +244,11 @@ class MessageBox(Closing):
             DeclarationError: the file is wrong; names the lines.
             UsageError, ActionRefused, Unavailable: as from `define` and `drop`.
         """
-        with self._transaction() as connection, translated(self._place):
-            changes = apply(connection, self._schema, file, prune=prune)
+        with self._transaction() as transaction:
+            changes = apply(transaction, file, prune=prune)
+            transmit_defined(transaction, changes)
             if dry_run:
-                connection.rollback()
+                transaction.connection.rollback()
             return changes
 
     def start(self, *subscriptions: str) -> list[Change]:
@@ -263,28 +269,28 @@ class MessageBox(Closing):
 
     def turn_on(self, *queues: str) -> list[Change]:
         """Let queues hand out. Raises `UsageError` for an unknown one."""
-        with self._transaction() as connection, translated(self._place):
-            return set_enabled(connection, self._schema, queues, enabled=True)
+        with self._transaction() as transaction:
+            return set_enabled(transaction, queues, enabled=True)
 
     def turn_off(self, *queues: str) -> list[Change]:
         """Let queues take messages in and hand out nothing. Raises `UsageError` for an unknown one."""
-        with self._transaction() as connection, translated(self._place):
-            return set_enabled(connection, self._schema, queues, enabled=False)
+        with self._transaction() as transaction:
+            return set_enabled(transaction, queues, enabled=False)
 
     def activate(self, *queues: str) -> list[Change]:
         """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for one that has no activation."""
-        with self._transaction() as connection, translated(self._place):
-            return set_activated(connection, self._schema, queues, activated=True)
+        with self._transaction() as transaction:
+            return set_activated(transaction, queues, activated=True)
 
     def deactivate(self, *queues: str) -> list[Change]:
         """Let readers end after their turns, and start none. Raises `UsageError` for a queue that has no activation."""
-        with self._transaction() as connection, translated(self._place):
-            return set_activated(connection, self._schema, queues, activated=False)
+        with self._transaction() as transaction:
+            return set_activated(transaction, queues, activated=False)
 
     def activations(self) -> list[Activated]:
         """The activations of those queues that have one and that may be received from, by the names of these."""
-        with self._transaction() as connection, translated(self._place):
-            return activations_of(connection, self._schema)
+        with self._transaction() as transaction:
+            return activations_of(transaction)
 
     def resubmit(
         self,
@@ -321,13 +327,13 @@ class MessageBox(Closing):
         Raises:
             UsageError: no such queue, or a limit that can't be.
         """
-        with self._transaction() as connection, translated(self._place):
-            return peek(connection, self._schema, self._access.known.current(connection), queue, group, limit)
+        with self._transaction() as transaction:
+            return peek(transaction, self._access.known.current(transaction), queue, group, limit)
 
     def queues(self) -> list[QueueCounts]:
         """What each queue has, counted, by name."""
-        with self._transaction() as connection, translated(self._place):
-            return counts_of(connection, self._schema)
+        with self._transaction() as transaction:
+            return counts_of(transaction)
 
     def messages(
         self,
@@ -353,10 +359,8 @@ class MessageBox(Closing):
         """
         if queue is not None:
             self.definitions().queue(queue)
-        with self._transaction() as connection, translated(self._place):
-            return places_of(
-                connection, self._schema, queue=queue, group=group, status=status, kind=message_type, limit=limit
-            )
+        with self._transaction() as transaction:
+            return places_of(transaction, queue=queue, group=group, status=status, kind=message_type, limit=limit)
 
     def message(self, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
         """A message with its body, and where it is.
@@ -368,9 +372,9 @@ class MessageBox(Closing):
         Raises:
             UsageError: the box has none of that id, or several, in several id spaces.
         """
-        with self._transaction() as connection, translated(self._place):
-            found = message_of(connection, self._schema, message_id, id_space)
-            return found, places_of(connection, self._schema, message_id=message_id, id_space=found.id_space)
+        with self._transaction() as transaction:
+            found = message_of(transaction, message_id, id_space)
+            return found, places_of(transaction, message_id=message_id, id_space=found.id_space)
 
     def dialogs(
         self,
@@ -393,10 +397,9 @@ class MessageBox(Closing):
         Raises:
             UsageError: not a state, or a limit that can't be.
         """
-        with self._transaction() as connection, translated(self._place):
+        with self._transaction() as transaction:
             return dialogs_of(
-                connection,
-                self._schema,
+                transaction,
                 handle=handle,
                 service=service,
                 state=state,
@@ -421,22 +424,21 @@ class MessageBox(Closing):
             UsageError: not a state, or not a period.
             Unavailable: the rest of them has to be done again.
         """
-        with translated(self._place):
-            return clean_up(self._transaction, self._schema, state=state, older_than=older_than, dry_run=dry_run)
+        return clean_up(self._access, state=state, older_than=older_than, dry_run=dry_run)
 
     def definitions(self) -> Definitions:
         """What is defined now: types, queues, subscriptions, contracts and services by name."""
-        with self._transaction() as connection, translated(self._place):
-            return self._access.known.current(connection)
+        with self._transaction() as transaction:
+            return self._access.known.current(transaction)
 
     def _set_state(self, subscriptions: Iterable[str], state: str) -> list[Change]:
-        with self._transaction() as connection, translated(self._place):
-            return set_state(connection, self._schema, subscriptions, state)
+        with self._transaction() as transaction:
+            return set_state(transaction, subscriptions, state)
 
     def status(self) -> BoxStatus:
         """Version, size, and what each location gives next."""
-        with self._transaction() as connection, translated(self._place):
-            return read_status(connection, self._schema, self._place)
+        with self._transaction() as transaction:
+            return read_status(transaction, self._place)
 
     def purge(
         self,
@@ -495,9 +497,9 @@ class MessageBox(Closing):
             Unavailable: somebody works on it, and goes on doing so.
         """
         by = Operator(actor, reason)
-        with self._transaction() as connection, translated(self._place):
-            found = self._access.known.current(connection).queue(queue)
-            return forget(connection, self._schema, found, group, by)
+        with self._transaction() as transaction:
+            found = self._access.known.current(transaction).queue(queue)
+            return forget(transaction, found, group, by)
 
     def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
         """Give a queue back to workers that a pipeline has which is gone; what that had in hand is queued again.
@@ -512,34 +514,34 @@ class MessageBox(Closing):
             ActionRefused: no pipeline has it, or it is reading it now.
         """
         by = Operator(actor, reason)
-        with self._transaction() as connection, translated(self._place):
-            found = self._access.known.current(connection).queue(queue)
-            return release(connection, self._schema, found, by)
+        with self._transaction() as transaction:
+            found = self._access.known.current(transaction).queue(queue)
+            return release(transaction, found, by)
 
     def broken(self) -> list[str]:
         """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""
-        with self._transaction() as connection, translated(self._place):
-            return invariants.broken(connection, self._schema)
+        with self._transaction() as transaction:
+            return invariants.broken(transaction)
 
     def long_transactions(self, seconds: float) -> list[str]:
         """The transactions in its database that are older than so many seconds, in words."""
-        with self._transaction() as connection, translated(self._place):
-            return invariants.long_transactions(connection, self._schema, seconds)
+        with self._transaction() as transaction:
+            return invariants.long_transactions(transaction, seconds)
 
     def leases_run_out(self, seconds: float) -> list[str]:
         """Leases of workers that ran out more than so many seconds ago, and that nobody has taken away since."""
-        with self._transaction() as connection, translated(self._place):
-            return invariants.leases_run_out(connection, self._schema, seconds)
+        with self._transaction() as transaction:
+            return invariants.leases_run_out(transaction, seconds)
 
     def never_numbered(self) -> list[str]:
         """What transactions have published that ended without numbering it, in words; `tick` numbers it."""
-        with self._transaction() as connection, translated(self._place):
-            return invariants.never_numbered(connection, self._schema)
+        with self._transaction() as transaction:
+            return invariants.never_numbered(transaction)
 
     def silent_triggers(self) -> list[str]:
         """The triggers of the box that somebody has switched off, in words: what it publishes or deletes isn't whole, then."""
-        with self._transaction() as connection, translated(self._place):
-            return invariants.silent_triggers(connection, self._schema)
+        with self._transaction() as transaction:
+            return invariants.silent_triggers(transaction)
 
     def close(self) -> None:
         """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
@@ -587,8 +589,8 @@ class MessageBox(Closing):
             EnvironmentProblem: only the owner may.
         """
         rights = Rights(publish, receive, subscribe, route, dispense, types)
-        with self._transaction() as connection, translated(self._place):
-            grant(connection, self._schema, role, rights, id_space)
+        with self._transaction() as transaction:
+            grant(transaction, role, rights, id_space)
 
     def revoke(
         self,
@@ -610,18 +612,18 @@ class MessageBox(Closing):
             EnvironmentProblem: only the owner may.
         """
         rights = Rights(publish, receive, subscribe, route, dispense, types)
-        with self._transaction() as connection, translated(self._place):
-            revoke(connection, self._schema, role, rights)
+        with self._transaction() as transaction:
+            revoke(transaction, role, rights)
 
     def grants(self) -> list[Grant]:
         """Which roles have rights here; by name. Only the box's owner can ask."""
-        with self._transaction() as connection, translated(self._place):
-            return grants(connection, self._schema)
+        with self._transaction() as transaction:
+            return grants(transaction)
 
     def roles_of_the_owners_space(self) -> list[str]:
         """The roles that may publish since before there were id spaces, and whose message ids are compared with the owner's."""
-        with self._transaction() as connection, translated(self._place):
-            return roles_of_the_owners_space(connection, self._schema)
+        with self._transaction() as transaction:
+            return roles_of_the_owners_space(transaction)
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from seriatim.box.access import Access
-from seriatim.box.statements import statement
 
 __all__ = ["Taken", "alone"]
 
@@ -33,12 +31,11 @@ def alone(access: Access, chore: str) -> Access:
     """
 
     @contextmanager
-    def transaction() -> Iterator[psycopg.Connection]:
-        with access.transaction() as connection:
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                ((mine,),) = cursor.execute(statement("claim_chore", access.schema), {"chore": chore}).fetchall()
+    def connect() -> Iterator[psycopg.Connection]:
+        with access.transaction() as transaction:
+            (mine,) = transaction.one("claim_chore", chore=chore)
             if not mine:
                 raise Taken
-            yield connection
+            yield transaction.connection
 
-    return replace(access, transaction=transaction)
+    return replace(access, connect=connect)

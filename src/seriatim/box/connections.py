@@ -15,10 +15,9 @@ from typing import Any, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, PublishNotices
 from seriatim.box.away import Reach
 from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
@@ -28,7 +27,7 @@ from seriatim.box.migrate import check, find, migrate
 from seriatim.box.process import check_process
 from seriatim.box.round_trip import OwnConnection, has_pooler
 from seriatim.box.settings import set_for_transactions, set_on
-from seriatim.box.statements import checked_schema, statement
+from seriatim.box.statements import Statements, checked_schema
 from seriatim.box.translate import is_out_of_step, reached, translated
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
@@ -107,6 +106,7 @@ class Connections(Closing):
 
     def __init__(
         self,
+        publish_notices: PublishNotices,
         dsn: str,
         schema: str,
         place: str,
@@ -118,6 +118,7 @@ class Connections(Closing):
         is_pooled: bool = False,
     ) -> None:
         known = Identity(schema, place, identity)
+        self._publish_notices = publish_notices
         self._lend(dsn, place, Shared(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit)
 
     def _lend(
@@ -129,7 +130,9 @@ class Connections(Closing):
         self._identity = identity
         self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
         #: The box, for what works in it.
-        self.access = Access(identity.schema, place, Known(identity.schema), identity, self.transaction, self.spare)
+        self.access = Access(
+            identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices
+        )
         self._most = most
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
@@ -147,6 +150,7 @@ class Connections(Closing):
         if turn_limit is not None:
             _turn_limit_ms(turn_limit)
         own = object.__new__(type(self))
+        own._publish_notices = self._publish_notices
         self._shared.lend(most)
         own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
         return own
@@ -154,6 +158,7 @@ class Connections(Closing):
     @classmethod
     def open(
         cls,
+        publish_notices: PublishNotices,
         dsn: str | None,
         schema: str,
         most: int,
@@ -164,7 +169,7 @@ class Connections(Closing):
     ) -> Self:
         """Open them; arguments and errors are those of `MessageBox.open`.
 
-        With `owner`, only for a role that owns the box: `EnvironmentProblem` for others.
+        `publish_notices` publishes what is noticed in transactions. With `owner`, only for a role that owns the box: `EnvironmentProblem` for others.
         """
         _check_most(most)
         if turn_limit is not None:
@@ -172,15 +177,16 @@ class Connections(Closing):
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
-                found = find(connection, schema)
+                statements = Statements(connection, schema)
+                found = find(statements)
                 if server is not None if found is not None else create:
-                    migrate(connection, schema)
+                    migrate(statements)
                 else:
-                    check(connection, schema, found)
+                    check(statements, found)
                 if owner:
-                    _check_owner(connection, schema, place)
+                    _check_owner(statements, place)
                 identity, pooled = identity_of(connection, schema), has_pooler(connection)
-            return cls(dsn, schema, place, identity, server, most, turn_limit, is_pooled=pooled)
+            return cls(publish_notices, dsn, schema, place, identity, server, most, turn_limit, is_pooled=pooled)
         except BaseException:
             if server is not None:
                 server.close()
@@ -482,9 +488,8 @@ def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConne
     reach.made()
 
 
-def _check_owner(connection: psycopg.Connection, schema: str, place: str) -> None:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        ((role, owner, is_owner),) = cursor.execute(statement("owner", schema), {"schema": schema}).fetchall()
+def _check_owner(statements: Statements, place: str) -> None:
+    role, owner, is_owner = statements.one("owner", schema=statements.schema)
     if not is_owner:
         raise EnvironmentProblem(
             f"the role {role!r} doesn't own the message box",

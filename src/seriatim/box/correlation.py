@@ -12,11 +12,8 @@ from decimal import Context, Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxSubscription, Definitions
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import Kind, Type
 from seriatim.kernel.policy import UnitOfWork, Unordered
@@ -54,16 +51,15 @@ class Found(NamedTuple):
 Look = Callable[[Sequence[Asked]], Sequence[Found | None]]
 
 
-def looking(connection: psycopg.Connection, schema: str) -> Look:
-    """What looks into a box, in the transaction of the connection: one statement for a batch."""
-    return partial(_look, connection, schema)
+def looking(transaction: Transaction) -> Look:
+    """What looks into a box, in the transaction: one statement for a batch."""
+    return partial(_look, transaction)
 
 
-def _look(connection: psycopg.Connection, schema: str, asked: Sequence[Asked]) -> list[Found | None]:
+def _look(transaction: Transaction, asked: Sequence[Asked]) -> list[Found | None]:
     queue_ids, properties, values = (list(column) for column in zip(*asked, strict=True))
     parameters = {"queue_ids": queue_ids, "properties": properties, "values": values}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("led_by", schema), parameters).fetchall()
+    rows = transaction.rows("led_by", **parameters)
     return [None if group is None else Found(group, number) for group, number in rows]
 
 

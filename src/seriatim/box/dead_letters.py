@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.rows import class_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.groups import containing, fitting
 from seriatim.box.operator_log import Operator
 from seriatim.box.requeue import requeue as put_back
 from seriatim.box.set_aside import delete_entries
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.requeue import Place
@@ -106,7 +102,7 @@ class Requeued:
 
 
 def dead_letters_of(
-    connection: psycopg.Connection, schema: str, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
+    transaction: Transaction, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
 ) -> list[DeadLetter]:
     """Dead letters by their numbers, at most `limit`, those behind `after`.
 
@@ -124,14 +120,11 @@ def dead_letters_of(
         "after": after,
         "limit": limit,
     }
-    with connection.cursor(row_factory=class_row(DeadLetter)) as cursor:
-        return cursor.execute(statement("dead_letters", schema), parameters).fetchall()
+    return transaction.rows("dead_letters", DeadLetter, **parameters)
 
 
-def requeue(
-    access: Access, connection: psycopg.Connection, letters: Sequence[DeadLetter], by: Operator
-) -> list[Requeued]:
-    """Put some of one group back, in the transaction of the connection, in the order in which they were released.
+def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:
+    """Put some of one group back, in the transaction, in the order in which they were released.
 
     Each goes to its place if nothing later was delivered, else to the end. What is no dead letter any more is left out.
 
@@ -141,20 +134,20 @@ def requeue(
         Unavailable: somebody works on their group, and goes on doing so.
     """
     known = {one.entry_id: one for one in letters}
-    moved = put_back(access, connection, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
+    moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
     return [
         Requeued(number, known[entry_id], where, _WARNING if where is Place.END else None)
         for number, entry_id, where, _ in moved
     ]
 
 
-def delete(connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], by: Operator) -> int:
-    """Delete some, in the transaction of the connection; their messages go with the next clean-up. Gives how many.
+def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> int:
+    """Delete some, in the transaction; their messages go with the next clean-up. Gives how many.
 
     Raises:
         UsageError: one of them is no dead letter; the transaction has to be rolled back.
     """
-    deleted = delete_entries(connection, schema, entry_ids, _DEAD, by)
+    deleted = delete_entries(transaction, entry_ids, _DEAD, by)
     if missing := set(entry_ids) - deleted:
         raise no_dead_letter(min(missing))
     return len(deleted)

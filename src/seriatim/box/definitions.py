@@ -9,10 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.contract import Contract
@@ -207,8 +204,7 @@ class Definitions:
 class Known:
     """The definitions that a process knows of one box. Threads may share it."""
 
-    def __init__(self, schema: str) -> None:
-        self._schema = schema
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._definitions = Definitions(-1)
 
@@ -217,27 +213,25 @@ class Known:
         """As last read; of version -1 before."""
         return self._definitions
 
-    def current(self, connection: psycopg.Connection) -> Definitions:
-        """As the transaction of the connection sees them: read again if they have changed."""
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            (version,) = cursor.execute(statement("version", self._schema)).fetchall()[0]
-        return self._definitions if version == self._definitions.version else self.read(connection)
+    def current(self, statements: Statements) -> Definitions:
+        """As the transaction sees them: read again if they have changed."""
+        (version,) = statements.one("version")
+        return self._definitions if version == self._definitions.version else self.read(statements)
 
-    def read(self, connection: psycopg.Connection) -> Definitions:
-        """Read them, as the transaction of the connection sees them.
+    def read(self, statements: Statements) -> Definitions:
+        """Read them, as the transaction sees them.
 
         Not for a transaction that defines: what it sees may be rolled back, and its version be given again.
         """
-        found = read_definitions(connection, self._schema)
+        found = read_definitions(statements)
         with self._lock:
             self._definitions = found
         return found
 
 
-def read_definitions(connection: psycopg.Connection, schema: str) -> Definitions:
-    """What is defined, as the transaction of the connection sees it. What can't be read stops nothing else."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("definitions", schema)).fetchall()
+def read_definitions(statements: Statements) -> Definitions:
+    """What is defined, as the transaction sees it. What can't be read stops nothing else."""
+    rows = statements.rows("definitions")
     types: dict[str, MessageType] = {}
     queues: dict[str, BoxQueue] = {}
     subscriptions: dict[str, BoxSubscription] = {}

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access, Transaction
-from seriatim.box.failures import tell_gone
-from seriatim.box.statements import statement
+from seriatim.box.access import Access, Begin, Transaction
+from seriatim.box.notice import SetAside
 from seriatim.kernel.dialog import CLOSED_KEPT_S
 
 __all__ = ["fire", "fire_due", "forget_closed"]
@@ -21,20 +17,18 @@ __all__ = ["fire", "fire_due", "forget_closed"]
 _DIALOGS = 256
 
 
-def fire_due(access: Access, connection: psycopg.Connection, apart: Transaction) -> bool:
+def fire_due(transaction: Transaction, apart: Begin) -> bool:
     """Do what is due, if anything is; whether anything was done.
 
     Args:
-        access: the box.
-        connection: of the session, whose transaction looks.
+        transaction: the session's, in which it is looked.
         apart: gives the transactions in which it is done, so that it is numbered, and can be received.
     """
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (due,) = cursor.execute(statement("is_due", access.schema)).fetchall()[0]
-    return due and fire(access, apart) > 0
+    (due,) = transaction.one("is_due")
+    return due and fire(transaction.access, apart) > 0
 
 
-def fire(access: Access, apart: Transaction | None = None) -> int:
+def fire(access: Access, apart: Begin | None = None) -> int:
     """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over.
 
     Args:
@@ -43,19 +37,18 @@ def fire(access: Access, apart: Transaction | None = None) -> int:
     """
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
-        with (apart or access.transaction)() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        with (apart or access.transaction)() as transaction:
             parameters = {"at_most": _DIALOGS}
-            done, set_aside = cursor.execute(statement("fire_dialogs", access.schema), parameters).fetchall()[0]
+            done, set_aside = transaction.one("fire_dialogs", **parameters)
             if set_aside:
-                access.known.current(connection)  # whoever fires may have known nothing yet, or for long
-                tell_gone(access, connection, set_aside)
+                access.known.current(transaction)  # whoever fires may have known nothing yet, or for long
+                transaction.notice(SetAside(set_aside))
         total += done
     return total
 
 
-def forget_closed(connection: psycopg.Connection, schema: str, older_than_s: float = CLOSED_KEPT_S) -> int:
+def forget_closed(transaction: Transaction, older_than_s: float = CLOSED_KEPT_S) -> int:
     """Forget the sides that have been closed for so many seconds; how many."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        parameters = {"older_than": timedelta(seconds=older_than_s)}
-        (gone,) = cursor.execute(statement("forget_closed", schema), parameters).fetchall()[0]
+    parameters = {"older_than": timedelta(seconds=older_than_s)}
+    (gone,) = transaction.one("forget_closed", **parameters)
     return int(gone)

@@ -6,31 +6,24 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import tuple_row
-
 from seriatim.box import rollbacks
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.definitions import Definitions
 from seriatim.box.delivery import Delivery
-from seriatim.box.failures import tell_gone
-from seriatim.box.statements import statement
+from seriatim.box.notice import SetAside
 from seriatim.pipeline.message import Received
 
 __all__ = ["accept", "first_of", "why_failed"]
 
 
-def accept(
-    access: Access, connection: psycopg.Connection, delivery: Delivery, definitions: Definitions, apart: Apart
-) -> bool:
+def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: Apart) -> bool:
     """Look at a delivery before anybody gets it.
 
     Returns:
         False where it is put back: a message wasn't what its type says, is set aside, and its dialog has failed; or its
         first message was rolled back, perhaps too often, and its group is suspended.
     """
-    schema = access.schema
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()
@@ -40,9 +33,8 @@ def accept(
                 "sequences": [message.dialog.sequence],
                 "whys": [why_failed(message.dialog.sequence, message.type, violation)],
             }
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                (set_aside,) = cursor.execute(statement("fail_dialogs", schema), parameters).fetchall()[0]
-            tell_gone(access, connection, set_aside)
+            (set_aside,) = transaction.one("fail_dialogs", **parameters)
+            transaction.notice(SetAside(set_aside))
             return False
     begun = [
         one.dialog.handle
@@ -52,16 +44,15 @@ def accept(
     begun = begun if delivery.mark is None else []  # it has been seen to
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
-        return rollbacks.take_in_hand(access, connection, queue, delivery, begun, apart)
+        return rollbacks.take_in_hand(transaction, queue, delivery, begun, apart)
     if begun:
-        connection.execute(statement("converse", schema), {"handles": begun})
+        transaction.do("converse", handles=begun)
     return True
 
 
-def first_of(connection: psycopg.Connection, schema: str, handle: UUID) -> int:
+def first_of(transaction: Transaction, handle: UUID) -> int:
     """Bring what is queued for a dialog before what is queued for others of its group; how much that is."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (found,) = cursor.execute(statement("put_first", schema), {"handle": handle}).fetchall()[0]
+    (found,) = transaction.one("put_first", handle=handle)
     return int(found)
 
 

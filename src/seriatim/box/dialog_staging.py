@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
+from seriatim.box.access import Transaction
 from seriatim.box.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_kept_out
 from seriatim.box.incoming import Incoming, Placed, fitting, storable
+from seriatim.box.notice import KeptOut
 from seriatim.box.staging import StagedPart, Staging
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS
@@ -64,7 +63,6 @@ class DialogStaging(Staging):
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        schema: its schema.
         speaker: which dialogs.
         incoming: how rows become messages; its `group` is the column with the keys.
 
@@ -80,8 +78,8 @@ class DialogStaging(Staging):
             raise UsageError("there is no key for the dialogs", remedy="name the column that has it")
         super().__init__(dsn, schema, incoming=incoming)
         self._speaker = speaker
-        with self._transaction() as connection:
-            self._check_services(self._access.known.current(connection))
+        with self._transaction() as transaction:
+            self._check_services(self._access.known.current(transaction))
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
         """Send the parts of a batch, in their order; nothing if the batch was sent already.
@@ -98,39 +96,39 @@ class DialogStaging(Staging):
         judged: int | None = None
         before = 0
         while True:
-            with self._transaction() as connection:
-                self._run(connection, "add_writer", writer=writer)
-                (last,) = self._run(connection, "lock_writer", writer=writer)[0]
+            with self._transaction() as transaction:
+                self._run(transaction, "add_writer", writer=writer)
+                (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
                 if batch <= last:
-                    self._run(connection, "drop_parts", part_ids=part_ids)
+                    self._run(transaction, "drop_parts", part_ids=part_ids)
                     return before
-                self._run(connection, "hold_definitions")
-                definitions = self._access.known.current(connection)
+                self._run(transaction, "hold_definitions")
+                definitions = self._access.known.current(transaction)
                 self._check_services(definitions)
-                self._versions(connection, parts)
+                self._versions(transaction, parts)
                 if judged != definitions.version:
-                    self._run(connection, "judge_sends", part_ids=part_ids, contract=self._speaker.contract)
-                keys, messages = self._send(connection, writer, batch, part_ids)
+                    self._run(transaction, "judge_sends", part_ids=part_ids, contract=self._speaker.contract)
+                keys, messages = self._send(transaction, writer, batch, part_ids)
                 is_whole = keys < _DIALOGS
                 if is_whole:
-                    (unsent,) = self._run(connection, "end_sends", part_ids=part_ids)[0]
+                    (unsent,) = self._run(transaction, "end_sends", part_ids=part_ids)[0]
                     messages += unsent
                     if unsent:
-                        tell_kept_out(self._access, connection)
-                    stray = self._run(connection, "stray_parts", writer=writer, batch=batch)
+                        transaction.notice(KeptOut())
+                    stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
                     if stray:
-                        self._run(connection, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                        self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
                 named = {"writer": writer, "batch": batch if is_whole else last, "version": definitions.version}
-                self._run(connection, "record_batch", messages=messages, **named)
+                self._run(transaction, "record_batch", messages=messages, **named)
             judged = definitions.version
             before += messages
             if is_whole:
                 return before
 
-    def _send(self, connection: psycopg.Connection, writer: str, batch: int, part_ids: list[int]) -> tuple[int, int]:
+    def _send(self, transaction: Transaction, writer: str, batch: int, part_ids: list[int]) -> tuple[int, int]:
         """Send what there is for the next keys: how many keys, and how many messages."""
         keys, messages = self._run(
-            connection,
+            transaction,
             "send_staged",
             writer=writer,
             batch=batch,
@@ -152,7 +150,7 @@ class DialogStaging(Staging):
             raise UsageError(f"there is no contract {contract!r}", remedy=remedy)
 
     def _stage(
-        self, connection: psycopg.Connection, part_id: int, before: int, placed: Placed, definitions: Definitions
+        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
     ) -> int:
         """Stage messages behind those before, with their keys. They are routed nowhere."""
         rows, keys = [], []
@@ -175,8 +173,8 @@ class DialogStaging(Staging):
             )
             rows.append((part_id, place, *fields, 1, None, None))
             keys.append((part_id, place, None if problem else key, problem))
-        self._copy(connection, "stage_messages", _MESSAGE_TYPES, rows)
-        self._copy(connection, "stage_keys", _KEY_TYPES, keys)
+        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, rows)
+        self._copy(transaction, "stage_keys", _KEY_TYPES, keys)
         return 0
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Access, Transaction
 from seriatim.box.dialogs import Dialogs, handle_of
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.kernel.time import micros
@@ -73,8 +69,7 @@ class DialogView:
 
 
 def dialogs_of(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     *,
     handle: UUID | str | None = None,
     service: str | None = None,
@@ -99,13 +94,11 @@ def dialogs_of(
         "older_than": None if older_than is None else timedelta(microseconds=micros(older_than)),
         "most": limit,
     }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [DialogView(*row) for row in cursor.execute(statement("dialogs", schema), parameters)]
+    return [DialogView(*row) for row in transaction.rows("dialogs", **parameters)]
 
 
 def clean_up(
-    transaction: Callable[[], AbstractContextManager[psycopg.Connection]],
-    schema: str,
+    access: Access,
     *,
     state: str,
     older_than: float | str,
@@ -119,16 +112,16 @@ def clean_up(
     for given, what in ((state, "a state"), (older_than, "a period as older_than")):
         if given is None:
             raise UsageError(f"dialogs can't be cleaned up without {what}", remedy="give it: what goes on would end")
-    with transaction() as connection:
-        found = dialogs_of(connection, schema, state=state, older_than=older_than)
+    with access.transaction() as transaction:
+        found = dialogs_of(transaction, state=state, older_than=older_than)
     if not dry_run:
         for begin in range(0, len(found), _BATCH):
-            with transaction() as connection:
-                _clean_up(connection, schema, found[begin : begin + _BATCH])
+            with access.transaction() as transaction:
+                _clean_up(transaction, found[begin : begin + _BATCH])
     return found
 
 
-def _clean_up(connection: psycopg.Connection, schema: str, found: Sequence[DialogView]) -> None:
-    verbs = Dialogs(lambda: connection, schema)
+def _clean_up(transaction: Transaction, found: Sequence[DialogView]) -> None:
+    verbs = Dialogs(lambda: transaction)
     for one in found:
         verbs.end(one.handle, None, cleanup=True, in_hand=())

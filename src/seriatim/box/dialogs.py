@@ -11,11 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.arrays import written
-from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
@@ -55,14 +52,12 @@ class Dialogs:
     """What one session does with dialogs.
 
     Args:
-        connection: gives the one in whose transaction. It is asked for each time: a worker takes back what a handler
-            that fails has done since.
-        schema: the schema of the box.
+        transaction: gives the one in which. It is asked for each time: a worker takes back what a handler that fails has
+            done since.
     """
 
-    def __init__(self, connection: Callable[[], psycopg.Connection], schema: str) -> None:
-        self._connection = connection
-        self._schema = schema
+    def __init__(self, transaction: Callable[[], Transaction]) -> None:
+        self._transaction = transaction
         #: Those that ended while some of their messages were in hand.
         self._ended: list[UUID] = []
 
@@ -152,7 +147,7 @@ class Dialogs:
     def put_back(self) -> None:
         """What the session had in its hands was put back: what of it belongs to dialogs that have ended goes."""
         if self._ended:
-            self._connection().execute(statement("drop_ended", self._schema), {"handles": self._ended})
+            self._transaction().do("drop_ended", handles=self._ended)
         self._ended = []
 
     def done(self) -> None:
@@ -187,17 +182,14 @@ class Dialogs:
 
     def history(self, handle: UUID | str) -> list[Kept]:
         """What is kept of a dialog, in order of time."""
-        with self._connection().cursor(row_factory=tuple_row, binary=True) as cursor:
-            rows = cursor.execute(statement("history_of", self._schema), {"handle": handle_of(handle)}).fetchall()
+        rows = self._transaction().rows("history_of", handle=handle_of(handle))
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
             for sent, sequence, kind, content_type, body, at, reason in rows
         ]
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        with self._connection().cursor(row_factory=tuple_row, binary=True) as cursor:
-            (row,) = cursor.execute(statement(name, self._schema), parameters).fetchall()
-        return row
+        return self._transaction().one(name, **parameters)
 
 
 def handle_of(given: object, what: str = "a handle") -> UUID:

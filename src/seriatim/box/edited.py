@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.statements import statement
 
 __all__ = ["with_edits"]
 
@@ -18,11 +15,7 @@ _BODY, _ATTEMPT = 5, 10
 
 
 def with_edits(
-    connection: psycopg.Connection,
-    schema: str,
-    queue: BoxQueue,
-    entry_ids: Sequence[int],
-    rows: Sequence[Sequence[Any]],
+    transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Sequence[Any]]
 ) -> Sequence[Sequence[Any]]:
     """The rows of messages that are handed out, with the bodies that count.
 
@@ -32,8 +25,7 @@ def with_edits(
     if not tried:
         return rows
     parameters = {"queue_id": queue.queue_id, "entry_ids": tried}
-    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        bodies: dict[int, bytes] = dict(cursor.execute(statement("edited", schema), parameters).fetchall())
+    bodies: dict[int, bytes] = dict(transaction.rows("edited", **parameters))
     if not bodies:
         return rows
     return [

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.rows import class_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.groups import containing, fitting
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 
 __all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_of"]
@@ -79,10 +76,10 @@ class FaultFilter:
 
 
 def faults_of(
-    connection: psycopg.Connection, schema: str, chosen: FaultFilter, *, before: int | None = None, limit: int = 100
+    transaction: Transaction, chosen: FaultFilter, *, before: int | None = None, limit: int = 100
 ) -> list[FaultView]:
     """Faults, newest first, at most `limit`; those with a lower number than `before`."""
-    return _read(connection, schema, chosen, None, before, limit)
+    return _read(transaction, chosen, None, before, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +91,12 @@ class KeptFaults:
     kept_for: timedelta
 
 
-def count_faults(connection: psycopg.Connection, schema: str) -> KeptFaults:
+def count_faults(transaction: Transaction) -> KeptFaults:
     """How many there are."""
-    with connection.cursor(row_factory=class_row(KeptFaults)) as cursor:
-        return cursor.execute(statement("count_faults", schema)).fetchall()[0]
+    return transaction.one("count_faults", KeptFaults)
 
 
-def fault_of(connection: psycopg.Connection, schema: str, fault_id: int) -> FaultView:
+def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
     """One fault.
 
     Raises:
@@ -108,19 +104,14 @@ def fault_of(connection: psycopg.Connection, schema: str, fault_id: int) -> Faul
     """
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
-    found = _read(connection, schema, FaultFilter(), fault_id, None, 1)
+    found = _read(transaction, FaultFilter(), fault_id, None, 1)
     if not found:
         raise UsageError(f"there is no fault {fault_id}", remedy="see the faults")
     return found[0]
 
 
 def _read(
-    connection: psycopg.Connection,
-    schema: str,
-    chosen: FaultFilter,
-    fault_id: int | None,
-    before: int | None,
-    limit: int,
+    transaction: Transaction, chosen: FaultFilter, fault_id: int | None, before: int | None, limit: int
 ) -> list[FaultView]:
     parameters: dict[str, Any] = {
         "fault_id": fault_id,
@@ -134,5 +125,4 @@ def _read(
         "before": before,
         "limit": limit,
     }
-    with connection.cursor(row_factory=class_row(FaultView)) as cursor:
-        return cursor.execute(statement("faults", schema), parameters).fetchall()
+    return transaction.rows("faults", FaultView, **parameters)

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-from psycopg.rows import tuple_row
-
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery
-from seriatim.box.failures import tell, tell_fault, tell_judged
 from seriatim.box.lease import drop
-from seriatim.box.statements import statement
+from seriatim.box.notice import EntryFailed, MessageFailed, of_judged
 from seriatim.box.translate import translated
 from seriatim.box.turns import Locked, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
@@ -27,7 +23,7 @@ from seriatim.kernel.policy import Unordered
 from seriatim.pipeline import failure
 
 if TYPE_CHECKING:
-    from seriatim.box.access import Access
+    from seriatim.box.access import Transaction
     from seriatim.box.session import Session
 
 __all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
@@ -103,7 +99,7 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
     Raises:
         Unavailable: the transaction has to be repeated.
     """
-    noting = _Noting(tx.access, tx.connection, tx.access.known.definitions.queue(delivery.queue), delivery.group)
+    noting = _Noting(tx.transaction, tx.access.known.definitions.queue(delivery.queue), delivery.group)
     message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
     delivery.done_through(done)
     attempt = message.attempt
@@ -119,7 +115,8 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
         delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
         ordinal=message.ordinal, will_retry=delay >= 0, dead_letter=dead,
     )  # fmt: skip
-    tell(tx.access, tx.connection, [(message, told)])
+    tx.transaction.notice(MessageFailed(message, told))
+    tx.transaction.publish_notices()
     return Failed(attempt, delay >= 0)
 
 
@@ -149,10 +146,10 @@ def note_lost(
 
 
 def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None) -> Failed | None:
-    queue = tx.access.known.current(tx.connection).queue(lost.queue)
-    noting = _Noting(tx.access, tx.connection, queue, lost.group)
+    queue = tx.access.known.current(tx.transaction).queue(lost.queue)
+    noting = _Noting(tx.transaction, queue, lost.group)
     if lost.token is not None and not drop(
-        tx.connection, tx.access.schema, queue, lost.token, expired=lost.has_expired,
+        tx.transaction, queue, lost.token, expired=lost.has_expired,
         patience_ms=max(1, round(patience_s * 1000)),
     ):  # fmt: skip
         return None
@@ -172,18 +169,17 @@ def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
         will_retry=not entry_ids, dead_letter=dead,
     )  # fmt: skip
-    tell_fault(tx.access, tx.connection, lost.entry_id, told)
+    tx.transaction.notice(EntryFailed(lost.entry_id, told))
+    tx.transaction.publish_notices()
     return Failed(attempts, will_retry=not entry_ids)
 
 
 class _Noting:
     """One fault, in one transaction, under the lock of its group."""
 
-    def __init__(self, access: Access, connection: psycopg.Connection, queue: BoxQueue, group: str | None) -> None:
-        self._access = access
-        self._connection = connection
-        self._schema = access.schema
-        self._turns = Turns(connection, access.schema)
+    def __init__(self, transaction: Transaction, queue: BoxQueue, group: str | None) -> None:
+        self._transaction = transaction
+        self._turns = Turns(transaction)
         self._group = group
         self.queue = queue
         self._locked = Locked([group or ""], 0, -1)
@@ -203,9 +199,7 @@ class _Noting:
         last = delivery.messages[-1].ordinal
         if last is None:
             return
-        row = self._connection.cursor(row_factory=tuple_row).execute(
-            statement("group_ordinal", self._schema), self._named
-        ).fetchone()  # fmt: skip
+        row = self._transaction.maybe("group_ordinal", **self._named)  # fmt: skip
         if row is not None and row[0] >= last:
             self._execute(
                 "put_back",
@@ -240,7 +234,7 @@ class _Noting:
         if isinstance(self.queue.declared.policy, Unordered):
             return [entry_id]
         judged = self._turns.judge(self.queue, self._locked, 0)
-        tell_judged(self._access, self._connection, self.queue, self._locked.keys, judged)
+        self._transaction.notice(*of_judged(self.queue, self._locked.keys, judged))
         entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
         queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
         if queued[:1] == [entry_id]:
@@ -256,18 +250,17 @@ class _Noting:
             return True
         if self._group is not None:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
-            tell_judged(self._access, self._connection, self.queue, self._locked.keys, acted.judged)
+            self._transaction.notice(*of_judged(self.queue, self._locked.keys, acted.judged))
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
             self._execute("stop_queue", {"worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]})
         return False
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(statement(name, self._schema), parameters).fetchall()[0]
+        return self._transaction.one(name, **parameters)
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
-        self._connection.execute(statement(name, self._schema), self._named | parameters)
+        self._transaction.do(name, **(self._named | parameters))
 
 
 def _kept(text: str) -> str:

@@ -10,23 +10,24 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-from psycopg.rows import tuple_row
 
+from seriatim.box import notices
+from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.batch_check import fail_invalid
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.dialog_clock import fire_due
-from seriatim.box.failures import tell_judged
+from seriatim.box.notice import of_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.resequence import Handed
-from seriatim.box.rows import batches_of, own_names
-from seriatim.box.statements import statement
+from seriatim.box.rows import FETCHED, batches_of, own_names
+from seriatim.box.statements import Statements
 from seriatim.box.translate import translated
 from seriatim.box.transmission import transmit_to
 from seriatim.box.turns import Locked, Turns
@@ -55,7 +56,6 @@ class Feed(Closing):
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        schema: its schema.
         queue: the queue; None: the spool, or that of the service.
         service: a service, whose queue it is.
         pipeline: the pipeline's name, which the queue gets as its owner.
@@ -79,14 +79,16 @@ class Feed(Closing):
         takes_over: bool = False,
         prefix: str = "",
     ) -> None:
-        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True)
+        self._connections = Connections.open(
+            notices.publish, dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True
+        )
         self._access = self._connections.access
         self._schema = schema
         self._name = queue
         self._pipeline = pipeline
         self._takes_over = takes_over
         self._prefix = prefix
-        self._held: psycopg.Connection | None = None
+        self._held: Statements | None = None
         self._reader = ""
         self._service = service
         if service is not None:
@@ -106,8 +108,8 @@ class Feed(Closing):
         """
         if self._service is not None:
             return dict(DIALOG)
-        with self._transaction() as connection:
-            types = self._access.known.current(connection).types
+        with self._transaction() as transaction:
+            types = self._access.known.current(transaction).types
         found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
         taken = {name.casefold() for name in own_names()}
         for name in found:
@@ -140,10 +142,10 @@ class Feed(Closing):
         self._refresh()
         reader, batch = self._claimed(reader, batch)
         queue = self._queue()
-        with self._transaction() as connection:
-            newest, done = self._batches(connection, reader)
+        with self._transaction() as transaction:
+            newest, done = self._batches(transaction, reader)
             if batch > done:
-                self._done(connection, reader, batch)
+                self._done(transaction, reader, batch)
         # One that was complete before the run that asked for it ended.
         if newest <= batch:
             newest = batch + 1
@@ -152,13 +154,13 @@ class Feed(Closing):
                     self._look(queue)
                 self._route()
                 self._fill(reader, newest, _MOST if at_most is None else at_most)
-            with self._transaction() as connection:
-                self._batches(connection, reader)
-                if not self._count(connection, batch, newest):
+            with self._transaction() as transaction:
+                self._batches(transaction, reader)
+                if not self._count(transaction, batch, newest):
                     return reader, batch, 0
-                self._run(connection, "close_batch", reader=reader, batch=newest)
-        with self._transaction() as connection:
-            return reader, newest, self._count(connection, batch, newest)
+                self._run(transaction, "close_batch", reader=reader, batch=newest)
+        with self._transaction() as transaction:
+            return reader, newest, self._count(transaction, batch, newest)
 
     def waiting(self) -> int:
         """How many messages the queue has that aren't done, held ones among them; all have been routed."""
@@ -166,8 +168,8 @@ class Feed(Closing):
         if queue.serves:
             self._look(queue)
         self._route()
-        with self._transaction() as connection:
-            return int(self._run(connection, "waiting_in_queue")[0][0])
+        with self._transaction() as transaction:
+            return int(self._run(transaction, "waiting_in_queue")[0][0])
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """What the messages of some batches are cut into, groups whole.
@@ -177,9 +179,9 @@ class Feed(Closing):
         """
         self._claimed(reader, after)
         name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
-        with self._transaction() as connection:
-            messages = self._count(connection, after, through)
-            return self._cut(connection, name, messages, after=after, through=through)
+        with self._transaction() as transaction:
+            messages = self._count(transaction, after, through)
+            return self._cut(transaction, name, messages, after=after, through=through)
 
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part, groups one after another and each in order."""
@@ -192,16 +194,16 @@ class Feed(Closing):
         Raises:
             ActionRefused: the queue belongs to another pipeline.
         """
-        with self._transaction() as connection:
-            self._done(connection, reader, through)
+        with self._transaction() as transaction:
+            self._done(transaction, reader, through)
 
     # ---- what is there now
 
     def parts_now(self) -> list[Part]:
         """What the queue or the spool has, cut into parts."""
-        with self._transaction() as connection:
+        with self._transaction() as transaction:
             name = "spool_bounds" if self._name is None else "entry_bounds"
-            return self._cut(connection, name, _PART_MESSAGES * 8)
+            return self._cut(transaction, name, _PART_MESSAGES * 8)
 
     def read_now(self, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part of what is there now."""
@@ -214,7 +216,7 @@ class Feed(Closing):
     def close(self) -> None:
         """Let go of the box, and of the queue for other runs."""
         if self._held is not None:
-            self._held.close()
+            self._held.connection.close()
             self._held = None
         self._connections.close()
 
@@ -222,15 +224,15 @@ class Feed(Closing):
 
     def _look(self, queue: BoxQueue) -> None:
         """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
-        with self._transaction() as connection:
-            apart = Apart(self._access, connection, is_free=True)
-            fire_due(self._access, connection, apart)
-            transmit_to(self._access, connection, queue, apart)
+        with self._transaction() as transaction:
+            apart = Apart(transaction, is_free=True)
+            fire_due(transaction, apart)
+            transmit_to(transaction, queue, apart)
 
     def _route(self) -> bool:
         """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""
-        with self._transaction() as connection:
-            waits = is_unrouted(connection, self._schema)
+        with self._transaction() as transaction:
+            waits = is_unrouted(transaction)
         if waits:
             route_pending(self._access)
         return waits is not None
@@ -239,31 +241,31 @@ class Feed(Closing):
         """Put what can be handed out into a batch that isn't complete, at most `left` messages more; a set comes whole."""
         pace = _Pace(self._queue().declared.policy)
         while left > 0:
-            with self._transaction() as connection:
-                self._batches(connection, reader)
-                if not (taken := self._take(connection, batch, left, pace)):
+            with self._transaction() as transaction:
+                self._batches(transaction, reader)
+                if not (taken := self._take(transaction, batch, left, pace)):
                     return
                 left -= max(taken, 0)
             if taken < 0 and not self._route():
                 return
 
-    def _take(self, connection: psycopg.Connection, batch: int, left: int, pace: _Pace) -> int:
+    def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
-            return int(self._run(connection, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
-        turns = Turns(connection, self._schema)
-        locked = Locked(*self._run(connection, "lock_many", how_many=pace.groups(left))[0])
+            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
+        turns = Turns(transaction)
+        locked = Locked(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
             return 0
-        self._access.known.current(connection)
+        self._access.known.current(transaction)
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
-        tell_judged(self._access, connection, self._queue(), locked.keys, judged)
+        transaction.notice(*of_judged(self._queue(), locked.keys, judged))
         handed = judged.handed
         pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]
         self._run(
-            connection,
+            transaction,
             "put_in_batch",
             batch=batch,
             entry_ids=entry_ids,
@@ -271,9 +273,9 @@ class Feed(Closing):
             late=[one for each in handed for one in each.late],
         )
         if entry_ids and self._queue().serves:
-            gone = fail_invalid(self._access, connection, self._queue(), batch, entry_ids)
+            gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
             entry_ids = [one for one in entry_ids if one not in gone]
-            self._run(connection, "talk_in_batch", entry_ids=entry_ids)
+            self._run(transaction, "talk_in_batch", entry_ids=entry_ids)
         return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -284,10 +286,10 @@ class Feed(Closing):
                 f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
                 remedy='give the pipeline a queue of level="queue"',
             )
-        with self._transaction() as connection:
+        with self._transaction() as transaction:
             if mine != self._reader:
                 (owner,) = self._run(
-                    connection,
+                    transaction,
                     "claim_queue",
                     reader=mine,
                     pipeline=self._pipeline,
@@ -302,7 +304,7 @@ class Feed(Closing):
                         where=f"queue {self._name!r}",
                         remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
                     )
-            _, done = self._batches(connection, mine)
+            _, done = self._batches(transaction, mine)
         self._reader = mine
         return mine, max(batch, done)
 
@@ -313,9 +315,9 @@ class Feed(Closing):
             remedy="go on with its checkpoint; if that is no more: a new one, and takeOver=true",
         )
 
-    def _done(self, connection: psycopg.Connection, reader: str, through: int) -> None:
+    def _done(self, transaction: Transaction, reader: str, through: int) -> None:
         keep = self._queue().declared.keep
-        (known,) = self._run(connection, "complete_batches", reader=reader, through=through, keep=keep)[0]
+        (known,) = self._run(transaction, "complete_batches", reader=reader, through=through, keep=keep)[0]
         if not known:
             raise self._refused("another checkpoint")
 
@@ -333,7 +335,8 @@ class Feed(Closing):
         with translated(self._access.place):
             connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
             deadline = time.monotonic() + _PATIENCE_S
-            while not self._run(connection, "hold_reader")[0][0]:
+            held = Statements(connection, self._schema)
+            while not self._run(held, "hold_reader")[0][0]:
                 if time.monotonic() > deadline:
                     connection.close()
                     raise ActionRefused(
@@ -342,23 +345,23 @@ class Feed(Closing):
                         remedy="stop that one first",
                     )
                 time.sleep(_PAUSE_S)
-        self._held = connection
+        self._held = held
 
-    def _batches(self, connection: psycopg.Connection, reader: str) -> tuple[int, int]:
-        rows = self._run(connection, "reader_batches", reader=reader)
+    def _batches(self, transaction: Transaction, reader: str) -> tuple[int, int]:
+        rows = self._run(transaction, "reader_batches", reader=reader)
         if not rows:
             raise self._refused("another checkpoint")
         return rows[0][0], rows[0][1]
 
-    def _count(self, connection: psycopg.Connection, after: int, through: int) -> int:
-        return int(self._run(connection, "count_batch", after=after, through=through)[0][0])
+    def _count(self, transaction: Transaction, after: int, through: int) -> int:
+        return int(self._run(transaction, "count_batch", after=after, through=through)[0][0])
 
-    def _cut(self, connection: psycopg.Connection, name: str, messages: int, **named: Any) -> list[Part]:
+    def _cut(self, transaction: Transaction, name: str, messages: int, **named: Any) -> list[Part]:
         if not messages:
             return []
         parts = min(-(-messages // _PART_MESSAGES), _MOST_PARTS)
         fractions = [part / parts for part in range(parts)]
-        (bounds,) = self._run(connection, name, fractions=fractions, **named)[0]
+        (bounds,) = self._run(transaction, name, fractions=fractions, **named)[0]
         if bounds is None or bounds[0] is None:
             return []
         begins = list(dict.fromkeys(bounds))
@@ -368,20 +371,17 @@ class Feed(Closing):
         self, name: str, part: Part, properties: Mapping[str, str], *, ordered: bool = True, **named: Any
     ) -> Iterator[pa.RecordBatch]:
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
-        with self._transaction() as connection, connection.cursor(name="feed", binary=True) as cursor:
-            cursor.execute(statement(name, self._schema), parameters)
+        with self._transaction() as transaction:
             yield from batches_of(
-                cursor.fetchmany,
+                transaction.portions(name, FETCHED, **parameters),
                 properties,
                 prefix=self._prefix,
                 ordered=ordered,
                 dialogs=self._service is not None,
             )
 
-    def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement(name, self._schema), self._named(named))
-            return cursor.fetchall() if cursor.description else []
+    def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
+        return statements.rows(name, **self._named(named))
 
     def _named(self, named: Mapping[str, Any]) -> dict[str, Any]:
         if self._name is None:
@@ -390,8 +390,8 @@ class Feed(Closing):
         return {"queue_id": queue.queue_id, "ordered": not isinstance(queue.declared.policy, Unordered), **named}
 
     def _queue_of(self, service: str) -> str:
-        with self._transaction() as connection:
-            services = self._access.known.current(connection).services
+        with self._transaction() as transaction:
+            services = self._access.known.current(transaction).services
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
             raise UsageError(f"there is no service {service!r}", remedy=remedy)
@@ -405,18 +405,16 @@ class Feed(Closing):
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…")')
         known = self._access.known
         if self._name not in known.definitions.queues:
-            with self._transaction() as connection:
-                return known.read(connection).queue(self._name)
+            with self._transaction() as transaction:
+                return known.read(transaction).queue(self._name)
         return known.definitions.queues[self._name]
 
     def _refresh(self) -> None:
-        with self._transaction() as connection:
-            self._access.known.current(connection)
+        with self._transaction() as transaction:
+            self._access.known.current(transaction)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[psycopg.Connection]:
-        with self._access.transaction() as connection, translated(self._access.place):
-            yield connection
+    def _transaction(self) -> AbstractContextManager[Transaction]:
+        return self._access.transaction()
 
 
 class _Pace:
@@ -441,11 +439,11 @@ class _Pace:
         self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
 
 
-def _lives(connection: psycopg.Connection) -> bool:
+def _lives(statements: Statements) -> bool:
     """Whether a connection is still one: that of a server that was restarted isn't, and says so only when it is used."""
     try:
-        connection.execute("SELECT 1")
+        statements.connection.execute("SELECT 1")
     except psycopg.OperationalError:
-        connection.close()
+        statements.connection.close()
         return False
     return True

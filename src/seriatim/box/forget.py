@@ -6,15 +6,12 @@ has to do nothing for that, and no index that receivers read has an entry of it.
 
 from __future__ import annotations
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.groups import GroupFilter, groups_of
 from seriatim.box.instance_views import instances_of
 from seriatim.box.operator_log import Operator, log
-from seriatim.box.statements import statement
 from seriatim.box.turns import Turns
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.states import GroupState
@@ -25,8 +22,8 @@ __all__ = ["forget"]
 _PATIENCE_MS = 10_000
 
 
-def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str, by: Operator) -> int:
-    """Forget one group, in the transaction of the connection; it is written down.
+def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) -> int:
+    """Forget one group, in the transaction; it is written down.
 
     Returns:
         the number of its new incarnation.
@@ -37,33 +34,32 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
         Unavailable: somebody works on it, and goes on doing so.
     """
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
-    turns = Turns(connection, schema)
+    turns = Turns(transaction)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
         raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
     named = {"queue_id": queue.queue_id, "group_key": group}
     fresh = fresh_row(queue.declared.policy_of(group))
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (left,) = cursor.execute(statement("group_left", schema), named).fetchall()[0]
-        if left:
-            raise ActionRefused(
-                f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
-            )
-        _check_let_go(connection, schema, queue.declared.name, group)
-        (incarnation,) = cursor.execute(statement("forget", schema), {**named, "fresh": fresh}).fetchall()[0]
-        if incarnation is None:
-            raise UsageError("there is no such group", where=where)
+    (left,) = transaction.one("group_left", **named)
+    if left:
+        raise ActionRefused(
+            f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
+        )
+    _check_let_go(transaction, queue.declared.name, group)
+    (incarnation,) = transaction.one("forget", **named, fresh=fresh)
+    if incarnation is None:
+        raise UsageError("there is no such group", where=where)
     details = {"incarnation": incarnation}
-    log(connection, schema, by, "forget", queue=queue.declared.name, group=group, details=details)
+    log(transaction, by, "forget", queue=queue.declared.name, group=group, details=details)
     return int(incarnation)
 
 
-def _check_let_go(connection: psycopg.Connection, schema: str, queue: str, group: str) -> None:
+def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:
     """Refuse to forget what somebody counts on: the instance that runs for the group, or that it stays suspended."""
     where = f"queue {queue!r}, group {group!r}"
-    for running in instances_of(connection, schema, queue=queue, group=group):
+    for running in instances_of(transaction, queue=queue, group=group):
         number = running.instance_id
         remedy = f"terminate it first: seriatim instances terminate {number}"
         raise ActionRefused(f"its instance {number} runs", where=where, remedy=remedy)
     suspended = GroupFilter(queue, states=frozenset({GroupState.SUSPENDED}))
-    if groups_of(connection, schema, suspended, limit=1, group=group):
+    if groups_of(transaction, suspended, limit=1, group=group):
         raise ActionRefused("it is suspended", where=where, remedy="resume it first")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import read_definitions
 from seriatim.box.drop import locations
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.section import likely
@@ -85,12 +82,11 @@ class Grant:
     id_space: str
 
 
-def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights, id_space: str | None = None) -> None:
+def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
     """Give a role rights, besides those that it has.
 
     Args:
-        connection: in whose transaction.
-        schema: the schema of the box.
+        transaction: in which.
         role: its name.
         rights: which.
         id_space: where the ids of its messages are compared; None: it stays, or becomes the role's name.
@@ -108,65 +104,58 @@ def grant(connection: psycopg.Connection, schema: str, role: str, rights: Rights
     if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
         raise UsageError(f"{shown(id_space)} is no id space", remedy=f"at most {_LONGEST} characters, without NUL")
     if rights.types:
-        connection.execute(statement("lock_definitions", schema))
-    named = _named(connection, schema, rights)
-    _check_locations(connection, schema, rights.dispense)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if not cursor.execute(statement("let_in", schema), {"role": role}).fetchall():
-            raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
-        if id_space is None and (
-            others := cursor.execute(statement("id_space_taken", schema), {"role": role}).fetchall()
-        ):
-            raise UsageError(
-                f"the id space {role!r} is that of the role {others[0][0]!r}",
-                remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
-            )
-    connection.execute(statement("grant", schema), {"role": role} | named)
-    connection.execute(statement("give_id_space", schema), {"role": role, "id_space": id_space})
+        transaction.do("lock_definitions")
+    named = _named(transaction, rights)
+    _check_locations(transaction, rights.dispense)
+    if not transaction.rows("let_in", role=role):
+        raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
+    if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
+        raise UsageError(
+            f"the id space {role!r} is that of the role {others[0][0]!r}",
+            remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
+        )
+    transaction.do("grant", role=role, **named)
+    transaction.do("give_id_space", role=role, id_space=id_space)
     if rights.types:
-        _record(connection, schema, f"granted types to role {role}")
+        _record(transaction, f"granted types to role {role}")
 
 
-def revoke(connection: psycopg.Connection, schema: str, role: str, rights: Rights) -> None:
+def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
     """Take rights from a role; all of them if none is named. Its subscriptions match at once what is left to it.
 
     Raises:
         UsageError: the role has no rights here, or there is no such queue.
         EnvironmentProblem: whoever connects isn't the owner of the box.
     """
-    connection.execute(statement("lock_definitions", schema))
-    named = _named(connection, schema, rights)
-    parameters = {"role": role, "all_of_them": not rights} | named
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        has_rights = role in {one.role for one in grants(connection, schema)}
-        if not has_rights and (rights or not _is_let_in(cursor, schema, role)):
-            raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
-        cursor.execute(statement("revoke", schema), parameters)
-        cursor.execute(statement("shut_out", schema), {"role": role})
+    transaction.do("lock_definitions")
+    named = _named(transaction, rights)
+    has_rights = role in {one.role for one in grants(transaction)}
+    if not has_rights and (rights or not _is_let_in(transaction, role)):
+        raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
+    transaction.do("revoke", role=role, all_of_them=not rights, **named)
+    transaction.do("shut_out", role=role)
     if rights.types or not rights:
-        _record(connection, schema, f"revoked types from role {role}")
+        _record(transaction, f"revoked types from role {role}")
 
 
-def grants(connection: psycopg.Connection, schema: str) -> list[Grant]:
+def grants(transaction: Transaction) -> list[Grant]:
     """Who may do what, by role."""
-    with connection.cursor(row_factory=class_row(Grant)) as cursor:
-        return cursor.execute(statement("grants", schema)).fetchall()
+    return transaction.rows("grants", Grant)
 
 
-def roles_of_the_owners_space(connection: psycopg.Connection, schema: str) -> list[str]:
+def roles_of_the_owners_space(transaction: Transaction) -> list[str]:
     """The roles that had rights before there were id spaces, and are still in the owner's; by name."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [role for (role,) in cursor.execute(statement("roles_since_upgrade", schema))]
+    return [role for (role,) in transaction.rows("roles_since_upgrade")]
 
 
-def _is_let_in(cursor: psycopg.Cursor[tuple[bool]], schema: str, role: str) -> bool:
+def _is_let_in(transaction: Transaction, role: str) -> bool:
     """Whether a role may use the schema, though it may have no rights there."""
-    return cursor.execute(statement("is_let_in", schema), {"role": role}).fetchall() == [(True,)]
+    return transaction.rows("is_let_in", role=role) == [(True,)]
 
 
-def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[str, list[object]]:
+def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:
     """The rights as columns: what may be done, and with which queue or location."""
-    definitions = read_definitions(connection, schema)
+    definitions = read_definitions(transaction)
     rows: list[tuple[str, int | None, str | None]] = [
         (may, definitions.known_queue(name).queue_id, None)
         for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
@@ -179,8 +168,8 @@ def _named(connection: psycopg.Connection, schema: str, rights: Rights) -> dict[
     return {"may": may, "queue_ids": queue_ids, "locations": places, "types": list(rights.types)}
 
 
-def _check_locations(connection: psycopg.Connection, schema: str, names: Iterable[str]) -> None:
-    known = {one.name for one, _ in locations(connection, schema)}
+def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
+    known = {one.name for one, _ in locations(transaction)}
     for name in names:
         if name not in known:
             raise UsageError(
@@ -188,6 +177,6 @@ def _check_locations(connection: psycopg.Connection, schema: str, names: Iterabl
             )
 
 
-def _record(connection: psycopg.Connection, schema: str, what: str) -> None:
+def _record(transaction: Transaction, what: str) -> None:
     """Whoever routes reads the definitions anew: which messages a subscription may match has changed."""
-    connection.execute(statement("record_change", schema), {"what": what})
+    transaction.do("record_change", what=what)

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
-
-from seriatim.box.statements import statement
+from seriatim.box.access import Transaction
 from seriatim.errors import UsageError
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 
@@ -129,13 +126,13 @@ class GroupFilter:
     error: str | None = None
 
 
-def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str) -> GroupView:
+def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     """One group.
 
     Raises:
         UsageError: the queue has never received a message of it, or there is no such queue.
     """
-    found = _views(connection, schema, GroupFilter(queue), 1, group=group)
+    found = _views(transaction, GroupFilter(queue), 1, group=group)
     if not found:
         raise UsageError(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
@@ -144,8 +141,7 @@ def group_of(connection: psycopg.Connection, schema: str, queue: str, group: str
 
 
 def groups_of(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     chosen: GroupFilter,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
@@ -153,7 +149,7 @@ def groups_of(
     group: str | None = None,
 ) -> list[GroupView]:
     """Groups by queue and key, at most `limit`; those behind the queue and key of `after`; those of one key."""
-    return _views(connection, schema, chosen, limit, after=after, group=group)
+    return _views(transaction, chosen, limit, after=after, group=group)
 
 
 def fitting(glob: str) -> str:
@@ -170,8 +166,7 @@ _ESCAPED = {"%": r"\%", "_": r"\_", "\\": r"\\"}
 
 
 def _views(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     chosen: GroupFilter,
     limit: int,
     *,
@@ -190,6 +185,5 @@ def _views(
         "after_group": after_group,
         "limit": limit,
     }
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(statement("groups", schema), parameters).fetchall()
+    rows = transaction.rows("groups", dict, **parameters)
     return [GroupView(**row | {"state": GroupState(row["state"])}) for row in rows]

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from seriatim.box.dsn import place_of
 from seriatim.box.settings import check_values
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 from seriatim.errors import UsageError
 
 __all__ = ["Identity", "identity_of"]
@@ -78,8 +77,5 @@ def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
 
 def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
     """Which box it is, and the settings that `check_values` looks at, in its order."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        ((identity, nulls, equals, digits),) = cursor.execute(
-            statement("identity", schema), {"schema": schema}
-        ).fetchall()
+    identity, nulls, equals, digits = Statements(connection, schema).one("identity", schema=schema)
     return None if identity is None else str(identity), (nulls, equals, digits)

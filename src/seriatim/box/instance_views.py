@@ -8,10 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
-
-from seriatim.box.statements import statement
+from seriatim.box.access import Transaction
 from seriatim.errors import UsageError
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_of", "instances_of"]
@@ -57,21 +54,20 @@ class InstanceView:
     changed_at: datetime
 
 
-def instance_of(connection: psycopg.Connection, schema: str, instance_id: int) -> InstanceView:
+def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
     """One instance.
 
     Raises:
         UsageError: there is none: it never was, or it has ended.
     """
-    found = instances_of(connection, schema, instance_id=instance_id, limit=1)
+    found = instances_of(transaction, instance_id=instance_id, limit=1)
     if not found:
         raise UsageError(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
     return found[0]
 
 
 def instances_of(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     *,
     instance_id: int | None = None,
     queue: str | None = None,
@@ -84,6 +80,5 @@ def instances_of(
     parameters = {
         "instance_id": instance_id, "queue": queue, "group_key": group, "status": status, "after": after, "limit": limit,
     }  # fmt: skip
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(statement("instances", schema), parameters).fetchall()
+    rows = transaction.rows("instances", dict, **parameters)
     return [InstanceView(**row | {"status": InstanceStatus(row["status"])}) for row in rows]

@@ -12,15 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.correlation import key_of
 from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.delivery import Delivery
-from seriatim.box.failures import dead, tell_of
-from seriatim.box.statements import statement
+from seriatim.box.notice import MessageFailed, dead
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.message import Received
@@ -125,8 +121,8 @@ class Instance:
             for name, texts in self._added.items()
         )
 
-    def save(self, connection: psycopg.Connection, schema: str) -> None:
-        """Write down what became of it, in the transaction of the connection; its group is locked.
+    def save(self, transaction: Transaction) -> None:
+        """Write down what became of it, in the transaction; its group is locked.
 
         Raises:
             UsageError: a state that JSON doesn't have.
@@ -135,7 +131,7 @@ class Instance:
         """
         if self._ended:
             if not self.is_new:
-                self._delete(connection, schema)
+                self._delete(transaction)
             return
         text = self._written()
         if not self.is_new and text == self._text and not self._adding:
@@ -146,18 +142,16 @@ class Instance:
             "state": text if self.is_new or text != self._text else None,
             "properties": [name for name, _ in self._adding], "values": [value for _, value in self._adding],
         }  # fmt: skip
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            kept, taken = cursor.execute(statement("keep_instance", schema), named).fetchall()[0]
+        kept, taken = transaction.one("keep_instance", **named)
         if not kept:
             raise self._changed()
         if taken is not None:
             what = f"{taken} leads to another instance of queue {self.queue!r} already"
             raise ActionRefused(what, where=self._where, remedy="a value is one instance's until that ends")
 
-    def _delete(self, connection: psycopg.Connection, schema: str) -> None:
+    def _delete(self, transaction: Transaction) -> None:
         parameters = {"instance_id": self.id, "queue_id": self._queue_id, "version": self._version}
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            (gone,) = cursor.execute(statement("end_instance", schema), parameters).fetchall()[0]
+        (gone,) = transaction.one("end_instance", **parameters)
         if not gone:
             raise self._changed()
 
@@ -186,19 +180,16 @@ class Instance:
 
 
 class Instances:
-    """The instances of one queue, in the transaction of the connection.
+    """The instances of one queue, in the transaction.
 
     Args:
-        access: the box.
-        connection: in whose transaction.
+        transaction: in which.
         queue: the queue's name, one to which starting subscriptions lead.
         definitions: what is defined.
     """
 
-    def __init__(self, access: Access, connection: psycopg.Connection, queue: str, definitions: Definitions) -> None:
-        self._access = access
-        self._connection = connection
-        self._schema = access.schema
+    def __init__(self, transaction: Transaction, queue: str, definitions: Definitions) -> None:
+        self._transaction = transaction
         self._queue = definitions.queue(queue)
         self._definitions = definitions
 
@@ -212,8 +203,7 @@ class Instances:
         (message,) = delivery.messages
         group = str(delivery.group)
         parameters = {"queue_id": self._queue.queue_id, "group_key": group}
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(statement("find_instance", self._schema), parameters).fetchall()[0]
+        row = self._transaction.one("find_instance", **parameters)
         instance = self._instance(group, message, row)
         if self._own_group(message) == group:
             return instance, False
@@ -223,11 +213,11 @@ class Instances:
         named = parameters | {
             "message_id": message.message_id, "entry_id": delivery.entry_ids[0], "ordinal": message.ordinal, "why": _ENDED
         }  # fmt: skip
-        self._connection.execute(statement("set_stray_aside", self._schema), named)
+        self._transaction.do("set_stray_aside", **named)
         what = replace(
             dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal
         )
-        tell_of(self._access, self._connection, message, what)
+        self._transaction.notice(MessageFailed(message, what))
         delivery.done()
         return None, True
 

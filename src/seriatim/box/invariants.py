@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.purge import audit
-from seriatim.box.statements import statement
 
 __all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
 
 
-def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[str]:
+def broken(transaction: Transaction, most: int = 10) -> list[str]:
     """What breaks a law of the box, in words, at most so many of a kind; nothing, if all is well.
 
     Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
@@ -19,11 +16,10 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
     something is queued it says when it is next. Of the spool: every reference has its message, and every message its
     ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
     """
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        groups = cursor.execute(statement("audit_groups", schema), {"most": most}).fetchall()
-        released = cursor.execute(statement("audit_released", schema), {"most": most}).fetchall()
-        asleep = cursor.execute(statement("audit_ready", schema), {"most": most}).fetchall()
-        leases = cursor.execute(statement("audit_leases", schema), {"most": most}).fetchall()
+    groups = transaction.rows("audit_groups", most=most)
+    released = transaction.rows("audit_released", most=most)
+    asleep = transaction.rows("audit_ready", most=most)
+    leases = transaction.rows("audit_leases", most=most)
     told = [_released(*row) for row in released]
     return (
         [
@@ -39,7 +35,7 @@ def broken(connection: psycopg.Connection, schema: str, most: int = 10) -> list[
             f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} messages that aren't there"
             for queue, group, token, worker, missing in leases
         ]
-        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(connection, schema, most)]
+        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
     )
 
 
@@ -60,26 +56,23 @@ def _released(
     return f"{where}: two messages have one ordinal, or one that was never given"
 
 
-def long_transactions(connection: psycopg.Connection, schema: str, seconds: float, most: int = 5) -> list[str]:
+def long_transactions(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
     """Transactions that are older than so many seconds: they hold back vacuum, and the groups that they have."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("long_transactions", schema), {"seconds": seconds, "most": most}).fetchall()
+    rows = transaction.rows("long_transactions", seconds=seconds, most=most)
     return [f"process {pid} ({name or 'without a name'}) since {age:,.0f} s" for pid, name, age in rows]
 
 
-def leases_run_out(connection: psycopg.Connection, schema: str, seconds: float, most: int = 5) -> list[str]:
+def leases_run_out(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
     """Leases that ran out more than so many seconds ago: nobody receives from their queues, or counts their attempts."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("leases_run_out", schema), {"seconds": seconds, "most": most}).fetchall()
+    rows = transaction.rows("leases_run_out", seconds=seconds, most=most)
     return [
         f"queue {queue!r}, group {group!r}: that of {worker}, {age:,.0f} s ago" for queue, group, worker, age in rows
     ]
 
 
-def never_numbered(connection: psycopg.Connection, schema: str, most: int = 5) -> list[str]:
+def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
     """What was published by transactions that have ended, and has no ticket: no turn sees it, and later messages pass it."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("never_numbered", schema), {"most": most}).fetchall()
+    rows = transaction.rows("never_numbered", most=most)
     return [
         f"location {location!r}: {messages:,} messages"
         + ("" if since is None else f", the first of {since.astimezone().isoformat(' ', 'seconds')}")
@@ -87,8 +80,7 @@ def never_numbered(connection: psycopg.Connection, schema: str, most: int = 5) -
     ]
 
 
-def silent_triggers(connection: psycopg.Connection, schema: str) -> list[str]:
+def silent_triggers(transaction: Transaction) -> list[str]:
     """The triggers of a box that were switched off, or don't fire in the session of a replica: by table and name."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("silent_triggers", schema)).fetchall()
+    rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]

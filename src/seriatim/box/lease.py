@@ -14,19 +14,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.arrays import written
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery
-from seriatim.box.statements import statement
 from seriatim.box.translate import translated
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.message import Received
 
 if TYPE_CHECKING:
-    from seriatim.box.access import Access
+    from seriatim.box.access import Access, Transaction
     from seriatim.box.session import Session
 
 __all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
@@ -39,7 +34,6 @@ class Lease:
     """What a worker has in hand.
 
     Attributes:
-        access: the box.
         token: the fencing token, higher than that of every lease before.
         queue: the queue.
         delivery: what it had at first.
@@ -82,22 +76,22 @@ class Lease:
             where=where, remedy="the message is worked on elsewhere; a handler that holds up its process needs a longer one",
         )  # fmt: skip
 
-    def check(self, connection: psycopg.Connection, schema: str) -> None:
+    def check(self, transaction: Transaction) -> None:
         """See that it is there; it may be lost a moment later.
 
         Raises:
             LeaseLost: it isn't.
         """
         parameters = {"queue_id": self.queue.queue_id, "token": self.token}
-        if self.lost.is_set() or not _row(connection, schema, "is_held", parameters)[0]:
+        if self.lost.is_set() or not _row(transaction, "is_held", parameters)[0]:
             self.lost.set()
             raise self.error()
 
-    def settle(self, connection: psycopg.Connection, schema: str, count: int, *, ends: bool) -> None:
-        """Complete the next `count` messages, in the transaction of the connection.
+    def settle(self, transaction: Transaction, count: int, *, ends: bool) -> None:
+        """Complete the next `count` messages, in the transaction.
 
         Args:
-            connection: in whose transaction; nobody takes the lease away until it ends.
+            transaction: in which; nobody takes the lease away until it ends.
             schema: of the box.
             count: how many, one at least.
             ends: whether the lease ends with that; it does anyway if nothing is left.
@@ -106,31 +100,31 @@ class Lease:
             LeaseLost: it isn't the worker's any more. The transaction is to be rolled back.
         """
         parameters = {"queue_id": self.queue.queue_id, "token": self.token, "how_many": count, "ends": ends}
-        if self.lost.is_set() or not _row(connection, schema, "settle_lease", parameters)[0]:
+        if self.lost.is_set() or not _row(transaction, "settle_lease", parameters)[0]:
             self.lost.set()
             raise self.error()
-        self._execute(connection, schema, "complete", self.done, self.done + count)
+        self._execute(transaction, "complete", self.done, self.done + count)
 
     def settled(self, count: int) -> None:
         """That was committed."""
         self.done += count
 
-    def taken_back(self, connection: psycopg.Connection, schema: str) -> Delivery:
+    def taken_back(self, transaction: Transaction) -> Delivery:
         """What is left of it, to write down a failure in the transaction in which the lease was dropped."""
         begin = self.done
 
         def end_after(count: int) -> None:
             if count:
-                self._execute(connection, schema, "complete", begin, begin + count)
+                self._execute(transaction, "complete", begin, begin + count)
             if self.delivery.group is not None:
-                self._execute(connection, schema, "put_back", begin + count, self._size)
+                self._execute(transaction, "put_back", begin + count, self._size)
 
         return Delivery(
             self.delivery.queue, self.delivery.group, self.messages, lambda: end_after(self.left),
             lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size], place=self.access.place,
         )  # fmt: skip
 
-    def _execute(self, connection: psycopg.Connection, schema: str, name: str, begin: int, end: int) -> None:
+    def _execute(self, transaction: Transaction, name: str, begin: int, end: int) -> None:
         if begin == end:
             return
         messages = self.delivery.messages[begin:end]
@@ -143,7 +137,7 @@ class Lease:
             "incarnation": self._incarnation,
             "keep": self.queue.declared.keep,
         }
-        connection.execute(statement(name, schema), written(named))
+        transaction.do(name, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +176,7 @@ def claim(tx: Session, delivery: Delivery, size: int, worker: str, period_us: in
         "worker": worker,
         "period": timedelta(microseconds=period_us),
     }
-    token, incarnation = _row(tx.connection, tx.access.schema, "claim_lease", parameters)
+    token, incarnation = _row(tx.transaction, "claim_lease", parameters)
     delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
     return Lease(tx.access, token, queue, delivery, size, incarnation or 0)
 
@@ -201,23 +195,21 @@ def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
         )  # fmt: skip
 
 
-def renew(
-    connection: psycopg.Connection, schema: str, queue: BoxQueue, tokens: Iterable[int], period_us: int
-) -> frozenset[int]:
+def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
     """Put off the end of leases of a queue. Returns those that are still there."""
     period = timedelta(microseconds=period_us)
     parameters = {"queue_id": queue.queue_id, "tokens": list(tokens), "period": period}
-    return frozenset(_row(connection, schema, "renew_leases", parameters)[0])
+    return frozenset(_row(transaction, "renew_leases", parameters)[0])
 
 
 def drop(
-    connection: psycopg.Connection, schema: str, queue: BoxQueue, token: int, *, expired: bool = False,
+    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
     patience_ms: int = _PATIENCE_MS,
 ) -> bool:  # fmt: skip
     """Take a lease away: its messages are queued as before, and their group is locked by this transaction.
 
     Args:
-        connection: in whose transaction.
+        transaction: in which.
         schema: of the box.
         queue: whose lease it is.
         token: which.
@@ -228,7 +220,7 @@ def drop(
         whether it was there.
     """
     parameters = {"queue_id": queue.queue_id, "token": token, "expired": expired, "patience_ms": patience_ms}
-    return bool(_row(connection, schema, "drop_lease", parameters)[0])
+    return bool(_row(transaction, "drop_lease", parameters)[0])
 
 
 def give_back(tx: Session, queue: str, token: int) -> bool:
@@ -247,28 +239,25 @@ def give_back(tx: Session, queue: str, token: int) -> bool:
         Unavailable: the transaction has to be repeated.
     """
     with translated(tx.access.place):
-        return drop(tx.connection, tx.access.schema, tx.access.known.current(tx.connection).queue(queue), token)
+        return drop(tx.transaction, tx.access.known.current(tx.transaction).queue(queue), token)
 
 
-def fence_off(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str) -> bool:
+def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     """Take a group away from the worker that has it in a lease, which can't complete it any more. For the owner.
 
     Returns:
         whether one had.
     """
     parameters = {"queue_id": queue.queue_id, "group_key": group}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(statement("lease_of_group", schema), parameters).fetchone()
-    return found is not None and drop(connection, schema, queue, found[0])
+    found = transaction.maybe("lease_of_group", **parameters)
+    return found is not None and drop(transaction, queue, found[0])
 
 
-def expired_in(connection: psycopg.Connection, schema: str, queue: BoxQueue) -> list[Expired]:
+def expired_in(transaction: Transaction, queue: BoxQueue) -> list[Expired]:
     """The leases of a queue that have run out."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("expired_leases", schema), {"queue_id": queue.queue_id}).fetchall()
+    rows = transaction.rows("expired_leases", queue_id=queue.queue_id)
     return [Expired(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
 
 
-def _row(connection: psycopg.Connection, schema: str, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(statement(name, schema), parameters).fetchall()[0]
+def _row(transaction: Transaction, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
+    return transaction.one(name, **parameters)

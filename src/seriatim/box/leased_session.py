@@ -13,6 +13,7 @@ from typing import Self
 
 import psycopg
 
+from seriatim.box.access import Transaction
 from seriatim.box.delivery import Delivery
 from seriatim.box.lease import Lease
 from seriatim.box.session import Session
@@ -124,7 +125,7 @@ class LeasedSession(Session):
                 step.__exit__(None, None, None)
             if self._steps is not None:
                 self._steps.finish()
-            self._lease.settle(connection, self._schema, count, ends=ends)
+            self._lease.settle(Transaction(self._access, connection), count, ends=ends)
         self._ended, self._connection = True, None
         self._transaction.close()
         self._lease.settled(count)
@@ -136,7 +137,7 @@ class LeasedSession(Session):
     def _begin(self) -> None:
         connection = self._join()
         with translated(self._place):
-            self._lease.check(connection, self._schema)
+            self._lease.check(Transaction(self._access, connection))
         self._steps = Steps(self, self._run_as)
         step = self._steps.step()
         step.__enter__()

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.publish import distinct
 from seriatim.box.received import context_of
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.pipeline.message import Message
@@ -34,11 +31,10 @@ class Failed:
     waits: bool
 
 
-def failed(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str) -> Failed | None:
+def failed(transaction: Transaction, queue: BoxQueue, group: str) -> Failed | None:
     """What stops a faulted group, or what it tries next; None where it has released nothing."""
     parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("failed", schema), parameters).fetchall()
+    rows = transaction.rows("failed", **parameters)
     if not rows:
         return None
     _, message_id, kind, content_type, context, types, waits = rows[0]
@@ -48,14 +44,12 @@ def failed(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
     return Failed(message, [row[0] for row in rows], waits)
 
 
-def see_now(connection: psycopg.Connection, schema: str, what: Failed) -> None:
+def see_now(transaction: Transaction, what: Failed) -> None:
     """It may be handed out at once."""
-    connection.execute(statement("see_now", schema), {"entry_ids": what.entry_ids})
+    transaction.do("see_now", entry_ids=what.entry_ids)
 
 
-def edit(
-    connection: psycopg.Connection, schema: str, definitions: Definitions, what: Failed, body: bytes, actor: str
-) -> None:
+def edit(transaction: Transaction, definitions: Definitions, what: Failed, body: bytes, actor: str) -> None:
     """Put another body in the place of the one that failed. Its properties stay as they are.
 
     Raises:
@@ -78,13 +72,13 @@ def edit(
     if problem is not None:
         raise UsageError(f"the body is not what type {edited.type!r} says: {problem}", where=where)
     parameters = {"entry_id": what.entry_ids[0], "body": body, "actor": actor}
-    connection.execute(statement("edit_body", schema), parameters)
+    transaction.do("edit_body", **parameters)
 
 
-def set_dead(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: str, what: Failed) -> None:
+def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: Failed) -> None:
     """It is a dead letter."""
     parameters = {
         "queue_id": queue.queue_id, "group_key": group, "entry_ids": what.entry_ids,
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
     }  # fmt: skip
-    connection.execute(statement("set_dead", schema), parameters)
+    transaction.do("set_dead", **parameters)

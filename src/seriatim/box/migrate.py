@@ -16,10 +16,9 @@ from importlib import resources
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.rows import tuple_row
 
 from seriatim.box.recognise import differing
-from seriatim.box.statements import checked_schema, script, statement, template
+from seriatim.box.statements import Statements, checked_schema, script, statement, template
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 
 __all__ = ["LEAST_POSTGRESQL", "Found", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
@@ -74,39 +73,37 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
 
 
-def find(connection: psycopg.Connection, schema: str) -> Found | None:
+def find(statements: Statements) -> Found | None:
     """What has made the box in a schema; None if there is no such schema.
 
     Raises:
         SchemaMismatch: there is a schema of that name that isn't a box.
     """
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        is_there, is_box, has_checksums = cursor.execute(
-            statement("find_schema", schema), {"schema": schema}
-        ).fetchall()[0]
-        if not is_there:
-            return None
-        if not is_box:
-            raise SchemaMismatch(
-                f"the schema {schema} is there, but it is no message box",
-                remedy="give another schema to the box, or drop that one",
-            )
-        if not has_checksums:
-            return Found(cursor.execute(statement("schema_version", schema)).fetchall()[0][0] or 0, None)
-        rows = cursor.execute(statement("applied_migrations", schema)).fetchall()
-        checksums: dict[int, str | None] = dict(rows)
-        return Found(max(checksums, default=0), checksums)
+    schema = statements.schema
+    is_there, is_box, has_checksums = statements.one("find_schema", schema=schema)
+    if not is_there:
+        return None
+    if not is_box:
+        raise SchemaMismatch(
+            f"the schema {schema} is there, but it is no message box",
+            remedy="give another schema to the box, or drop that one",
+        )
+    if not has_checksums:
+        (version,) = statements.one("schema_version")
+        return Found(version or 0, None)
+    checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
+    return Found(max(checksums, default=0), checksums)
 
 
-def check(connection: psycopg.Connection, schema: str, found: Found | None) -> None:
+def check(statements: Statements, found: Found | None) -> None:
     """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
 
     Raises:
         SchemaMismatch: there is none, an older or a newer one, or one of another build; names what helps.
         EnvironmentProblem: PostgreSQL is too old.
     """
-    _check_server(connection)
-    known = migrations()[-1].number
+    _check_server(statements.connection)
+    schema, known = statements.schema, migrations()[-1].number
     if found is None:
         raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
     if found.version < known:
@@ -122,8 +119,8 @@ def check(connection: psycopg.Connection, schema: str, found: Found | None) -> N
         )
 
 
-def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
-    """Make a box, or bring it up to date, in the transaction of this connection.
+def migrate(statements: Statements) -> list[Migration]:
+    """Make a box, or bring it up to date, in the transaction of the statements' connection.
 
     Returns:
         what was applied; empty if it was up to date.
@@ -133,23 +130,24 @@ def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
         EnvironmentProblem: PostgreSQL is too old.
         Unavailable: somebody uses the box, or migrates it, for too long.
     """
+    connection, schema = statements.connection, statements.schema
     _check_server(connection)
-    _lock(connection, schema)
-    found = find(connection, schema)
+    _lock(statements)
+    found = find(statements)
     if found is not None:
         _refuse_newer(found.version, schema)
         _refuse_edited(found, schema)
         if not found.is_known:
-            _refuse_differing(connection, schema, found)
+            _refuse_differing(statements, found)
     version = 0 if found is None else found.version
     missing = [one for one in migrations() if one.number > version]
     for one in missing:
         connection.execute(script(one.path, schema))
     if missing or (found is not None and not found.is_known):
-        connection.execute(statement("record_migrations", schema), _columns())
+        statements.do("record_migrations", **_columns())
     if missing:
-        connection.execute(statement("shut_all_out", schema))
-        connection.execute(statement("let_in_again", schema))
+        statements.do("shut_all_out")
+        statements.do("let_in_again")
     return missing
 
 
@@ -177,23 +175,23 @@ def _columns() -> dict[str, list[int] | list[str]]:
     }
 
 
-def _lock(connection: psycopg.Connection, schema: str) -> None:
+def _lock(statements: Statements) -> None:
     """Let nobody else make or change the schema; and wait for those who use it no longer than others can wait behind."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        own, _ = cursor.execute(statement("wait_at_most", schema), {"most": _OTHERS}).fetchall()[0]
-        if own != "0":
-            cursor.execute(statement("wait_at_most", schema), {"most": own})
-        try:
-            with connection.transaction():
-                cursor.execute(statement("lock_schema", schema), {"schema": schema})
-        except errors.LockNotAvailable as error:
-            holders = cursor.execute(statement("holders_of_schema", schema), {"schema": schema}).fetchall()
-            who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
-            raise Unavailable(
-                f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
-            ) from error
-        if own == "0":
-            cursor.execute(statement("wait_at_most", schema), {"most": _USERS})
+    schema = statements.schema
+    own, _ = statements.one("wait_at_most", most=_OTHERS)
+    if own != "0":
+        statements.do("wait_at_most", most=own)
+    try:
+        with statements.connection.transaction():
+            statements.do("lock_schema", schema=schema)
+    except errors.LockNotAvailable as error:
+        holders = statements.rows("holders_of_schema", schema=schema)
+        who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+        raise Unavailable(
+            f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+        ) from error
+    if own == "0":
+        statements.do("wait_at_most", most=_USERS)
 
 
 def _refuse_newer(found: int, schema: str) -> None:
@@ -219,13 +217,13 @@ def _refuse_edited(found: Found, schema: str) -> None:
             raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
 
 
-def _refuse_differing(connection: psycopg.Connection, schema: str, found: Found) -> None:
+def _refuse_differing(statements: Statements, found: Found) -> None:
     """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
-    scripts = [script(one.path, schema) for one in migrations() if one.number <= found.version]
-    if others := differing(connection, schema, scripts):
+    scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
+    if others := differing(statements, scripts):
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         what = f"of its version {found.version} these are not what they are here: {', '.join(others[:_SHOWN])}{more}"
-        raise _of_another_build(schema, what)
+        raise _of_another_build(statements.schema, what)
 
 
 def _of_another_build(schema: str, what: str) -> SchemaMismatch:

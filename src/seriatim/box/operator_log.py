@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
-from seriatim.box.statements import statement
+from seriatim.box.access import Transaction
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text import fits_text
 
@@ -65,17 +62,15 @@ class Logged:
 
 
 def logged(
-    connection: psycopg.Connection, schema: str, *, queue: str | None = None, group: str | None = None, limit: int = 100
+    transaction: Transaction, *, queue: str | None = None, group: str | None = None, limit: int = 100
 ) -> list[Logged]:
     """What was done, newest first, at most `limit`; to one queue or group."""
     parameters = {"queue": queue, "group_key": group, "limit": limit}
-    with connection.cursor(row_factory=class_row(Logged)) as cursor:
-        return cursor.execute(statement("operator_log", schema), parameters).fetchall()
+    return transaction.rows("operator_log", Logged, **parameters)
 
 
 def log(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     by: Operator,
     action: str,
     *,
@@ -88,8 +83,7 @@ def log(
         "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
         "details": json.dumps(details),
     }  # fmt: skip
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (number,) = cursor.execute(statement("log_operation", schema), parameters).fetchall()[0]
+    (number,) = transaction.one("log_operation", **parameters)
     return int(number)
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.message import Received
@@ -41,9 +38,7 @@ class Peeked:
     message: Received
 
 
-def peek(
-    connection: psycopg.Connection, schema: str, definitions: Definitions, queue: str, group: str | None, limit: int
-) -> list[Peeked]:
+def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
     """What is in a queue, or in one of its groups, by group, in the order in which it would leave.
 
     Raises:
@@ -54,10 +49,9 @@ def peek(
     found = definitions.queue(queue)
     ordered = not isinstance(found.declared.policy, Unordered)
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
-    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        rows = cursor.execute(statement("peek", schema), parameters).fetchall()
-    bodies = with_edits(connection, schema, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
-    parts = parts_of(connection, schema, found, [row[-1] for row in rows if row[-2]])
+    rows = transaction.rows("peek", **parameters)
+    bodies = with_edits(transaction, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
+    parts = parts_of(transaction, found, [row[-1] for row in rows if row[-2]])
     return [
         Peeked(
             key if ordered else None,

@@ -11,19 +11,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access, Transaction
-from seriatim.box.arrays import written
+from seriatim.box.access import Access, Begin, Transaction
 from seriatim.box.correlation import Look, looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_routed
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Routed, Router
+from seriatim.box.route import Routed, Router, of_routed
 from seriatim.box.settled import where_unrouted
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Message
 
@@ -45,15 +39,14 @@ class _Pending(NamedTuple):
     permitted: Sequence[int] | None
 
 
-def is_unrouted(connection: psycopg.Connection, schema: str) -> bool | None:
+def is_unrouted(transaction: Transaction) -> bool | None:
     """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
-    where = where_unrouted(connection, schema)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (found,) = cursor.execute(statement("is_unrouted", schema), where).fetchall()[0]
+    where = where_unrouted(transaction)
+    (found,) = transaction.one("is_unrouted", **where)
     return None if found is None else bool(found)
 
 
-def route_pending(access: Access, apart: Transaction | None = None) -> int:
+def route_pending(access: Access, apart: Begin | None = None) -> int:
     """Route what waits, in order of commit, in transactions of their own.
 
     Args:
@@ -69,19 +62,18 @@ def route_pending(access: Access, apart: Transaction | None = None) -> int:
     """
     done = 0
     while True:
-        with (apart or access.transaction)() as connection:
-            found = _read(connection, access.schema)
-            _route(connection, access, found)
+        with (apart or access.transaction)() as transaction:
+            found = _read(transaction)
+            _route(transaction, found)
         done += len(found)
         if len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES:
             return done
 
 
-def _read(connection: psycopg.Connection, schema: str) -> list[_Pending]:
-    where = where_unrouted(connection, schema)
+def _read(transaction: Transaction) -> list[_Pending]:
+    where = where_unrouted(transaction)
     parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES, **where}
-    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        rows = cursor.execute(statement("pending", schema), parameters).fetchall()
+    rows = transaction.rows("pending", **parameters)
     return [
         _Pending(
             arrival_id,
@@ -97,11 +89,11 @@ def _read(connection: psycopg.Connection, schema: str) -> list[_Pending]:
     ]
 
 
-def _route(connection: psycopg.Connection, access: Access, found: Sequence[_Pending]) -> None:
-    definitions = access.known.current(connection)
+def _route(transaction: Transaction, found: Sequence[_Pending]) -> None:
+    definitions = transaction.access.known.current(transaction)
     for one in _portions(found, definitions.router):
-        while not _enter(connection, access, one, definitions):
-            definitions = access.known.read(connection)
+        while not _enter(transaction, one, definitions):
+            definitions = transaction.access.known.read(transaction)
 
 
 def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
@@ -111,18 +103,16 @@ def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]
     return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
 
 
-def _enter(connection: psycopg.Connection, access: Access, found: Sequence[_Pending], definitions: Definitions) -> bool:
+def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False: by definitions that have changed."""
-    schema = access.schema
-    routed = _permitted(_routed(definitions.router, found, looking(connection, schema)), found, definitions)
+    routed = _permitted(_routed(definitions.router, found, looking(transaction)), found, definitions)
     parameters = parameters_of(routed, 0, len(found)) | {
         "arrival_ids": [one.arrival_id for one in found],
         "positions": [one.position for one in found],
     }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (done,) = cursor.execute(statement("route", schema), written(parameters)).fetchall()[0]
+    (done,) = transaction.one("route", **parameters)
     if done:
-        tell_routed(access, connection, [one.message for one in found], routed)
+        transaction.notice(*of_routed(definitions, [one.message for one in found], routed))
     return bool(done)
 
 

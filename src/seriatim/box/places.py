@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.received import context_of
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.message import Part, Property, Ticket
 from seriatim.pipeline.text import checked_text
@@ -93,8 +90,7 @@ class Stored:
 
 
 def places_of(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     *,
     queue: str | None = None,
     group: str | None = None,
@@ -120,8 +116,7 @@ def places_of(
         "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id,
         "id_space": id_space, "limit": limit,
     }  # fmt: skip
-    with connection.cursor(row_factory=class_row(Placed)) as cursor:
-        return cursor.execute(statement("places", schema), parameters).fetchall()
+    return transaction.rows("places", Placed, **parameters)
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:
@@ -136,24 +131,21 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
         raise UsageError(what, remedy="say which one: id_space=…, or --id-space")
 
 
-def message_of(connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None = None) -> Stored:
+def message_of(transaction: Transaction, message_id: str, id_space: str | None = None) -> Stored:
     """A message with its body and parts; the newest, if it was published again after its id was forgotten.
 
     Raises:
         UsageError: the box has none of that id, or in several id spaces, and none is named.
     """
     checked_text(message_id, "a message's id")
-    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # as text a body would be twice as long
-        rows = cursor.execute(statement("message", schema), {"message_id": message_id, "id_space": id_space}).fetchall()
-        check_one_space(message_id, {row[-3] for row in rows})
-        if not rows:
-            raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
-        name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = (
-            rows[0]
-        )
-        parts: tuple[Part, ...] = ()
-        if count:
-            where = dict(zip(("arrival_id", "position"), place, strict=True))
-            parts = tuple(Part(*one) for one in cursor.execute(statement("message_parts", schema), where))
+    rows = transaction.rows("message", message_id=message_id, id_space=id_space)
+    check_one_space(message_id, {row[-3] for row in rows})
+    if not rows:
+        raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
+    name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = rows[0]
+    parts: tuple[Part, ...] = ()
+    if count:
+        where = dict(zip(("arrival_id", "position"), place, strict=True))
+        parts = tuple(Part(*one) for one in transaction.rows("message_parts", **where))
     context = context_of(written, types)
     return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts, space)

@@ -6,17 +6,14 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_kept_out
+from seriatim.box.notice import KeptOut
 from seriatim.box.publish import check_all, distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.published import Published
-from seriatim.box.room import NO_ROOM, Full
+from seriatim.box.room import NO_ROOM, Full, full
 from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
@@ -39,7 +36,6 @@ class Publisher:
     """What one call of `Session.publish` does.
 
     Args:
-        access: the box.
         messages: in the order in which they get their tickets.
         delay: as of `Session.publish`, like the next two.
         visible_at: the moment before which they aren't handed out, instead.
@@ -71,7 +67,7 @@ class Publisher:
         self._own = own
         self._once = once
 
-    def publish(self, connection: psycopg.Connection) -> Published:
+    def publish(self, transaction: Transaction) -> Published:
         """Take the messages in.
 
         Returns:
@@ -82,25 +78,25 @@ class Publisher:
             QueueFull: a queue has no room.
         """
         fresh, until = self._fresh, time.monotonic() + self._wait_s
-        routed, begun = self._admitted(connection, fresh, until, read=False), 0
+        routed, begun = self._admitted(transaction, fresh, until, read=False), 0
         runs = portions(fresh)
         if len(runs) > 1:
             check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
         once = self._once and len(runs) == 1
         known: set[str] = set()
         for begin, end in runs:
-            while (left := self._take_in(connection, routed, begin - begun, end - begun, once=once)) is None:
+            while (left := self._take_in(transaction, routed, begin - begun, end - begun, once=once)) is None:
                 # The definitions have changed: what isn't taken in yet is routed by the new ones.
-                routed, begun = self._admitted(connection, fresh[begin:], until, read=True), begin
+                routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
             known.update(fresh[begin + place - 1].message_id for place in left)
         entries = routed.entries
         if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
-            tell_kept_out(self._access, connection, [one.message_id for one in fresh])
+            transaction.notice(KeptOut([one.message_id for one in fresh]))
         ids = [message.message_id for message in self._given]
         return Published(ids, _left_out(ids, known) if known or len(ids) > len(fresh) else ())
 
     def _take_in(
-        self, connection: psycopg.Connection, routed: Routed, begin: int, end: int, *, once: bool
+        self, transaction: Transaction, routed: Routed, begin: int, end: int, *, once: bool
     ) -> Sequence[int] | None:
         """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
 
@@ -109,7 +105,7 @@ class Publisher:
         Returns:
             the places, from 1, of those that were published before.
         """
-        alone = self._alone(connection) if once else None
+        alone = self._alone(transaction) if once else None
         name, parameters = "publish_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "publish", written(parameters_of(routed, begin, end))
@@ -118,57 +114,57 @@ class Publisher:
         if alone is not None:
             answer = transact(alone, (statement(name, self._schema), parameters), flush=flush)
         else:
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                ((answer,),) = cursor.execute(statement(name, self._schema), parameters).fetchall()
+            ((answer,),) = transaction.rows(name, **parameters)
         if isinstance(answer, bool):  # of one message: whether it is taken in
             return () if answer else (1,)
         return answer
 
-    def _alone(self, connection: psycopg.Connection) -> OwnConnection | None:
+    def _alone(self, transaction: Transaction) -> OwnConnection | None:
         """The connection, where what is taken in is a transaction by itself."""
-        if not (isinstance(connection, OwnConnection) and is_idle(connection)) or connection.is_pooled:
+        if (
+            not (isinstance(transaction.connection, OwnConnection) and is_idle(transaction.connection))
+            or transaction.connection.is_pooled
+        ):
             return None  # behind a pooler a transaction says first what it needs
         # Failures are told in the transaction of what failed.
-        return None if self._access.known.definitions.router.wants_failures else connection
+        return None if self._access.known.definitions.router.wants_failures else transaction.connection
 
-    def _admitted(
-        self, connection: psycopg.Connection, messages: Sequence[Message], until: float, *, read: bool
-    ) -> Routed:
+    def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.
 
         Raises:
             QueueFull: one has none, and won't have in time, or says that nobody waits for it.
         """
         known = self._access.known
-        nothing_done = self._own and is_idle(connection)
+        nothing_done = self._own and is_idle(transaction.connection)
         definitions = known.definitions
         if read or definitions.version < 0:
-            definitions = known.read(connection)
+            definitions = known.read(transaction)
             if nothing_done:
-                connection.commit()  # only looked
-        definitions, routed = self._routed_by_now(connection, messages, definitions, nothing_done=nothing_done)
+                transaction.connection.commit()  # only looked
+        definitions, routed = self._routed_by_now(transaction, messages, definitions, nothing_done=nothing_done)
         nap_s = _SHORT_NAP_S
         while definitions.limited:
-            full = self._access.room.full(connection, self._schema, definitions, routed)
-            if not full:
+            without = full(transaction, definitions, routed)
+            if not without:
                 break
-            if (now := known.current(connection)).version != definitions.version:
-                definitions, routed = now, self._routed(connection, messages, now)
+            if (now := known.current(transaction)).version != definitions.version:
+                definitions, routed = now, self._routed(transaction, messages, now)
                 continue
-            if not isinstance(full, Full):
-                return routed.refusing(full, NO_ROOM)
+            if not isinstance(without, Full):
+                return routed.refusing(without, NO_ROOM)
             left_s = until - time.monotonic()
-            if left_s <= 0 or not full.may_wait:
-                raise full.error()
+            if left_s <= 0 or not without.may_wait:
+                raise without.error()
             if nothing_done:
-                connection.rollback()  # so that nobody waits for a transaction that naps
+                transaction.connection.rollback()  # so that nobody waits for a transaction that naps
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
         return routed
 
     def _routed_by_now(
         self,
-        connection: psycopg.Connection,
+        transaction: Transaction,
         messages: Sequence[Message],
         definitions: Definitions,
         *,
@@ -176,27 +172,26 @@ class Publisher:
     ) -> tuple[Definitions, Routed]:
         """Messages routed; where these definitions refuse one and are old, by those of now."""
         try:
-            return definitions, self._routed(connection, messages, definitions)
+            return definitions, self._routed(transaction, messages, definitions)
         except UsageError:
-            if (now := self._current(connection, nothing_done=nothing_done)).version == definitions.version:
+            if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
                 raise
             # What the process knew was old: it may route again, and refuses nothing.
-            return now, self._routed(connection, messages, now)
+            return now, self._routed(transaction, messages, now)
 
-    def _current(self, connection: psycopg.Connection, *, nothing_done: bool) -> Definitions:
+    def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
         """What is defined now."""
-        now = self._access.known.current(connection)
+        now = self._access.known.current(transaction)
         if nothing_done:
-            connection.commit()  # only looked
+            transaction.connection.commit()  # only looked
         return now
 
-    def _routed(self, connection: psycopg.Connection, messages: Sequence[Message], definitions: Definitions) -> Routed:
+    def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = definitions.router
         moment = None
         if router.needs_time:
-            with connection.cursor(row_factory=tuple_row, binary=True) as cursor:  # whatever the DateStyle is
-                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
-        return router.route(messages, moment, looking(connection, self._schema))
+            (moment,) = transaction.one("moment")
+        return router.route(messages, moment, looking(transaction))
 
 
 def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:

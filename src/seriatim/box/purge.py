@@ -14,15 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import psycopg
 from psycopg import errors
-from psycopg.rows import class_row, tuple_row
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.statements import statement
 from seriatim.box.translate import translated
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.queue import LONGEST_DAYS, Queue
 
@@ -139,34 +136,31 @@ def purgeable(
     Raises:
         UsageError: no such queue, or a period that can't be.
     """
-    with translated(access.place), access.transaction() as connection:
-        moment, remembered, _, kept = _keeping(access, connection)
+    with access.transaction() as transaction:
+        moment, remembered, _, kept = _keeping(transaction)
         moment = now or moment
-        befores = _befores(access, connection, queue, _period(older_than), moment)
+        befores = _befores(transaction, queue, _period(older_than), moment)
         parameters = {
             "queue_ids": list(befores),
             "befores": list(befores.values()),
             "ids_before": moment - remembered,
             "faults_before": moment - kept,
         }
-        with connection.cursor(row_factory=class_row(Purgeable)) as cursor:
-            found = cursor.execute(statement("purgeable", access.schema), parameters).fetchall()[0]
+        found = transaction.one("purgeable", Purgeable, **parameters)
         groups = 0
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            for one, before in _expired(access, connection, queue, moment):
-                named = {"queue_id": one.queue_id, "before": before}
-                groups += cursor.execute(statement("count_expired", access.schema), named).fetchall()[0][0]
+        for one, before in _expired(transaction, queue, moment):
+            named = {"queue_id": one.queue_id, "before": before}
+            groups += transaction.one("count_expired", **named)[0]
         return replace(found, groups=groups)
 
 
-def audit(connection: psycopg.Connection, schema: str, most: int = 100) -> list[Problem]:
+def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
     """What breaks the law of the spool, at most so many of a kind: nothing, if all is well.
 
     Every reference has its message and every message its ticket; a message that nothing refers to is noted for the
     clean-up. Reads all of it, in one statement and without locks.
     """
-    with connection.cursor(row_factory=class_row(Problem)) as cursor:
-        return cursor.execute(statement("audit_references", schema), {"most": most}).fetchall()
+    return transaction.rows("audit_references", Problem, most=most)
 
 
 def keep_message_ids(access: Access, period: float | str) -> None:
@@ -178,8 +172,8 @@ def keep_message_ids(access: Access, period: float | str) -> None:
     wanted = _period(period)
     if not wanted:
         raise UsageError("message ids have to be remembered for some time", remedy='such as "7d"')
-    with translated(access.place), access.transaction() as connection:
-        connection.execute(statement("keep_message_ids", access.schema), {"period": wanted})
+    with access.transaction() as transaction:
+        transaction.do("keep_message_ids", period=wanted)
 
 
 def keep_faults(access: Access, period: float | str) -> None:
@@ -190,8 +184,8 @@ def keep_faults(access: Access, period: float | str) -> None:
     """
     if (wanted := _period(period)) is None:
         raise UsageError("faults have to be kept for some time", remedy='such as "30d"')
-    with translated(access.place), access.transaction() as connection:
-        connection.execute(statement("keep_faults", access.schema), {"period": wanted})
+    with access.transaction() as transaction:
+        transaction.do("keep_faults", period=wanted)
 
 
 class _CleanUp:
@@ -207,12 +201,12 @@ class _CleanUp:
         self, queue: str | None, older_than: timedelta | None, forget_expired: bool, now: datetime | None
     ) -> Purged:
         """All of it, in the order in which one thing frees the next."""
-        with self._access.transaction() as connection:
-            moment, remembered, swept, kept = _keeping(self._access, connection)
+        with self._access.transaction() as transaction:
+            moment, remembered, swept, kept = _keeping(transaction)
             moment = now or moment
-            befores = _befores(self._access, connection, queue, older_than, moment)
-            expired = _expired(self._access, connection, queue, moment) if forget_expired else []
-            connection.execute(statement("sample", self._access.schema))
+            befores = _befores(transaction, queue, older_than, moment)
+            expired = _expired(transaction, queue, moment) if forget_expired else []
+            transaction.do("sample")
         self._add_days(moment)
         steps: tuple[Callable[[], None], ...] = (
             lambda: self._days(befores, moment, only=queue is not None),
@@ -297,20 +291,20 @@ class _CleanUp:
 
     def _rest(self) -> None:
         if self._goes_on():
-            with self._transaction() as cursor:
-                waiters = cursor.execute(statement("purge_waiters", self._access.schema)).rowcount
-                cursor.execute(statement("purge_samples", self._access.schema))
-                cursor.execute(statement("purge_edited", self._access.schema))
-            with self._access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-                (arrivals,) = cursor.execute(statement("number_left", self._access.schema)).fetchall()[0]
+            with self._transaction() as transaction:
+                waiters = transaction.do("purge_waiters")
+                transaction.do("purge_samples")
+                transaction.do("purge_edited")
+            with self._access.transaction() as transaction:
+                (arrivals,) = transaction.one("number_left")
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history
 
     def _add_days(self, moment: datetime) -> None:
         today = moment.astimezone(UTC).date()
-        with self._access.transaction() as connection:
-            known = set(_days(self._access, connection))
+        with self._access.transaction() as transaction:
+            known = set(_days(transaction))
         for ahead in range(_DAYS_AHEAD + 1):
             if (day := today + ahead * _DAY) not in known:
                 self._try("add_history_day", day=day)
@@ -318,9 +312,9 @@ class _CleanUp:
     def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
         """Days that are over go whole, if every queue lets all of it go."""
         today = moment.astimezone(UTC).date()
-        with self._access.transaction() as connection:
-            days = [day for day in _days(self._access, connection) if day < today]
-            queues = _history_queues(self._access, connection)
+        with self._access.transaction() as transaction:
+            days = [day for day in _days(transaction) if day < today]
+            queues = _history_queues(transaction)
         for day in days:
             ends = datetime(day.year, day.month, day.day, tzinfo=UTC) + _DAY
             staying = [one for one in queues if one not in befores or befores[one] < ends]
@@ -334,7 +328,9 @@ class _CleanUp:
         """What needs a lock that somebody may have: None if so, and it is done another time."""
         try:
             return self._row(name, **parameters)[0]
-        except errors.LockNotAvailable:
+        except Unavailable as error:
+            if not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
             return None
 
     # ---- all of them
@@ -350,37 +346,35 @@ class _CleanUp:
         if self._progress is not None:
             self._progress(self._purged)
 
-    def _row(self, name: str, **parameters: Any) -> tuple[Any, ...]:
-        with self._transaction() as cursor:
-            return cursor.execute(statement(name, self._access.schema), {"batch": _BATCH, **parameters}).fetchall()[0]
+    def _row(self, name: str, **parameters: Any) -> Any:
+        with self._transaction() as transaction:
+            return transaction.one(name, batch=_BATCH, **parameters)
 
     @contextmanager
-    def _transaction(self) -> Iterator[psycopg.Cursor]:
-        with self._access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement("purge_begin", self._access.schema))
-            yield cursor
+    def _transaction(self) -> Iterator[Transaction]:
+        with self._access.transaction() as transaction:
+            transaction.do("purge_begin")
+            yield transaction
 
 
 def _befores(
-    access: Access, connection: psycopg.Connection, queue: str | None, older_than: timedelta | None, moment: datetime
+    transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime
 ) -> dict[int, datetime]:
     """For each queue with a history that may go: what was done before which moment."""
-    definitions = access.known.current(connection)
+    definitions = transaction.access.known.current(transaction)
     declared = {one.queue_id: one.declared for one in definitions.queues.values()}
     only = None if queue is None else definitions.queue(queue).queue_id
     befores = {}
-    for queue_id in _history_queues(access, connection):
+    for queue_id in _history_queues(transaction):
         period = older_than if older_than is not None else _kept(declared.get(queue_id))
         if period is not None and only in (None, queue_id):
             befores[queue_id] = moment - period
     return befores
 
 
-def _expired(
-    access: Access, connection: psycopg.Connection, queue: str | None, moment: datetime
-) -> list[tuple[BoxQueue, datetime]]:
+def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> list[tuple[BoxQueue, datetime]]:
     """The queues of which groups expire, each with the moment since which these have been idle."""
-    definitions = access.known.current(connection)
+    definitions = transaction.access.known.current(transaction)
     only = None if queue is None else definitions.queue(queue)
     return [
         (one, moment - period)
@@ -405,17 +399,14 @@ def _period(value: float | str | None) -> timedelta | None:
     return timedelta(microseconds=period)
 
 
-def _keeping(access: Access, connection: psycopg.Connection) -> tuple[datetime, timedelta, int, timedelta]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        moment, remembered, swept, kept = cursor.execute(statement("keeping", access.schema)).fetchall()[0]
-        return moment, remembered, swept, kept
+def _keeping(transaction: Transaction) -> tuple[datetime, timedelta, int, timedelta]:
+    moment, remembered, swept, kept = transaction.one("keeping")
+    return moment, remembered, swept, kept
 
 
-def _history_queues(access: Access, connection: psycopg.Connection) -> list[int]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [queue_id for (queue_id,) in cursor.execute(statement("history_queues", access.schema))]
+def _history_queues(transaction: Transaction) -> list[int]:
+    return [queue_id for (queue_id,) in transaction.rows("history_queues")]
 
 
-def _days(access: Access, connection: psycopg.Connection) -> list[date]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [day for (day,) in cursor.execute(statement("history_days", access.schema))]
+def _days(transaction: Transaction) -> list[date]:
+    return [day for (day,) in transaction.rows("history_days")]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-from psycopg.rows import class_row
-
-from seriatim.box.statements import statement
+from seriatim.box.access import Transaction
 
 __all__ = ["QueueCounts", "counts_of"]
 
@@ -54,7 +51,6 @@ class QueueCounts:
         return most is not None and there >= most
 
 
-def counts_of(connection: psycopg.Connection, schema: str, queue: str | None = None) -> list[QueueCounts]:
+def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueCounts]:
     """The queues by name, or the one."""
-    with connection.cursor(row_factory=class_row(QueueCounts)) as cursor:
-        return cursor.execute(statement("queue_counts", schema), {"queue": queue}).fetchall()
+    return transaction.rows("queue_counts", QueueCounts, queue=queue)

@@ -8,9 +8,7 @@ from seriatim.box.definitions import BoxQueue
 from seriatim.box.lease import expired_in
 
 if TYPE_CHECKING:
-    import psycopg
-
-    from seriatim.box.access import Access, Transaction
+    from seriatim.box.access import Begin, Transaction
 
 __all__ = ["reap"]
 
@@ -18,12 +16,11 @@ __all__ = ["reap"]
 _PATIENCE_S = 0.05
 
 
-def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart: Transaction) -> int:
+def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     """Take the leases of a queue away that have run out, each in a transaction of its own.
 
     Args:
-        access: the box.
-        connection: to look with.
+        transaction: to look with.
         queue: whose leases.
         apart: gives those transactions.
 
@@ -33,7 +30,7 @@ def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart:
     Raises:
         Unavailable: the transaction has to be repeated.
     """
-    expired = expired_in(connection, access.schema, queue)
+    expired = expired_in(transaction, queue)
     if not expired:
         return 0
     from seriatim.box.faults import Fault, Lost, note_lost  # noqa: PLC0415 -- which need a session, and that receives
@@ -48,5 +45,5 @@ def reap(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart:
         what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
         lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
         with apart() as own:
-            taken += note_lost(Session(access, own, own=True), lost, what, _PATIENCE_S) is not None
+            taken += note_lost(Session(own.access, own.connection, own=True), lost, what, _PATIENCE_S) is not None
     return taken

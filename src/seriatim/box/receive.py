@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 
-import psycopg
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_clock import fire_due
-from seriatim.box.failures import judge_and_tell, tell_judged
+from seriatim.box.notice import of_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.reap import reap
 from seriatim.box.resequence import Judged
@@ -37,8 +35,7 @@ class Receiver:
     """What one call of `Session.receive` does.
 
     Args:
-        access: the box.
-        connection: of the session.
+        transaction: the session's.
         queue: the queue's name.
         limit: at most so many messages.
         group: only this group.
@@ -48,23 +45,21 @@ class Receiver:
 
     def __init__(
         self,
-        access: Access,
-        connection: psycopg.Connection,
+        transaction: Transaction,
         queue: str,
         limit: int,
         group: str | None,
         apart: Apart,
         after: Completion | None = None,
     ) -> None:
-        self._access = access
-        self._connection = connection
-        self._turns = self._turns_on(connection)
+        self._transaction = transaction
+        self._turns = self._turns_on(transaction)
         self._name = queue
         self._limit = limit
         self._group = group
         self._apart = apart
         self._after = after
-        self._definitions = access.known.definitions
+        self._definitions = transaction.access.known.definitions
 
     def receive(self, wait_s: float) -> Delivery | None:
         """The next messages; if there are none, those that come within so many seconds.
@@ -78,9 +73,9 @@ class Receiver:
         found = self._next()
         if found is not None or not wait_s:
             return found
-        self._connection.commit()  # what was judged, at most
+        self._transaction.commit()  # what was judged, at most
         deadline = time.monotonic() + wait_s
-        waiter = Waiter(self._connection, self._access.schema, self._queue().queue_id)
+        waiter = Waiter(self._transaction, self._queue().queue_id)
         with waiter.listening():
             while True:
                 waiter.register()
@@ -88,14 +83,14 @@ class Receiver:
                 left = deadline - time.monotonic()
                 if found is not None or left <= 0:
                     return found
-                self._connection.commit()
+                self._transaction.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
                 if waiter.wait(left):
                     if (found := self._next()) is not None:
                         return found
                     if self._group is not None:  # what came may be for who waits for another one
                         waiter.pass_on()
-                self._connection.commit()
+                self._transaction.commit()
 
     def _next(self) -> Delivery | None:
         queue, wary, judges_next = self._queue(), True, self._apart.is_free
@@ -109,8 +104,8 @@ class Receiver:
             if delivery is not None:
                 return delivery
             if queue.serves:
-                fire_due(self._access, self._connection, self._apart)
-                transmit_to(self._access, self._connection, queue, self._apart)
+                fire_due(self._transaction, self._apart)
+                transmit_to(self._transaction, queue, self._apart)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
             if isinstance(queue.declared.policy, Unordered):
@@ -125,10 +120,10 @@ class Receiver:
                     judges_next = False  # what is judged twice would be judged for ever
                     continue
                 delivery = self._turns.deliver(queue, judged, self._definitions)
-                tell_judged(self._access, self._connection, queue, locked.keys, judged)
+                self._transaction.notice(*of_judged(queue, locked.keys, judged))
                 if delivery is not None:
                     return delivery
-            if not self._go_on(queue, locked) and not reap(self._access, self._connection, queue, self._apart):
+            if not self._go_on(queue, locked) and not reap(self._transaction, queue, self._apart):
                 return None
         return self._next_unordered(queue)
 
@@ -145,11 +140,11 @@ class Receiver:
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
             if delivery is None:
-                version = self._access.known.current(self._connection).version
+                version = self._transaction.access.known.current(self._transaction).version
             now = self._see(version)
             if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
                 return self._next()  # another queue, or another order
-            if delivery is not None or not (self._route() or reap(self._access, self._connection, queue, self._apart)):
+            if delivery is not None or not (self._route() or reap(self._transaction, queue, self._apart)):
                 return delivery
 
     def _route(self) -> bool:
@@ -157,17 +152,21 @@ class Receiver:
 
         Where that is not for the role of the session, others have to; until then what came later stays where it is.
         """
-        if not is_unrouted(self._connection, self._access.schema):
+        if not is_unrouted(self._transaction):
             return False
         # Nothing is left where the transaction sees what others don't: its own, which it has numbered already.
-        return route_pending(self._access, self._apart) > 0 or not is_unrouted(self._connection, self._access.schema)
+        return route_pending(self._transaction.access, self._apart) > 0 or not is_unrouted(self._transaction)
 
     def _judge_ahead(self, queue: BoxQueue) -> None:
         """Judge what other groups have, apart if that can be: a turn that hands nothing out needs no lock."""
-        with self._apart() as connection:
-            how_many = _GROUPS_LOCKED if connection is self._connection and not self._apart.is_free else _GROUPS_AHEAD
-            locked = self._turns_on(connection).lock(queue, how_many)
-            judge_and_tell(self._access, connection, queue, locked)
+        with self._apart() as transaction:
+            how_many = (
+                _GROUPS_LOCKED
+                if transaction.connection is self._transaction.connection and not self._apart.is_free
+                else _GROUPS_AHEAD
+            )
+            locked = self._turns_on(transaction).lock(queue, how_many)
+            self._turns_on(transaction).judge_all(queue, locked)
 
     def _judge_next(self, queue: BoxQueue, own: Locked, judged: Judged) -> bool:
         """Where a turn of the locked group alone isn't worth it: judge what it and the next groups have, together, and let
@@ -184,12 +183,12 @@ class Receiver:
         if not locked.keys:
             return False
         others = [key for key in locked.keys if key not in own.keys][:groups]
-        judge_and_tell(self._access, self._connection, queue, locked._replace(keys=own.keys + others))
-        self._connection.commit()
+        self._turns.judge_all(queue, locked._replace(keys=own.keys + others))
+        self._transaction.commit()
         return True
 
-    def _turns_on(self, connection: psycopg.Connection) -> Turns:
-        return Turns(connection, self._access.schema, heads=self._access.heads, access=self._access)
+    def _turns_on(self, transaction: Transaction) -> Turns:
+        return Turns(transaction, heads=transaction.access.heads)
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""
@@ -212,7 +211,7 @@ class Receiver:
         return self._queue()
 
     def _read(self) -> Definitions:
-        self._definitions = self._access.known.read(self._connection)
+        self._definitions = self._transaction.access.known.read(self._transaction)
         return self._definitions
 
 

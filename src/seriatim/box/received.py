@@ -8,12 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.dialog import dialog_of
-from seriatim.box.statements import statement
 from seriatim.pipeline.message import Part, Property, Received, Ticket
 
 __all__ = ["context_of", "parts_of", "received_of"]
@@ -38,16 +35,13 @@ def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property
     return context
 
 
-def parts_of(
-    connection: psycopg.Connection, schema: str, queue: BoxQueue, entry_ids: Sequence[int]
-) -> dict[int, tuple[Part, ...]]:
+def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
     """The parts of messages, by their entries in a queue; it is asked for nothing where there are no entries."""
     found: dict[int, tuple[Part, ...]] = {}
     if entry_ids:
         parameters = {"queue_id": queue.queue_id, "entry_ids": entry_ids}
-        with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            for entry_id, *fields in cursor.execute(statement("parts", schema), parameters):
-                found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
+        for entry_id, *fields in transaction.rows("parts", **parameters):
+            found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
     return found
 
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 
 __all__ = ["differing"]
 
@@ -20,27 +17,26 @@ __all__ = ["differing"]
 _RULES = "dialog_rules"
 
 
-def differing(connection: psycopg.Connection, schema: str, scripts: Iterable[bytes]) -> list[str]:
+def differing(statements: Statements, scripts: Iterable[bytes]) -> list[str]:
     """The things of a box that aren't there, or not as they are made: kind and name of each; none, if it is the same.
 
     Args:
-        connection: of a role that owns the box; a transaction of it goes on.
-        schema: that of the box.
+        statements: on a connection of a role that owns the box; a transaction of it goes on.
         scripts: what makes one.
     """
-    with connection.transaction(force_rollback=True), connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(statement("qualify_names", schema))
-        found = _catalog(cursor, schema)
-        cursor.execute(statement("set_schema_aside", schema))
+    with statements.connection.transaction(force_rollback=True):
+        statements.do("qualify_names")
+        found = _catalog(statements)
+        statements.do("set_schema_aside")
         for script in scripts:
-            cursor.execute(script)
-        made = _catalog(cursor, schema)
+            statements.connection.execute(script)
+        made = _catalog(statements)
     return sorted(" ".join(key) for key, definition in made.items() if found.get(key) != definition)
 
 
-def _catalog(cursor: psycopg.Cursor[tuple[str, ...]], schema: str) -> dict[tuple[str, str], str]:
-    rows = cursor.execute(statement("catalog", schema), {"schema": schema}).fetchall()
+def _catalog(statements: Statements) -> dict[tuple[str, str], str]:
+    rows = statements.rows("catalog", schema=statements.schema)
     found = {(kind, name): definition for kind, name, definition in rows}
-    if ("table", f"{schema}.{_RULES}") in found:
-        ((found["rows of", _RULES],),) = cursor.execute(statement("written_rules", schema)).fetchall()
+    if ("table", f"{statements.schema}.{_RULES}") in found:
+        (found["rows of", _RULES],) = statements.one("written_rules")
     return found

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from psycopg.rows import tuple_row
-
 from seriatim.box.access import Access
 from seriatim.box.actions import Asked, act
-from seriatim.box.failures import tell_acted
-from seriatim.box.statements import statement
-from seriatim.box.translate import translated
 from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
 from seriatim.kernel.recover import recovery_at
 from seriatim.kernel.states import Action
@@ -35,14 +30,13 @@ def recover(access: Access) -> int:
 
 
 def _recovered(access: Access) -> int:
-    with translated(access.place), access.transaction() as connection:
-        definitions = access.known.current(connection)
+    with access.transaction() as transaction:
+        definitions = access.known.current(transaction)
         queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recoveries}
         if not queues:
             return 0
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            parameters = {"queue_ids": list(queues), "actor": _ACTOR}
-            rows = cursor.execute(statement("faulted_groups", access.schema), parameters).fetchall()
+        parameters = {"queue_ids": list(queues), "actor": _ACTOR}
+        rows = transaction.rows("faulted_groups", **parameters)
     retried = 0
     for queue_id, group, failed_at, done, now in rows:
         queue = queues[queue_id]
@@ -51,9 +45,9 @@ def _recovered(access: Access) -> int:
             continue
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:
-            with translated(access.place), access.transaction() as connection:
+            with access.transaction() as transaction:
                 asked = Asked(Action.RETRY, queue.name, group, _ACTOR, reason)
-                tell_acted(access, connection, act(connection, access.schema, asked))
+                act(transaction, asked)
         except (UsageError, Unavailable):
             continue  # somebody else was faster, or works on it
         retried += 1

@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.operator_log import Operator, log
-from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused
 
 __all__ = ["Released", "release"]
@@ -27,8 +24,8 @@ class Released:
     messages: int
 
 
-def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, by: Operator) -> Released:
-    """Give a queue back, in the transaction of the connection; it is written down.
+def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released:
+    """Give a queue back, in the transaction; it is written down.
 
     What the pipeline had in hand and hasn't finished is queued again, in its place. Its checkpoint is known no more.
 
@@ -37,22 +34,19 @@ def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, by: Op
     """
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may
-        # notice a moment later that a run has ended.
-        deadline = time.monotonic() + _PATIENCE_S
-        while not cursor.execute(statement("hold_reader_briefly", schema), named).fetchall()[0][0]:
-            if time.monotonic() > deadline:
-                raise ActionRefused(
-                    "its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first"
-                )
-            time.sleep(_PAUSE_S)
-        found = cursor.execute(statement("reader_of", schema), named).fetchone()
-        if found is None:
-            raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
-        pipeline, messages = found
-        cursor.execute(statement("release_queue", schema), named)
-        cursor.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})
+    # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may
+    # notice a moment later that a run has ended.
+    deadline = time.monotonic() + _PATIENCE_S
+    while not transaction.one("hold_reader_briefly", **named)[0]:
+        if time.monotonic() > deadline:
+            raise ActionRefused("its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first")
+        time.sleep(_PAUSE_S)
+    found = transaction.maybe("reader_of", **named)
+    if found is None:
+        raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
+    pipeline, messages = found
+    transaction.do("release_queue", **named)
+    transaction.do("call_waiters", queue_ids=[queue.queue_id])
     details = {"pipeline": pipeline, "messages": messages}
-    log(connection, schema, by, "release", queue=name, group=None, details=details)
+    log(transaction, by, "release", queue=name, group=None, details=details)
     return Released(name, pipeline, messages)

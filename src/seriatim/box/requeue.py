@@ -9,17 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.actions import require_of
 from seriatim.box.arrays import written
-from seriatim.box.definitions import BoxQueue, Known
-from seriatim.box.failures import tell_judged
+from seriatim.box.definitions import BoxQueue, read_definitions
 from seriatim.box.groups import group_of
+from seriatim.box.notice import of_judged
 from seriatim.box.operator_log import Operator
-from seriatim.box.statements import statement
 from seriatim.box.turns import Locked, Turns
 from seriatim.errors import Unavailable, shown
 from seriatim.kernel.outcome import Disposition
@@ -58,19 +54,17 @@ class _Facts:
 
 
 def requeue(
-    access: Access,
-    connection: psycopg.Connection,
+    transaction: Transaction,
     queue: str,
     group: str,
     entry_ids: Sequence[int],
     dispositions: Sequence[str],
     by: Operator,
 ) -> list[Moved]:
-    """Put back what was set aside, in the transaction of the connection; that is written down.
+    """Put back what was set aside, in the transaction; that is written down.
 
     Args:
-        access: the box.
-        connection: in whose transaction.
+        transaction: in which.
         queue: the queue's name.
         group: the group's key; empty in a queue that is `Unordered`.
         entry_ids: which; what isn't set aside there any more is left out.
@@ -82,31 +76,28 @@ def requeue(
         ActionRefused: the group is closed.
         Unavailable: somebody works on the group, and goes on doing so.
     """
-    schema = access.schema
-    found = Known(schema).read(connection).queue(queue)
-    turns = Turns(connection, schema)
+    found = read_definitions(transaction).queue(queue)
+    turns = Turns(transaction)
     locked = _locked(turns, found, group)
     named = {"queue_id": found.queue_id, "group_key": group}
     chosen = {"entry_ids": list(entry_ids), "dispositions": list(dispositions)}
-    with connection.cursor(row_factory=class_row(_Facts)) as cursor:
-        facts = cursor.execute(statement("requeue_facts", schema), written(named | chosen)).fetchall()
+    facts = transaction.rows("requeue_facts", _Facts, **(named | chosen))
     if not facts:
         return []
     if locked is not None and facts[0].is_known:
-        require_of(group_of(connection, schema, queue, group), Action.REQUEUE)
+        require_of(group_of(transaction, queue, group), Action.REQUEUE)
     places = [_place(found, group, one, ordered=locked is not None) for one in facts]
-    connection.execute(statement("requeue", schema), written(named | _rows(facts, places)))
+    transaction.do("requeue", **(named | _rows(facts, places)))
     if locked is not None:
-        tell_judged(access, connection, found, locked.keys, turns.judge(found, locked, 0))
-    connection.execute(statement("call_waiters", schema), {"queue_ids": [found.queue_id]})
+        transaction.notice(*of_judged(found, locked.keys, turns.judge(found, locked, 0)))
+    transaction.do("call_waiters", queue_ids=[found.queue_id])
     said = {
         "entry_ids": [one.entry_id for one in facts],
         "dispositions": [one.disposition for one in facts],
         "places": [str(one) for one in places],
     }
     who = {"actor": by.actor, "reason": by.reason, "queue": queue, "group_key": group}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("log_requeue", schema), written(said) | who).fetchall()
+    rows = transaction.rows("log_requeue", **(written(said) | who))
     return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
 
 

@@ -8,19 +8,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access
-from seriatim.box.arrays import written
+from seriatim.box.access import Access, Transaction
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_routed
 from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Routed
-from seriatim.box.statements import statement
+from seriatim.box.route import Routed, of_routed
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.text import checked_text
 
@@ -73,20 +67,17 @@ def resubmit(
     total = routed = stamp = position = 0
     position = -1
     while True:
-        with access.transaction() as connection:
-            definitions = access.known.current(connection)
+        with access.transaction() as transaction:
+            definitions = access.known.current(transaction)
             queue_id = None if queue is None else definitions.queue(queue).queue_id
             parameters = {
                 "queue_id": queue_id,
                 "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
                 "message_ids": None if message_ids is None else list(message_ids),
             }  # fmt: skip
-            with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-                rows = cursor.execute(
-                    statement("unrouted" if queue is None else "invalid", access.schema), parameters
-                ).fetchall()
+            rows = transaction.rows("unrouted" if queue is None else "invalid", **parameters)
             waiting = [_waiting(row) for row in rows]
-            done = _route(access, connection, definitions, waiting, queue_id)
+            done = _route(transaction, definitions, waiting, queue_id)
         if done is None:
             continue  # the definitions have changed meanwhile
         routed, total = routed + done, total + len(waiting)
@@ -104,19 +95,15 @@ def _waiting(row: Sequence[Any]) -> _Waiting:
 
 
 def _route(
-    access: Access,
-    connection: psycopg.Connection,
-    definitions: Definitions,
-    waiting: Sequence[_Waiting],
-    queue_id: int | None,
+    transaction: Transaction, definitions: Definitions, waiting: Sequence[_Waiting], queue_id: int | None
 ) -> int | None:
     """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
-    schema, routed, queue_ids = access.schema, 0, set[int]()
+    _schema, routed, queue_ids = transaction.access.schema, 0, set[int]()
     name = "route_again" if queue_id is None else "enter_again"
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
-        found = definitions.router.route([one.message for one in some], moment, looking(connection, schema))
+        found = definitions.router.route([one.message for one in some], moment, looking(transaction))
         if queue_id is not None:
             found = _into(found, queue_id)
         parameters = parameters_of(without(found, {}), 0, len(some)) | {
@@ -124,16 +111,15 @@ def _route(
             "positions": [one.position for one in some],
             "entry_ids": [one.entry_id for one in some],
         }
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            (taken,) = cursor.execute(statement(name, schema), written(parameters)).fetchall()[0]
+        (taken,) = transaction.one(name, **parameters)
         if not taken:
-            connection.rollback()
+            transaction.connection.rollback()
             return None
-        tell_routed(access, connection, [one.message for one in some], found, again=True)
+        transaction.notice(*of_routed(definitions, [one.message for one in some], found, again=True))
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)
     if queue_ids:
-        connection.execute(statement("call_waiters", schema), {"queue_ids": sorted(queue_ids)})
+        transaction.do("call_waiters", queue_ids=sorted(queue_ids))
     return routed
 
 

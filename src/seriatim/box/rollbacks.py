@@ -11,15 +11,11 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery, Mark
-from seriatim.box.failures import tell_of
-from seriatim.box.statements import statement
+from seriatim.box.notice import MessageFailed
 from seriatim.pipeline.failure import Failed
 
 __all__ = ["take_in_hand"]
@@ -28,18 +24,12 @@ _LOG = logging.getLogger("seriatim.dialogs")
 
 
 def take_in_hand(
-    access: Access,
-    connection: psycopg.Connection,
-    queue: BoxQueue,
-    delivery: Delivery,
-    begun: Sequence[UUID],
-    apart: Apart,
+    transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: Apart
 ) -> bool:
     """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
 
     Args:
-        access: the box.
-        connection: in whose transaction the delivery is.
+        transaction: in which the delivery is.
         queue: whose it is; it says how many rollbacks there may be.
         delivery: of a group.
         begun: dialogs of which it has the first message.
@@ -52,23 +42,21 @@ def take_in_hand(
     entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
     mark = delivery.mark
     if mark is None:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            found = cursor.execute(statement("take_in_hand", access.schema), entry | {"begun": list(begun)}).fetchall()
-        mark = Mark(*found[0])
+        mark = transaction.one("take_in_hand", Mark, **entry, begun=list(begun))
     if mark.rolled_back is None:
         return True
     counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.rollbacks}
     if apart.is_free:
         delivery.put_back()
-    with apart() as other, other.cursor(row_factory=tuple_row) as cursor:
-        (suspends,) = cursor.execute(statement("note_rollback", access.schema), counting).fetchall()[0]
+    with apart() as other:
+        (suspends,) = other.one("note_rollback", **counting)
         if suspends:
             message, times = delivery.messages[0], queue.declared.rollbacks or 0
             what = Failed(
                 delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
                 error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
             )  # fmt: skip
-            tell_of(access, other, message, what)
+            other.notice(MessageFailed(message, what))
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,

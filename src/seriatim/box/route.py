@@ -16,6 +16,7 @@ import numpy as np
 
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
 from seriatim.box.definitions import BoxSubscription, Definitions
+from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
@@ -36,7 +37,7 @@ from seriatim.pipeline.typed import MessageTypes, Typed
 from seriatim.pipeline.typed_columns import Column, columns
 from seriatim.pipeline.values import problem_text
 
-__all__ = ["Entries", "Routed", "Router"]
+__all__ = ["Entries", "Routed", "Router", "of_routed"]
 
 _Columns: TypeAlias = tuple[
     Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]
@@ -96,6 +97,34 @@ class Routed:
         for at in places:
             problems[at] = why
         return replace(self, entries=replace(self.entries, problems=problems))
+
+
+def of_routed(
+    definitions: Definitions, messages: Sequence[Message], routed: Routed, *, again: bool = False
+) -> list[Notice]:
+    """What is told of messages that were routed now, and are new to the box or to their queues.
+
+    Args:
+        definitions: what is defined.
+        messages: as they were published.
+        routed: where they go.
+        again: they were unrouted before, and that was told then.
+    """
+    entries, queues = routed.entries, {one.queue_id: name for name, one in definitions.queues.items()}
+    wanted = set(entries.places)
+    unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
+    refused = [at for at, problem in enumerate(entries.problems) if problem is not None]
+    found = [MessageFailed(messages[row], unrouted(routed.typed.problems[row])) for row in unwanted]
+    return [
+        *found,
+        *(
+            MessageFailed(
+                messages[entries.places[at]],
+                invalid(queues.get(entries.queue_ids[at]), entries.groups[at], entries.problems[at]),
+            )
+            for at in refused
+        ),
+    ]
 
 
 class Router:

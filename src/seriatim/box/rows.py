@@ -6,7 +6,7 @@ Owns the columns and their types; knows nothing of Spark, and of queries only wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from seriatim.box.received import context_of
 from seriatim.pipeline.box_types import OWN
 from seriatim.pipeline.given import given_converter
 
-__all__ = ["COLUMNS", "ORDER_COLUMNS", "batches_of"]
+__all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
 
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
 _PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
@@ -48,16 +48,21 @@ _PLAIN: Mapping[str, pa.DataType] = {
 }
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 #: A record batch has that many rows, or fewer where they have that many bytes.
-_MOST_ROWS, _MOST_BYTES, _FETCHED = 10_000, 32 * 2**20, 500
+_MOST_ROWS, _MOST_BYTES, FETCHED = 10_000, 32 * 2**20, 500
 
 
 def batches_of(
-    fetch: Any, properties: Mapping[str, str], *, prefix: str = "", ordered: bool = True, dialogs: bool = False
+    portions: Iterable[Sequence[Any]],
+    properties: Mapping[str, str],
+    *,
+    prefix: str = "",
+    ordered: bool = True,
+    dialogs: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``read_*.sql``, as record batches.
 
     Args:
-        fetch: gives at most so many rows, and none at the end.
+        portions: the rows, at most `FETCHED` at once.
         properties: the properties that get columns of their own, and their types.
         prefix: what the names of these columns begin with.
         ordered: whether the rows have the columns of a queue.
@@ -66,44 +71,43 @@ def batches_of(
     Yields:
         at most 10,000 rows and not much more than 32 MiB.
     """
-    while rows := _some(fetch):
+    rows: list[Any] = []
+    size = 0
+    for portion in portions:
+        rows += portion
+        size += sum(len(row.body) + sum(len(body) for *_, body in row.parts or ()) for row in portion)
+        if len(rows) >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
+            rows, size = [], 0
+    if rows:
         yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
 
 
-def _some(fetch: Any) -> list[Sequence[Any]]:
-    found: list[Sequence[Any]] = []
-    size = 0
-    while len(found) < _MOST_ROWS and size < _MOST_BYTES:
-        more = fetch(_FETCHED)
-        if not more:
-            break
-        found += more
-        size += sum(len(row[9]) + sum(len(body) for *_, body in row[10] or ()) for row in more)
-    return found
-
-
 def _batch(
-    rows: Sequence[Sequence[Any]], properties: Mapping[str, str], prefix: str, *, ordered: bool, dialogs: bool
+    rows: Sequence[Any], properties: Mapping[str, str], prefix: str, *, ordered: bool, dialogs: bool
 ) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True))
-    ids, kinds, locations, epochs, numbers, content_types, received, contexts, types, bodies, parts = columns[:11]
-    ticket = pa.StructArray.from_arrays(
-        [pa.array(locations, pa.string()), pa.array(epochs, pa.int64()), pa.array(numbers, pa.int64())],
+    columns: dict[str, Any] = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+    columns["ticket"] = pa.StructArray.from_arrays(
+        [
+            pa.array(columns["location"], pa.string()),
+            pa.array(columns["epoch"], pa.int64()),
+            pa.array(columns["number"], pa.int64()),
+        ],
         fields=list(_TICKET),
     )
-    told = [None if each is None else [dict(zip(_PART.names, one, strict=True)) for one in each] for each in parts]
-    own = (ids, kinds, locations, ticket, content_types, received, contexts, bodies, told)
+    columns["parts"] = [
+        None if each is None else [dict(zip(_PART.names, one, strict=True)) for one in each]
+        for each in columns["parts"]
+    ]
+    wanted = {**COLUMNS, **ORDER_COLUMNS} if ordered else COLUMNS
     arrays = {
-        name: values if isinstance(values, pa.Array) else pa.array(values, kind)
-        for (name, kind), values in zip(COLUMNS.items(), own, strict=True)
+        name: values if isinstance(values := columns[name], pa.Array) else pa.array(values, kind)
+        for name, kind in wanted.items()
     }
-    if ordered:
-        arrays |= {
-            name: pa.array(values, kind)
-            for (name, kind), values in zip(ORDER_COLUMNS.items(), columns[11:15], strict=True)
-        }
     if properties:
-        read: list[Mapping[str, Any]] = [context_of(text, one) for text, one in zip(contexts, types, strict=True)]
+        read: list[Mapping[str, Any]] = [
+            context_of(text, types) for text, types in zip(columns["context"], columns["property_types"], strict=True)
+        ]
         if dialogs:
             read = [_of_dialog(context) for context in read]
         arrays |= {prefix + name: _property(read, name, kind) for name, kind in properties.items()}

@@ -11,9 +11,8 @@ from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
-from seriatim.box.access import Access
+from seriatim.box.access import Access, Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
@@ -21,13 +20,13 @@ from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
 from seriatim.box.instances import Instance, Instances
 from seriatim.box.joined import as_ours, held_on, hold
+from seriatim.box.notice import Notice
 from seriatim.box.process import check_process
 from seriatim.box.published import Published
 from seriatim.box.publisher import PATIENCE_S, Publisher
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.round_trip import is_between, is_idle, is_in_transaction
 from seriatim.box.settings import check_encoding
-from seriatim.box.statements import statement
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
 from seriatim.box.waiting import patience
@@ -61,7 +60,8 @@ class Session(DialogVerbs):
         self._on_use: Callable[[], None] | None = None
         self._process = getpid()
         self._instance: Instance | None = None
-        self._dialogs = Dialogs(lambda: self._ours, access.schema)
+        self._notices: list[Notice] = []
+        self._dialogs = Dialogs(lambda: self.transaction)
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -85,8 +85,13 @@ class Session(DialogVerbs):
         check_encoding(connection)
         if not self._own:
             with translated(self._place):
-                self._access.identity.check(connection, self._access.transaction)
+                self._access.identity.check(connection, self._access.connect)
         return connection
+
+    @property
+    def transaction(self) -> Transaction:
+        """What works in the box within its transaction."""
+        return Transaction(self._access, self._ours, self._notices)
 
     @property
     def token(self) -> int | None:
@@ -144,9 +149,8 @@ class Session(DialogVerbs):
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
             raise UsageError(f"{shown(count)} tickets can't be dispensed", remedy=f"an integer from 1 to {LAST_NUMBER}")
-        with translated(self._place), self._ours.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement("dispense", self._schema), {"location": location, "count": count})
-            epoch, number, last_number = cursor.fetchall()[0]
+        with translated(self._place):
+            epoch, number, last_number = self.transaction.one("dispense", location=location, count=count)
         return Tickets.run(location, epoch, number, count, last_number)
 
     def publish(
@@ -182,7 +186,10 @@ class Session(DialogVerbs):
         """
         publisher = Publisher(self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=self._own)
         with translated(self._place):
-            return publisher.publish(self._ours)
+            transaction = self.transaction
+            published = publisher.publish(transaction)
+            transaction.publish_notices()
+            return published
 
     def receive(
         self,
@@ -269,7 +276,7 @@ class Session(DialogVerbs):
             if delivery.is_open:
                 delivery.done()
             self._put_back()
-            self._ours.commit()
+            self.transaction.commit()
             return self._received(delivery.queue, limit, None, 0.0, is_free=True)
 
     def _received(
@@ -283,12 +290,12 @@ class Session(DialogVerbs):
         after: Completion | None = None,
     ) -> Delivery | None:
         """What is received; arguments as of `Receiver` and `Apart`."""
-        connection = self._ours
+        transaction = self.transaction
         while True:
-            apart = Apart(self._access, connection, is_free=is_free)
+            apart = Apart(transaction, is_free=is_free)
             is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
-            receiver = Receiver(self._access, connection, queue, limit, group, apart, after)
+            receiver = Receiver(transaction, queue, limit, group, apart, after)
             # At once: whatever goes wrong from here on, it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
             after = None
@@ -297,12 +304,13 @@ class Session(DialogVerbs):
                 if len(delivery) > 1:  # the process didn't know yet
                     delivery.put_back()
                     continue
-                instances = Instances(self._access, connection, queue, definitions)
+                instances = Instances(transaction, queue, definitions)
                 self._instance, stray = instances.find(delivery)
                 if stray:
                     continue
-            if delivery is not None and not accept(self._access, connection, delivery, definitions, apart):
+            if delivery is not None and not accept(transaction, delivery, definitions, apart):
                 continue
+            transaction.publish_notices()
             return delivery
 
     def _receive_of(
@@ -319,7 +327,7 @@ class Session(DialogVerbs):
         if whole is None:
             return None
         self._put_back()
-        found = first_of(self._ours, self._schema, handle_of(dialog))
+        found = first_of(self.transaction, handle_of(dialog))
         return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
 
     @property
@@ -361,7 +369,7 @@ class Session(DialogVerbs):
         instance, self._instance = self._instance, None
         if instance is not None:
             with translated(self._place):
-                instance.save(self._ours, self._schema)
+                instance.save(self.transaction)
 
     def _put_back(self) -> None:
         """End what was received last: an instance is as its message left it, or as before if that is put back."""
@@ -376,7 +384,7 @@ class Session(DialogVerbs):
         if delivery is None:
             return
         if instance is not None and delivery.is_done:
-            instance.save(self._ours, self._schema)
+            instance.save(self.transaction)
         if delivery.is_done:
             self._dialogs.done()
         delivery.put_back()
@@ -389,6 +397,8 @@ class Session(DialogVerbs):
         """The last that is done in the transaction, if nothing has failed."""
         with translated(self._place):
             self._put_back()
+            if self._notices:
+                self.transaction.publish_notices()
 
     def _failed(self) -> None:
         """The caller has got an error. Should he commit his transaction nevertheless, what isn't done is put back."""

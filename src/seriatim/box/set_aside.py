@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.operator_log import Operator
 from seriatim.box.requeue import requeue as put_back
-from seriatim.box.statements import statement
 from seriatim.kernel.requeue import Place
 
 __all__ = [
@@ -105,9 +101,7 @@ class PutBack:
     status: str
 
 
-def set_aside_of(
-    connection: psycopg.Connection, schema: str, chosen: SetAsideFilter, *, limit: int = 100
-) -> list[SetAside]:
+def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, *, limit: int = 100) -> list[SetAside]:
     """What was set aside and is no dead letter, and what is unrouted, the oldest first, at most `limit`."""
     parameters: dict[str, Any] = {
         "statuses": list(chosen.statuses),
@@ -118,12 +112,11 @@ def set_aside_of(
         "message_ids": None if chosen.message_ids is None else list(chosen.message_ids),
         "limit": limit,
     }
-    with connection.cursor(row_factory=class_row(SetAside)) as cursor:
-        return cursor.execute(statement("set_aside", schema), parameters).fetchall()
+    return transaction.rows("set_aside", SetAside, **parameters)
 
 
-def requeue(access: Access, connection: psycopg.Connection, found: Sequence[SetAside], by: Operator) -> list[PutBack]:
-    """Put some of one group back, in the transaction of the connection.
+def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> list[PutBack]:
+    """Put some of one group back, in the transaction.
 
     What isn't there any more as it was found is left out.
 
@@ -135,30 +128,27 @@ def requeue(access: Access, connection: psycopg.Connection, found: Sequence[SetA
     known = {one.entry_id: one for one in found}
     queue, group = str(found[0].queue), str(found[0].group)
     numbers = [one for one in known if one is not None]
-    moved = put_back(access, connection, queue, group, numbers, REQUEUED, by)
+    moved = put_back(transaction, queue, group, numbers, REQUEUED, by)
     return [PutBack(number, known[entry_id], where, status) for number, entry_id, where, status in moved]
 
 
-def delete(connection: psycopg.Connection, schema: str, found: Sequence[SetAside], by: Operator) -> int:
-    """Delete some, in the transaction of the connection; their messages go with the next clean-up.
+def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> int:
+    """Delete some, in the transaction; their messages go with the next clean-up.
 
     What isn't there any more as it was found is left out. Gives how many were deleted.
     """
     entry_ids = [one.entry_id for one in found if one.entry_id is not None]
     unrouted = [(one.arrival_id, one.position) for one in found if one.entry_id is None]
-    return len(_deleted(connection, schema, by, entry_ids, SET_ASIDE, unrouted))
+    return len(_deleted(transaction, by, entry_ids, SET_ASIDE, unrouted))
 
 
-def delete_entries(
-    connection: psycopg.Connection, schema: str, entry_ids: Sequence[int], disposition: str, by: Operator
-) -> set[int]:
+def delete_entries(transaction: Transaction, entry_ids: Sequence[int], disposition: str, by: Operator) -> set[int]:
     """Delete those of these entries that were set aside with this disposition; gives their numbers."""
-    return {one for one in _deleted(connection, schema, by, entry_ids, (disposition,), ()) if one is not None}
+    return {one for one in _deleted(transaction, by, entry_ids, (disposition,), ()) if one is not None}
 
 
 def _deleted(
-    connection: psycopg.Connection,
-    schema: str,
+    transaction: Transaction,
     by: Operator,
     entry_ids: Sequence[int],
     dispositions: Sequence[str],
@@ -172,5 +162,4 @@ def _deleted(
         "actor": by.actor,
         "reason": by.reason,
     }
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [one for (one,) in cursor.execute(statement("delete_set_aside", schema), parameters).fetchall()]
+    return [one for (one,) in transaction.rows("delete_set_aside", **parameters)]

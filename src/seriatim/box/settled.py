@@ -11,12 +11,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-import psycopg
-from psycopg.rows import tuple_row
-
+from seriatim.box.access import Transaction
 from seriatim.box.heads import SHORTEST_S, pause_s
 from seriatim.box.round_trip import OwnConnection
-from seriatim.box.statements import statement
 
 __all__ = ["EVERYWHERE", "Settled", "where_unrouted"]
 
@@ -36,20 +33,18 @@ class Settled(NamedTuple):
 EVERYWHERE = Settled("0", "{}")
 
 
-def where_unrouted(connection: psycopg.Connection, schema: str) -> dict[str, str]:
+def where_unrouted(transaction: Transaction) -> dict[str, str]:
     """The parameters that say where to look for what waits to be routed.
 
     Args:
-        connection: asked at most once a second, and not by who looks once; one that isn't ours, or is pooled, remembers nothing.
-        schema: the schema of the box.
+        transaction: its connection is asked at most once a second, and not by who looks once; one that isn't ours, or is pooled, remembers nothing.
     """
-    if not isinstance(connection, OwnConnection) or connection.is_pooled:
+    if not isinstance(transaction.connection, OwnConnection) or transaction.connection.is_pooled:
         return EVERYWHERE._asdict()
     now = time.monotonic()
-    if connection.settled is None:
-        connection.settled = EVERYWHERE, now + SHORTEST_S
-    elif now >= connection.settled[1]:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            settled, unsettled, took_us = cursor.execute(statement("settled", schema)).fetchall()[0]
-        connection.settled = Settled(settled, unsettled), time.monotonic() + pause_s(took_us)
-    return connection.settled[0]._asdict()
+    if transaction.connection.settled is None:
+        transaction.connection.settled = EVERYWHERE, now + SHORTEST_S
+    elif now >= transaction.connection.settled[1]:
+        settled, unsettled, took_us = transaction.one("settled")
+        transaction.connection.settled = Settled(settled, unsettled), time.monotonic() + pause_s(took_us)
+    return transaction.connection.settled[0]._asdict()

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from seriatim.box.activations import Activated, activations_of
 from seriatim.box.box import MessageBox
 from seriatim.box.connections import Closing, kept_connection, through_pooler
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 from seriatim.box.translate import translated
 
 __all__ = ["Slots"]
@@ -49,7 +48,7 @@ class Slots(Closing):
             EnvironmentProblem, Unavailable: as `fill`.
         """
         with self._connected() as connection:
-            return activations_of(connection, self._schema)
+            return activations_of(Statements(connection, self._schema))
 
     def fill(self, queue_id: int, most: int) -> int:
         """Take all places from 1 to `most` that nobody has.
@@ -86,9 +85,9 @@ class Slots(Closing):
             self._connection = None
 
     def _asked(self, name: str, queue_id: int, slots: list[int]) -> list[int]:
-        with self._connected() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement(name, self._schema), {"queue_id": queue_id, "slots": slots})
-            return [row[0] for row in cursor.fetchall()]
+        with self._connected() as connection:
+            rows = Statements(connection, self._schema).rows(name, queue_id=queue_id, slots=slots)
+        return [slot for (slot,) in rows]
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection]:

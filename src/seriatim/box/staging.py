@@ -11,29 +11,28 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid5
 
-import psycopg
 import pyarrow as pa
-from psycopg.rows import tuple_row
 
+from seriatim.box import notices
+from seriatim.box.access import Transaction
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
 from seriatim.box.definitions import Definitions
-from seriatim.box.failures import tell_kept_out
 from seriatim.box.incoming import Incoming, Placed, fitting, messages_of, storable
+from seriatim.box.notice import KeptOut
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.room import full_for_batch, refuse_for_batch
 from seriatim.box.route import Entries, Routed, Router
 from seriatim.box.statements import statement
-from seriatim.box.translate import translated
 from seriatim.errors import QueueFull, Unavailable, UsageError
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
@@ -66,7 +65,6 @@ class Staging(Closing):
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        schema: its schema.
         queue: the one queue that gets the messages; None: those with subscriptions for them.
         incoming: how rows become messages.
         wait: at most so many seconds (or ``"30s"``) a batch waits for room in a queue that is full.
@@ -87,15 +85,17 @@ class Staging(Closing):
         wait: float | str = _PATIENCE_S,
     ) -> None:
         self._wait_s = seconds(micros(wait))
-        self._connections = Connections.open(dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True)
+        self._connections = Connections.open(
+            notices.publish, dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True
+        )
         self._access = self._connections.access
         self._schema = schema
         self._queue = queue
         self._incoming = incoming or Incoming()
         self._routers: dict[int, Router] = {}
         if queue is not None:
-            with self._transaction() as connection:
-                self._access.known.current(connection).queue(queue)
+            with self._transaction() as transaction:
+                self._access.known.current(transaction).queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
         """Stage a part. A row that can't be a message is staged as one that is unrouted, with the reason.
@@ -107,20 +107,20 @@ class Staging(Closing):
             number: which of the batch's parts it is.
         """
         of_part = f"{writer}\0{batch}\0{number}"
-        with self._transaction() as connection:
-            definitions = self._access.known.current(connection)
+        with self._transaction() as transaction:
+            definitions = self._access.known.current(transaction)
             version = definitions.version
             named = {"writer": writer, "batch": batch, "version": version}
-            (part_id,) = self._run(connection, "begin_part", **named)[0]
+            (part_id,) = self._run(transaction, "begin_part", **named)[0]
             messages = entries = 0
             for table in rows:
                 for begin in range(0, len(table), _PORTION):
                     made_up = partial(_made_up, of_part, messages)
                     placed = messages_of(table.slice(begin, _PORTION), self._incoming, made_up)
-                    entries += self._stage(connection, part_id, messages, placed, definitions)
+                    entries += self._stage(transaction, part_id, messages, placed, definitions)
                     messages += len(placed.messages)
             counts = {"version": version, "messages": messages, "entries": entries}
-            self._run(connection, "end_part", part_id=part_id, **counts)
+            self._run(transaction, "end_part", part_id=part_id, **counts)
         return part_id, messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
@@ -135,23 +135,23 @@ class Staging(Closing):
         """
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
-        with self._transaction() as connection:
-            self._run(connection, "add_writer", writer=writer)
-            (last,) = self._run(connection, "lock_writer", writer=writer)[0]
+        with self._transaction() as transaction:
+            self._run(transaction, "add_writer", writer=writer)
+            (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
             if batch <= last:
-                self._run(connection, "drop_parts", part_ids=part_ids)
+                self._run(transaction, "drop_parts", part_ids=part_ids)
                 return 0
-            self._run(connection, "hold_definitions")
-            definitions = self._access.known.current(connection)
-            self._check(connection, parts, definitions)
-            refuse_for_batch(connection, self._schema, definitions, part_ids)
-            (messages,) = self._run(connection, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
-            tell_kept_out(self._access, connection)
+            self._run(transaction, "hold_definitions")
+            definitions = self._access.known.current(transaction)
+            self._check(transaction, parts, definitions)
+            refuse_for_batch(transaction, definitions, part_ids)
+            (messages,) = self._run(transaction, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
+            transaction.notice(KeptOut())
             version = definitions.version
-            self._run(connection, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
-            stray = self._run(connection, "stray_parts", writer=writer, batch=batch)
+            self._run(transaction, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
+            stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
             if stray:
-                self._run(connection, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
@@ -162,11 +162,11 @@ class Staging(Closing):
         """
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
-            with self._transaction() as connection:
-                definitions = self._access.known.current(connection)
-                if not definitions.limited or self._is_done(connection, writer, batch):
+            with self._transaction() as transaction:
+                definitions = self._access.known.current(transaction)
+                if not definitions.limited or self._is_done(transaction, writer, batch):
                     return
-                full = full_for_batch(connection, self._schema, definitions, part_ids)
+                full = full_for_batch(transaction, definitions, part_ids)
             if full is None:
                 return
             left_s = until - time.monotonic()
@@ -181,29 +181,29 @@ class Staging(Closing):
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 
-    def _is_done(self, connection: psycopg.Connection, writer: str, batch: int) -> bool:
-        found = self._run(connection, "last_batch", writer=writer)
+    def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
+        found = self._run(transaction, "last_batch", writer=writer)
         return bool(found) and batch <= found[0][0]
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
-        with self._transaction() as connection:
-            self._run(connection, "drop_parts", part_ids=[part_id for part_id, _ in parts])
+        with self._transaction() as transaction:
+            self._run(transaction, "drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
         """Let go of the box."""
         self._connections.close()
 
-    def _check(self, connection: psycopg.Connection, parts: Sequence[StagedPart], definitions: Definitions) -> None:
+    def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
         """See that all parts are there and whole, and routed by these definitions."""
-        for part_id, version in self._versions(connection, parts).items():
+        for part_id, version in self._versions(transaction, parts).items():
             if version != definitions.version:
-                self._stage_again(connection, part_id, definitions)
+                self._stage_again(transaction, part_id, definitions)
 
-    def _versions(self, connection: psycopg.Connection, parts: Sequence[StagedPart]) -> dict[int, int]:
+    def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
         """See that all parts are there and whole; by which version of the definitions each was routed."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row[0]: row[1:] for row in self._run(connection, "staged_parts", part_ids=part_ids)}
+        found = {row[0]: row[1:] for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
             _, said, there = found.get(part_id, (None, -1, -1))
             if not messages == said == there:
@@ -214,14 +214,18 @@ class Staging(Closing):
                 )
         return {part_id: row[0] for part_id, row in found.items()}
 
-    def _stage_again(self, connection: psycopg.Connection, part_id: int, definitions: Definitions) -> None:
+    def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
         """Route a part anew, under other definitions than it was staged under."""
         found: list[Any] = []
         while rows := self._run(
-            connection, "staged_messages", part_id=part_id, after=found[-1][0] if found else -1, at_most=_PORTION
+            transaction,
+            "staged_messages",
+            part_id=part_id,
+            after=found[-1][0] if found else -1,
+            at_most=_PORTION,
         ):
             found += rows
-        self._run(connection, "empty_part", part_id=part_id)
+        self._run(transaction, "empty_part", part_id=part_id)
         for begin in range(0, len(found), _PORTION):
             rows = found[begin : begin + _PORTION]
             messages = [
@@ -237,13 +241,13 @@ class Staging(Closing):
             ]
             # What is wrong stays wrong: of such a message not everything is kept as it was.
             placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
-            self._stage(connection, part_id, begin, placed, definitions)
+            self._stage(transaction, part_id, begin, placed, definitions)
 
     def _stage(
-        self, connection: psycopg.Connection, part_id: int, before: int, placed: Placed, definitions: Definitions
+        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
     ) -> int:
         """Stage messages behind those before; how many entries they become."""
-        routed = self._routed(connection, placed, definitions)
+        routed = self._routed(transaction, placed, definitions)
         columns = parameters_of(routed, 0, len(placed.messages))
         n = len(placed.messages)
         places = range(before, before + n)
@@ -252,30 +256,29 @@ class Staging(Closing):
             columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
             columns["destinations"], columns["problems"], columns["part_counts"] or [None] * n, strict=True,
         )  # fmt: skip
-        self._copy(connection, "stage_messages", _MESSAGE_TYPES, messages)
+        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, messages)
         if columns["part_counts"] is not None:
             beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
             parts = (
                 (part_id, before + place - 1, number, *one)
                 for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
             )
-            self._copy(connection, "stage_message_parts", _PART_TYPES, parts)
+            self._copy(transaction, "stage_message_parts", _PART_TYPES, parts)
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
             made.sequences, made.sizes, made.priorities, made.problems,
             [_numbers(one) for one in made.subscriptions], strict=True,
         )  # fmt: skip
-        self._copy(connection, "stage_entries", _ENTRY_TYPES, entries)
+        self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
         return len(made.places)
 
-    def _routed(self, connection: psycopg.Connection, placed: Placed, definitions: Definitions) -> Routed:
+    def _routed(self, transaction: Transaction, placed: Placed, definitions: Definitions) -> Routed:
         router = self._router(definitions)
         moment: datetime | None = None
         if router.needs_time:
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                (moment,) = cursor.execute("SELECT now()").fetchall()[0]
-        routed = router.route_typed(self._typed(router, placed), moment, looking(connection, self._schema))
+            (moment,) = transaction.one("moment")
+        routed = router.route_typed(self._typed(router, placed), moment, looking(transaction))
         if self._queue is not None and self._incoming.ordered:
             routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))
         return routed
@@ -338,23 +341,17 @@ class Staging(Closing):
         problems = [REASONS[why] if why else None for why in reasons]
         return replace(entries, groups=groups, sequences=sequences, problems=problems)
 
-    def _copy(
-        self, connection: psycopg.Connection, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]
-    ) -> None:
-        with connection.cursor() as cursor, cursor.copy(statement(name, self._schema)) as copy:
+    def _copy(self, transaction: Transaction, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        with transaction.connection.cursor() as cursor, cursor.copy(statement(name, transaction.schema)) as copy:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
 
-    def _run(self, connection: psycopg.Connection, name: str, **named: Any) -> list[Any]:
-        with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            cursor.execute(statement(name, self._schema), named)
-            return cursor.fetchall() if cursor.description else []
+    def _run(self, transaction: Transaction, name: str, **named: Any) -> list[Any]:
+        return transaction.rows(name, **named)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[psycopg.Connection]:
-        with self._access.transaction() as connection, translated(self._access.place):
-            yield connection
+    def _transaction(self) -> AbstractContextManager[Transaction]:
+        return self._access.transaction()
 
 
 def _made_up(of_part: str, before: int, place: int) -> str:

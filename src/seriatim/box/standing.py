@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-import psycopg
-from psycopg.rows import class_row
-
-from seriatim.box.definitions import Known
+from seriatim.box.access import Transaction
+from seriatim.box.definitions import read_definitions
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.operator_log import Logged, logged
-from seriatim.box.statements import statement
 from seriatim.kernel.states import Action, GroupState
 
 __all__ = ["Head", "Standing", "standing_of"]
@@ -78,17 +75,16 @@ class Standing:
     operations: tuple[Logged, ...] = field(default=())
 
 
-def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: str) -> Standing:
+def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     """How a group stands.
 
     Raises:
         UsageError: there is no such queue, or it has never received a message of the group.
     """
-    found = Known(schema).read(connection).queue(queue)
-    view = group_of(connection, schema, queue, group)
-    with connection.cursor(row_factory=class_row(Head)) as cursor:
-        parameters = {"queue_id": found.queue_id, "group_key": group}
-        heads = cursor.execute(statement("group_heads", schema), parameters).fetchall()
+    found = read_definitions(transaction).queue(queue)
+    view = group_of(transaction, queue, group)
+    parameters = {"queue_id": found.queue_id, "group_key": group}
+    heads = transaction.rows("group_heads", Head, **parameters)
     blocks = _blocking(view, heads)
     off = "" if found.enabled else f"; and the queue is off: seriatim queue on {queue}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
@@ -100,7 +96,7 @@ def standing_of(connection: psycopg.Connection, schema: str, queue: str, group: 
         view.waiting - (blocks is not None),
         tuple(action for action in Action if view.allows(action)),
         ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
-        tuple(logged(connection, schema, queue=queue, group=group, limit=_LOGGED)),
+        tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
     )
 
 

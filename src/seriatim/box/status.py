@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
 from seriatim.box.migrate import find
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements
 
 __all__ = ["BoxStatus", "Dispenser", "TableSize", "read_status"]
 
@@ -52,7 +49,6 @@ class BoxStatus:
 
     Args:
         place: host, database and schema.
-        schema: its schema.
         version: the version of the schema.
         postgresql: the version of the server.
         size_bytes: all of its tables and indexes.
@@ -77,24 +73,21 @@ class BoxStatus:
         return sum(one.more_bytes for one in self.tables)
 
 
-def read_status(connection: psycopg.Connection, schema: str, place: str) -> BoxStatus:
-    """Look at a box of the present version, in the transaction of the connection."""
-    with connection.cursor(row_factory=class_row(TableSize)) as sizes:
-        tables = tuple(sizes.execute(statement("sizes", schema), {"schema": schema}))
-    with connection.cursor(row_factory=tuple_row) as notes:
-        noted = notes.execute(statement("earlier_sizes", schema)).fetchall()
+def read_status(statements: Statements, place: str) -> BoxStatus:
+    """Look at a box of the present version, in the transaction."""
+    tables = tuple(statements.rows("sizes", TableSize, schema=statements.schema))
+    noted = statements.rows("earlier_sizes")
     since = noted[0][0] if noted else None
-    found = find(connection, schema)
+    found = find(statements)
     earlier = {name: (rows, size) for _, name, rows, size in noted}
     if since is not None:
         tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
-    with connection.cursor(row_factory=class_row(Dispenser)) as places:
-        dispensers = tuple(places.execute(statement("dispensers", schema)))
+    dispensers = tuple(statements.rows("dispensers", Dispenser))
     return BoxStatus(
         place=place,
-        schema=schema,
+        schema=statements.schema,
         version=0 if found is None else found.version,
-        postgresql=connection.info.parameter_status("server_version") or "",
+        postgresql=statements.connection.info.parameter_status("server_version") or "",
         size_bytes=sum(one.size_bytes for one in tables),
         locations=dispensers,
         tables=tables,

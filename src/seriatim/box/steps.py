@@ -14,12 +14,11 @@ from datetime import timedelta
 import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from seriatim.box.box import MessageBox
 from seriatim.box.round_trip import OwnConnection
 from seriatim.box.session import Session
-from seriatim.box.statements import statement
+from seriatim.box.statements import Statements, statement
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 
 __all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "refusal"]
@@ -125,7 +124,7 @@ class Steps:
                 remedy="use a savepoint: with tx.connection.transaction(): …",
             )
         if role is not None and self._status == TransactionStatus.INTRANS:
-            had = _change_role(self._connection, self._session.access.schema, role)
+            had = _change_role(Statements(self._connection, self._session.access.schema), role)
             if had != self._run_as:
                 raise UsageError(
                     f"the handler took the role {had!r}, and runs as {self._run_as!r}", remedy="leave the role as it is"
@@ -166,7 +165,7 @@ class Steps:
             self._set_anew()
         self.suspect, self._blocks = self._name, _blocks(self._connection)
         if self._run_as is not None and not self._is_handled:
-            self._own_role = _change_role(self._connection, self._session.access.schema, self._run_as)
+            self._own_role = _change_role(Statements(self._connection, self._session.access.schema), self._run_as)
 
     def _set_anew(self) -> None:
         """Give up the savepoint of the handler that had the connection before, and set one.
@@ -225,7 +224,7 @@ def check_role(box: MessageBox, role: str) -> None:
     """
     with box.session() as session:
         try:
-            _change_role(session.connection, session.access.schema, role)
+            _change_role(session.transaction, role)
         except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
             said = error.diag.message_primary or "it is refused"
             raise EnvironmentProblem(
@@ -245,11 +244,10 @@ def _refused(connection: psycopg.Connection) -> int:
     return connection.refused if isinstance(connection, OwnConnection) else 0
 
 
-def _change_role(connection: psycopg.Connection, schema: str, role: str) -> str:
+def _change_role(statements: Statements, role: str) -> str:
     """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(statement("change_role", schema), {"role": role})
-        return str(cursor.fetchall()[0][0])
+    (before,) = statements.one("change_role", role=role)
+    return str(before)
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from seriatim.box.access import Access
 from seriatim.box.apart import Apart
 from seriatim.box.dialog_clock import fire, forget_closed
-from seriatim.box.failures import judge_and_tell
 from seriatim.box.pending import route_pending
 from seriatim.box.reap import reap
 from seriatim.box.recover import recover
-from seriatim.box.statements import statement
 from seriatim.box.transmission import transmit
 from seriatim.box.turns import Turns
 from seriatim.kernel.policy import Unordered
@@ -48,21 +46,22 @@ def tick(access: Access) -> Tick:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
         Unavailable: the transaction has to be repeated.
     """
-    with access.transaction() as connection:
-        connection.execute(statement("number_left", access.schema))
+    with access.transaction() as transaction:
+        transaction.do("number_left")
     routed, groups, dialogs = route_pending(access), 0, fire(access)
-    with access.transaction() as connection:
-        definitions = access.known.current(connection)
-        forget_closed(connection, access.schema)
-        transmit(connection, access.schema)
+    with access.transaction() as transaction:
+        definitions = access.known.current(transaction)
+        forget_closed(transaction)
+        transmit(transaction)
     for queue in definitions.queues.values():
-        with access.transaction() as connection:
-            reap(access, connection, queue, Apart(access, connection, is_free=True))
+        with access.transaction() as transaction:
+            reap(transaction, queue, Apart(transaction, is_free=True))
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
-            with access.transaction() as connection:
-                locked = Turns(connection, access.schema).lock_due(queue, _GROUPS)
-                judge_and_tell(access, connection, queue, locked)
+            with access.transaction() as transaction:
+                turns = Turns(transaction)
+                locked = turns.lock_due(queue, _GROUPS)
+                turns.judge_all(queue, locked)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
     return Tick(routed, groups, recover(access), dialogs)

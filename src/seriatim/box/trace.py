@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-import psycopg
-from psycopg.rows import class_row, tuple_row
-
-from seriatim.box.definitions import Known
+from seriatim.box.access import Transaction
+from seriatim.box.definitions import read_definitions
 from seriatim.box.fault_views import FaultFilter, FaultView, faults_of
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.operator_log import Logged, logged
 from seriatim.box.places import check_one_space
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
@@ -92,9 +89,7 @@ class _Known:
     id_space: str
 
 
-def trace_message(
-    connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None = None
-) -> list[Step]:
+def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
     """The steps of one message, in order.
 
     Raises:
@@ -103,21 +98,21 @@ def trace_message(
     named: dict[str, object] = {
         "message_id": message_id, "id_space": id_space, "queue_id": None, "group_key": None,
     }  # fmt: skip
-    places = _places(connection, schema, named)
+    places = _places(transaction, named)
     check_one_space(message_id, {one.id_space for one in places})
-    faults = faults_of(connection, schema, FaultFilter(message_id=message_id), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
     if not places:
-        return [*_gone(connection, schema, message_id, id_space, faults), *map(_fault, reversed(faults))]
+        return [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
     first = places[0]
     lines = [_received(first)]
     for one in places:
         if one.queue is None or one.group is None:
             lines.append(_unplaced(one))
             continue
-        view = _view(connection, schema, one.queue, one.group)
+        view = _view(transaction, one.queue, one.group)
         said = [
             entry
-            for entry in logged(connection, schema, queue=one.queue, group=one.group, limit=_MOST)
+            for entry in logged(transaction, queue=one.queue, group=one.group, limit=_MOST)
             if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
@@ -129,26 +124,23 @@ def trace_message(
     return _in_time(lines)
 
 
-def trace_group(connection: psycopg.Connection, schema: str, queue: str, group: str, limit: int = 100) -> list[Step]:
+def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
     """The steps of the messages of a group that are known, the newest `limit` of them, and what was done to the group.
 
     Raises:
         UsageError: there is no such queue, or it has never received a message of the group.
     """
-    found = Known(schema).read(connection).queue(queue)
-    view = group_of(connection, schema, queue, group)
+    found = read_definitions(transaction).queue(queue)
+    view = group_of(transaction, queue, group)
     places = _places(
-        connection,
-        schema,
+        transaction,
         {"message_id": None, "id_space": None, "queue_id": found.queue_id, "group_key": group},
         limit=limit,
     )
-    faults = faults_of(connection, schema, FaultFilter(queue=queue, group=group), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
     lines = [[*_received(one), *_way(one, view)] for one in places]
     lines.append([_fault(one) for one in reversed(faults)])
-    lines.append(
-        [_operation(one) for one in reversed(logged(connection, schema, queue=queue, group=group, limit=_MOST))]
-    )
+    lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
     gone = view.ordinal - sum(one.ordinal is not None for one in places)
     if gone > 0:
         keep = {"nothing": "keeps nothing of what is done", "faults": "keeps only what had failed before it was done"}
@@ -162,27 +154,23 @@ def trace_group(connection: psycopg.Connection, schema: str, queue: str, group: 
     return _in_time(lines)
 
 
-def _places(
-    connection: psycopg.Connection, schema: str, parameters: dict[str, object], *, limit: int = _MOST
-) -> list[_Known]:
-    with connection.cursor(row_factory=class_row(_Known)) as cursor:
-        return cursor.execute(statement("trace", schema), {**parameters, "limit": limit}).fetchall()
+def _places(transaction: Transaction, parameters: dict[str, object], *, limit: int = _MOST) -> list[_Known]:
+    return transaction.rows("trace", _Known, **parameters, limit=limit)
 
 
-def _view(connection: psycopg.Connection, schema: str, queue: str, group: str) -> GroupView | None:
+def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
     """The group, if its queue has such."""
     try:
-        return group_of(connection, schema, queue, group)
+        return group_of(transaction, queue, group)
     except UsageError:
         return None
 
 
 def _gone(
-    connection: psycopg.Connection, schema: str, message_id: str, id_space: str | None, faults: Sequence[FaultView]
+    transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView]
 ) -> Iterator[Step]:
     named = {"message_id": message_id, "id_space": id_space}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(statement("published_at", schema), named).fetchall()
+    rows = transaction.rows("published_at", **named)
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults:
         raise UsageError(

@@ -5,39 +5,41 @@ Done by whoever comes first: who receives and finds nothing, who defines, and `t
 
 from __future__ import annotations
 
-import psycopg
-from psycopg.rows import tuple_row
+from collections.abc import Sequence
 
-from seriatim.box.access import Access, Transaction
+from seriatim.box.access import Begin, Transaction
+from seriatim.box.change import Change, Kind
 from seriatim.box.definitions import BoxQueue
-from seriatim.box.statements import statement
 
-__all__ = ["transmit", "transmit_to"]
+__all__ = ["transmit", "transmit_defined", "transmit_to"]
 
 
-def transmit_to(access: Access, connection: psycopg.Connection, queue: BoxQueue, apart: Transaction) -> int:
+def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     """Deliver what waits for a queue's services, as far as it has room; how many messages.
 
     Args:
-        access: the box.
-        connection: of the session, whose transaction looks.
+        transaction: the session's, in which it is looked.
         queue: whose services.
         apart: gives the transaction in which it is done, so that it is numbered, and can be received.
     """
     if not queue.is_filled_later:
         return 0
     named = {"queue_id": queue.queue_id}
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (awaited,) = cursor.execute(statement("is_awaited", access.schema), named).fetchall()[0]
+    (awaited,) = transaction.one("is_awaited", **named)
     if not awaited:
         return 0
-    with apart() as own, own.cursor(row_factory=tuple_row) as cursor:
-        (delivered,) = cursor.execute(statement("transmit_to", access.schema), named).fetchall()[0]
+    with apart() as own:
+        (delivered,) = own.one("transmit_to", **named)
     return int(delivered)
 
 
-def transmit(connection: psycopg.Connection, schema: str) -> int:
+def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> None:
+    """Deliver what waited for services and queues that were defined now."""
+    if any(one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes):
+        transmit(transaction)
+
+
+def transmit(transaction: Transaction) -> int:
     """Deliver what can be; how many messages."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        (delivered,) = cursor.execute(statement("transmit", schema)).fetchall()[0]
+    (delivered,) = transaction.one("transmit")
     return int(delivered)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-import psycopg
-from psycopg.rows import tuple_row
-
-from seriatim.box.access import Access
+from seriatim.box.access import Transaction
 from seriatim.box.arrays import numbers, written
 from seriatim.box.definitions import ALL, BoxQueue, Definitions
 from seriatim.box.delivery import Completion, Delivery, Mark, Standing
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.heads import EVERYTHING, Heads
+from seriatim.box.notice import of_judged
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.round_trip import OwnConnection, commit_between, is_idle
@@ -68,26 +66,15 @@ class Turns:
     """What turns do in one transaction.
 
     Args:
-        connection: in whose transaction.
-        schema: the schema of the box.
+        transaction: in which.
         now_us: microseconds, in place of the database's clock.
         heads: where queues begin, as far as that is known; None: they are looked at from their beginning.
-        access: the box; None for turns that hand nothing out.
     """
 
-    def __init__(
-        self,
-        connection: psycopg.Connection,
-        schema: str,
-        now_us: int | None = None,
-        heads: Heads | None = None,
-        access: Access | None = None,
-    ) -> None:
-        self._connection = connection
-        self._schema = schema
+    def __init__(self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None) -> None:
         self._now_us = now_us
         self._heads = heads
-        self._access = access
+        self._transaction = transaction
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> Locked:
         """Lock the next groups that have something to do, or the named one.
@@ -130,19 +117,14 @@ class Turns:
         return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
 
     def _where_unrouted(self) -> dict[str, str]:
-        return where_unrouted(self._connection, self._schema)
+        return where_unrouted(self._transaction)
 
     def _head_of(self, queue: BoxQueue) -> tuple[int, int]:
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            rank, took_us = cursor.execute(statement("head_of", self._schema), {"queue_id": queue.queue_id}).fetchall()[
-                0
-            ]
+        rank, took_us = self._transaction.one("head_of", queue_id=queue.queue_id)
         return rank, took_us
 
     def _lock(self, name: str, parameters: dict[str, Any]) -> Locked:
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(statement(name, self._schema), parameters)
-            keys, now, isolation, version, *more = cursor.fetchall()[0]
+        keys, now, isolation, version, *more = self._transaction.one(name, **parameters)
         _check_isolation(isolation)
         return Locked(keys, now, version, *more)
 
@@ -153,6 +135,11 @@ class Turns:
         judged = turn.judge()
         self._decide(queue, judged, [])
         return judged
+
+    def judge_all(self, queue: BoxQueue, locked: Locked) -> None:
+        """Judge what locked groups have, whatever their policies; nothing is handed out."""
+        for one in locked.by_policy(queue) if locked.keys else ():
+            self._transaction.notice(*of_judged(queue, one.keys, self.judge(queue, one, 0)))
 
     def begin(self, queue: BoxQueue, limit: int, group: str | None, version: int) -> tuple[Locked, Begun | None]:
         """Lock the next group that has something to do, or the named one, and read what its turn has to know.
@@ -174,9 +161,8 @@ class Turns:
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
             "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            name = "begin_turn_dialogs" if queue.serves else "begin_turn"
-            (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
+        name = "begin_turn_dialogs" if queue.serves else "begin_turn"
+        (row,) = self._transaction.rows(name, **parameters)
         keys, now, isolation, *more = row[:6]
         _check_isolation(isolation)
         locked = Locked(keys, now, *more)
@@ -210,8 +196,7 @@ class Turns:
 
     def _decide(self, queue: BoxQueue, judged: Judged, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            return cursor.execute(statement("decide", self._schema), written(parameters)).fetchall()
+        return self._transaction.rows("decide", **parameters)
 
     def act(
         self, queue: BoxQueue, locked: Locked, action: Callable[[State], Outcome], *, empties: bool = False
@@ -242,9 +227,8 @@ class Turns:
             "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH,
             **self._where_unrouted(),
         }  # fmt: skip
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            name = "turn_dialogs" if queue.serves else "turn"
-            (row,) = cursor.execute(statement(name, self._schema), written(parameters)).fetchall()
+        name = "turn_dialogs" if queue.serves else "turn"
+        (row,) = self._transaction.rows(name, **parameters)
         return _turn_of(queue, locked, row, at_most)
 
     def hand_out(
@@ -282,12 +266,11 @@ class Turns:
             parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks}
             parameters |= self._where_unrouted()
         if after is None:
-            with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-                rows = cursor.execute(statement(name, self._schema), parameters).fetchall()
+            rows = self._transaction.rows(name, **parameters)
         else:
-            done = statement(after.name, self._schema), written(after.parameters)
-            own = cast("OwnConnection", self._connection)  # whoever gives `after` has seen that it is
-            rows = commit_between(own, done, (statement(name, self._schema), parameters))
+            done = statement(after.name, self._transaction.schema), written(after.parameters)
+            own = cast("OwnConnection", self._transaction.connection)  # whoever gives `after` has seen that it is
+            rows = commit_between(own, done, (statement(name, self._transaction.schema), parameters))
         if not rows:
             return None, definitions.version
         version, isolation, key, incarnation = rows[0][:4]
@@ -302,8 +285,7 @@ class Turns:
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
         parameters = {"queue_id": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
-        with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-            rows = cursor.execute(statement("take_unordered", self._schema), parameters).fetchall()
+        rows = self._transaction.rows("take_unordered", **parameters)
         if not rows:
             return None, definitions.version
         none: list[int | None] = [None] * len(rows)
@@ -313,9 +295,9 @@ class Turns:
     def _delivery(
         self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
     ) -> Delivery:
-        rows = with_edits(self._connection, self._schema, queue, handed.entry_ids, rows)
+        rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
-        parts = parts_of(self._connection, self._schema, queue, having)
+        parts = parts_of(self._transaction, queue, having)
         sequences = handed.sequences
         if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
             sequences = [None] * len(sequences)
@@ -334,7 +316,7 @@ class Turns:
             "incarnation": handed.incarnation,
             "keep": queue.declared.keep,
         }
-        joined = None if isinstance(self._connection, OwnConnection) else self._joined(named)
+        joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(named)
         return Delivery(
             queue.declared.name,
             handed.group,
@@ -345,7 +327,7 @@ class Turns:
             handed.entry_ids,
             handed.incarnation,
             _completion(named, len(messages)),
-            place="" if self._access is None else self._access.place,
+            place="" if self._transaction.access is None else self._transaction.access.place,
             look=None if joined is None else lambda: self._standing(joined),
             put_back_apart=None if joined is None else lambda: self._put_back_apart(named),
         )
@@ -356,10 +338,10 @@ class Turns:
 
     def _standing(self, joined: dict[str, Any]) -> Standing:
         """What has become of a delivery. An application that has ended the transaction isn't left with another one."""
-        if self._access is None or not is_idle(self._connection):
+        if self._transaction.access is None or not is_idle(self._transaction.connection):
             return Standing(*self._row("standing", joined))
-        with self._access.transaction() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            return Standing(*cursor.execute(statement("standing", self._schema), written(joined)).fetchall()[0])
+        with self._transaction.access.transaction() as transaction:
+            return Standing(*transaction.one("standing", **joined))
 
     def _end_after(self, named: dict[str, Any], joined: dict[str, Any] | None, count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
@@ -378,16 +360,15 @@ class Turns:
 
     def _put_back_apart(self, named: dict[str, Any]) -> None:
         """Put back what an application has committed without ending it, whatever becomes of its next transaction."""
-        if named["group_key"] is not None and self._access is not None:
-            with self._access.transaction() as connection:
-                connection.execute(statement("put_back_committed", self._schema), written(named))
+        if named["group_key"] is not None and self._transaction.access is not None:
+            with self._transaction.access.transaction() as transaction:
+                transaction.do("put_back_committed", **named)
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(statement(name, self._schema), written(parameters)).fetchall()[0]
+        return self._transaction.one(name, **parameters)
 
     def _execute(self, name: str, parameters: dict[str, Any]) -> None:
-        self._connection.execute(statement(name, self._schema), written(parameters))
+        self._transaction.do(name, **parameters)
 
 
 def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) -> Begun:

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import tuple_row
 
+from seriatim.box.access import Transaction
 from seriatim.box.round_trip import OwnConnection
-from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
@@ -28,17 +27,15 @@ class Waiter:
     """A connection that waits for messages of a queue; it is in no transaction meanwhile.
 
     Args:
-        connection: of ours; nothing is begun on it.
-        schema: the schema of the box.
+        transaction: on a connection of ours; nothing is begun on it.
         queue_id: the queue.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str, queue_id: int) -> None:
-        self._connection = connection
-        self._schema = schema
+    def __init__(self, transaction: Transaction, queue_id: int) -> None:
+        self._transaction = transaction
         self._queue_id = queue_id
-        self._channel = f"seriatim_{connection.info.backend_pid}"
-        self._is_deaf = isinstance(connection, OwnConnection) and connection.is_pooled
+        self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
+        self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
         self._waiter: int | None = None
         #: By what it was called last: its own number, and that of the newest waiter then.
         self._call: tuple[int | None, int] = None, 0
@@ -49,8 +46,8 @@ class Waiter:
         if self._is_deaf:
             yield
             return
-        self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        self._connection.commit()
+        self._transaction.connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        self._transaction.connection.commit()
         try:
             yield
             self._leave()
@@ -61,10 +58,9 @@ class Waiter:
     def register(self) -> None:
         """Ask to be called. Whoever looks for messages after this and finds none can wait."""
         if self._waiter is None and not self._is_deaf:
-            with self._connection.cursor(row_factory=tuple_row) as cursor:
-                parameters = {"queue_id": self._queue_id, "channel": self._channel}
-                (self._waiter,) = cursor.execute(statement("register", self._schema), parameters).fetchall()[0]
-            self._connection.commit()
+            parameters = {"queue_id": self._queue_id, "channel": self._channel}
+            (self._waiter,) = self._transaction.one("register", **parameters)
+            self._transaction.connection.commit()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until somebody calls, a timer of the queue is due, or so many seconds are over.
@@ -72,14 +68,13 @@ class Waiter:
         Returns:
             whether somebody called.
         """
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            (due_s,) = cursor.execute(statement("next_due", self._schema), {"queue_id": self._queue_id}).fetchall()[0]
-        self._connection.commit()
+        (due_s,) = self._transaction.one("next_due", queue_id=self._queue_id)
+        self._transaction.connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
         if self._is_deaf:
             time.sleep(soon)
             return False
-        for call in self._connection.notifies(timeout=soon, stop_after=1):
+        for call in self._transaction.connection.notifies(timeout=soon, stop_after=1):
             self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
             self._waiter = None
         return self._waiter is None
@@ -88,21 +83,21 @@ class Waiter:
         """Have the next one called in place of this one, who was called and has no use for what came."""
         waiter, newest = self._call
         parameters = {"queue_id": self._queue_id, "waiter_id": waiter, "newest": newest}
-        self._connection.execute(statement("pass_on", self._schema), parameters)
+        self._transaction.do("pass_on", **parameters)
 
     def _leave(self) -> None:
-        self._connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
+        self._transaction.connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
         if self._waiter is not None:
-            self._connection.execute(statement("unregister", self._schema), {"waiter_id": self._waiter})
+            self._transaction.do("unregister", waiter_id=self._waiter)
 
     def _give_up(self) -> None:
         """Leave after an error, in another transaction: that of the error takes no statement any more."""
         try:
-            self._connection.rollback()
+            self._transaction.connection.rollback()
             self._leave()
-            self._connection.commit()
+            self._transaction.connection.commit()
         except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
-            self._connection.close()
+            self._transaction.connection.close()
 
 
 def patience(wait: float | str) -> float:

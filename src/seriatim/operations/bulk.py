@@ -71,7 +71,7 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
     after: tuple[str, str] | None = None
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         while True:
-            page = groups_of(tx.connection, box.schema, replace(where, states=fitting), after, _PAGE)
+            page = groups_of(tx.transaction, replace(where, states=fitting), after, _PAGE)
             found += [view for view in page if view.allows(action)]
             if len(page) < _PAGE:
                 return found

@@ -55,7 +55,7 @@ def dead_letters(
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return letters.dead_letters_of(tx.connection, box.schema, chosen, after=after, limit=limit)
+        return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
 
 
 def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Requeued:
@@ -68,8 +68,8 @@ def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Reque
     """
     by, chosen = Operator(actor, reason), DeadLetterFilter([entry_id])
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        found = letters.dead_letters_of(tx.connection, box.schema, chosen)
-        done = letters.requeue(tx.access, tx.connection, found, by) if found else []
+        found = letters.dead_letters_of(tx.transaction, chosen)
+        done = letters.requeue(tx.transaction, found, by) if found else []
     if not done:
         raise letters.no_dead_letter(entry_id)
     return done[0]
@@ -89,7 +89,7 @@ def requeue_each(
     by = Operator(actor, reason)
 
     def into_group(tx: Session, some: Sequence[DeadLetter]) -> list[Requeued]:
-        return letters.requeue(tx.access, tx.connection, some, by)
+        return letters.requeue(tx.transaction, some, by)
 
     yield from put_back(box, sorted(found, key=_in_order), "dead letters", into_group)
 
@@ -104,7 +104,7 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
     letters.check_numbers(entry_ids)
     for begin in range(0, len(entry_ids), _BATCH):
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-            done += letters.delete(tx.connection, box.schema, entry_ids[begin : begin + _BATCH], by)
+            done += letters.delete(tx.transaction, entry_ids[begin : begin + _BATCH], by)
     return done
 
 

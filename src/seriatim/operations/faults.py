@@ -54,13 +54,13 @@ def faults(
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return faults_of(tx.connection, box.schema, chosen, before=before, limit=limit)
+        return faults_of(tx.transaction, chosen, before=before, limit=limit)
 
 
 def kept_faults(box: MessageBox) -> KeptFaults:
     """How many failures are written down, since when, and how long they are kept."""
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return count_faults(tx.connection, box.schema)
+        return count_faults(tx.transaction)
 
 
 def fault_view(box: MessageBox, fault_id: int) -> FaultView:
@@ -70,4 +70,4 @@ def fault_view(box: MessageBox, fault_id: int) -> FaultView:
         UsageError: there is none.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return fault_of(tx.connection, box.schema, fault_id)
+        return fault_of(tx.transaction, fault_id)

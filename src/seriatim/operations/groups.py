@@ -13,7 +13,6 @@ from seriatim.box import actions
 from seriatim.box.actions import Asked, Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
-from seriatim.box.failures import tell_acted
 from seriatim.box.groups import GroupFilter, GroupView, group_of, groups_of
 from seriatim.box.operator_log import Logged
 from seriatim.box.standing import Head, Standing, standing_of
@@ -57,7 +56,7 @@ def group_view(box: MessageBox, queue: str, group: str) -> GroupView:
         UsageError: the queue has never received a message of it, or there is no such queue.
     """
     with box.session() as tx, translated(_place(box)):
-        return group_of(tx.connection, box.schema, queue, group)
+        return group_of(tx.transaction, queue, group)
 
 
 def standing(box: MessageBox, queue: str, group: str) -> Standing:
@@ -67,7 +66,7 @@ def standing(box: MessageBox, queue: str, group: str) -> Standing:
         UsageError: the queue has never received a message of it, or there is no such queue.
     """
     with box.session() as tx, translated(_place(box)):
-        return standing_of(tx.connection, box.schema, queue, group)
+        return standing_of(tx.transaction, queue, group)
 
 
 def groups(
@@ -100,7 +99,7 @@ def groups(
         raise UsageError(f"{shown(limit)} groups can't be listed", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
     chosen = group_filter(queue, state=state, key=key, older_than=older_than, error=error)
     with box.session() as tx, translated(_place(box)):
-        return groups_of(tx.connection, box.schema, chosen, after, limit)
+        return groups_of(tx.transaction, chosen, after, limit)
 
 
 def group_filter(
@@ -132,7 +131,7 @@ def only_group(box: MessageBox, group: str) -> str:
         UsageError: none has, or several.
     """
     with box.session() as tx, translated(_place(box)):
-        found = groups_of(tx.connection, box.schema, GroupFilter(), limit=_MOST_GROUPS, group=group)
+        found = groups_of(tx.transaction, GroupFilter(), limit=_MOST_GROUPS, group=group)
     if len(found) != 1:
         queues = ", ".join(one.queue for one in found)
         raise UsageError(
@@ -220,9 +219,7 @@ def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -
 
 def _act(box: MessageBox, asked: Asked) -> Operation:
     with box.session() as tx, translated(_place(box)):
-        done = actions.act(tx.connection, box.schema, asked)
-        tell_acted(tx.access, tx.connection, done)
-        return done
+        return actions.act(tx.transaction, asked)
 
 
 def _place(box: MessageBox) -> str:

@@ -26,7 +26,7 @@ def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_of(tx.connection, box.schema, instance_id)
+        return instance_of(tx.transaction, instance_id)
 
 
 def instances(
@@ -63,9 +63,7 @@ def instances(
         )
     wanted = None if status is None else InstanceStatus(status)
     with box.session() as tx, translated(_place(box)):
-        return instances_of(
-            tx.connection, box.schema, queue=queue, group=group, status=wanted, after=after, limit=limit
-        )
+        return instances_of(tx.transaction, queue=queue, group=group, status=wanted, after=after, limit=limit)
 
 
 def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -78,14 +76,14 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.suspend(tx.access, tx.connection, instance_id, actor, reason)
+        return instance_actions.suspend(tx.transaction, instance_id, actor, reason)
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
     """Let its messages go on. Errors as of `suspend`; one that isn't suspended refuses it."""
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.resume(tx.access, tx.connection, instance_id, actor, reason)
+        return instance_actions.resume(tx.transaction, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -102,7 +100,7 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
-        return instance_actions.terminate(tx.access, tx.connection, instance_id, actor, reason)
+        return instance_actions.terminate(tx.transaction, instance_id, actor, reason)
 
 
 def _checked(instance_id: object) -> None:

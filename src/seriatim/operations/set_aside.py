@@ -65,7 +65,7 @@ def set_aside(
     queue_id = None if queue is None else box.definitions().queue(queue).queue_id
     chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return aside.set_aside_of(tx.connection, box.schema, chosen, limit=limit)
+        return aside.set_aside_of(tx.transaction, chosen, limit=limit)
 
 
 def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> Iterator[PutBack | Refused]:
@@ -86,7 +86,7 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
             raise UsageError(f"message {one.message_id!r} is {one.status}, and has no place to go to", remedy=remedy)
 
     def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
-        return aside.requeue(tx.access, tx.connection, some, by)
+        return aside.requeue(tx.transaction, some, by)
 
     yield from put_back(box, sorted(found, key=_in_order), "messages", into_group)
 
@@ -102,7 +102,7 @@ def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: st
     by, done = Operator(actor, reason), 0
     for begin in range(0, len(found), _BATCH):
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-            done += aside.delete(tx.connection, box.schema, found[begin : begin + _BATCH], by)
+            done += aside.delete(tx.transaction, found[begin : begin + _BATCH], by)
     return done
 
 

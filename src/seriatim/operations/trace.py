@@ -23,7 +23,7 @@ def trace_message(box: MessageBox, message_id: str, *, id_space: str | None = No
         UsageError: the box knows nothing of it; or it knows several messages of the id, and `id_space` isn't named.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return steps.trace_message(tx.connection, box.schema, message_id, id_space)
+        return steps.trace_message(tx.transaction, message_id, id_space)
 
 
 def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) -> list[Step]:
@@ -35,4 +35,4 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"{shown(limit)} messages can't be traced", remedy=f"an integer from 1 to {_MOST:,}")
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return steps.trace_group(tx.connection, box.schema, queue, group, limit)
+        return steps.trace_group(tx.transaction, queue, group, limit)

@@ -19,7 +19,7 @@ def contract_entry(entry: Section, name: str) -> Contract | None:
     if None in types.values():
         return None
     try:
-        return Contract(name, cast(Any, types))
+        return Contract(name, cast("Any", types))
     except UsageError as error:
         blamed = next((kind for kind in types if repr(kind) in error.what), None)
         entry.fault(blamed, error.what, error.remedy)

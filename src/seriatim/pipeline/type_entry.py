@@ -34,7 +34,7 @@ def type_entry(entry: Section, name: str) -> MessageType | None:
     if properties is None or faulty:
         return None
     try:
-        return MessageType(name, properties, cast(Any, validation or "none"), schema, namespaces)
+        return MessageType(name, properties, cast("Any", validation or "none"), schema, namespaces)
     except UsageError as error:
         _blame(entry, error)
         return None

@@ -81,11 +81,9 @@ class Keeper(threading.Thread):
                     due = time.monotonic() + self._heartbeat_s
                     self._renew()
                 with self._box.session() as session, translated(session.access.place):
-                    queue = session.access.known.current(session.connection).queue(self._queue)
-                    reap(
-                        session.access, session.connection, queue,
-                        Apart(session.access, session.connection, is_free=True),
-                    )  # fmt: skip
+                    transaction = session.transaction
+                    queue = session.access.known.current(transaction).queue(self._queue)
+                    reap(transaction, queue, Apart(transaction, is_free=True))
             except SeriatimError as error:
                 _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
             except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
@@ -104,7 +102,7 @@ class Keeper(threading.Thread):
         asked = time.monotonic()
         with self._box.session() as session, translated(session.access.place):
             queue = next(iter(leases.values())).queue
-            kept = renew(session.connection, self._box.schema, queue, leases, self.period_us)
+            kept = renew(session.transaction, queue, leases, self.period_us)
         for token, lease in leases.items():
             with self._lock:
                 if token in self._seen and token in kept:

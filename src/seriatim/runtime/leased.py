@@ -165,11 +165,10 @@ class _Turn:
         what = fault_of(error, self._turns.worker, self._turns.transient)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):
-            connection, schema = session.connection, session.access.schema
-            if not drop(connection, schema, lease.queue, lease.token):
+            if not drop(session.transaction, lease.queue, lease.token):
                 raise lease.error()
             alone = size == 1 or self._turns.whole
-            fail(session, lease.taken_back(connection, schema), 0, size, what, alone=alone)
+            fail(session, lease.taken_back(session.transaction), 0, size, what, alone=alone)
 
     def _lost(self) -> Lost:
         lease = self._lease

@@ -1,5 +1,5 @@
 -- Purpose: what failures tell of messages that are in queues, or were set aside from them.
--- Caller: failures.py, where somebody asks for failures.
+-- Caller: notices.py, where somebody asks for failures.
 -- Locks: none.
 -- Index: entries_pkey, aside_pkey, spool_pkey.
 SELECT

@@ -17,7 +17,7 @@ SELECT
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
     ) END AS parts,
-    entry.group_key,
+    entry.group_key AS "group",
     entry.sequence,
     entry.ordinal,
     entry.late

@@ -17,7 +17,7 @@ SELECT
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
     ) END AS parts,
-    NULL::text AS group_key,
+    NULL::text AS "group",
     NULL::bigint AS sequence,
     NULL::bigint AS ordinal,
     FALSE AS late

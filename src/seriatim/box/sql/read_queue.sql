@@ -17,7 +17,7 @@ SELECT
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
     ) END AS parts,
-    CASE WHEN %(ordered)s THEN entry.group_key END AS group_key,
+    CASE WHEN %(ordered)s THEN entry.group_key END AS "group",
     entry.sequence,
     entry.ordinal,
     entry.late

@@ -1,0 +1,168 @@
+"""Failures are messages too, for their subscribers: published in the transaction that writes down what went wrong.
+
+The only module that publishes on the box's own behalf. However many notices a call has, the box is asked as often; where
+nobody subscribes to failures nothing is looked up. That a failure can't be published is logged, and undoes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from seriatim.box.access import Transaction
+from seriatim.box.dialog import dialog_of
+from seriatim.box.notice import (
+    EntryFailed,
+    HolePassed,
+    KeptOut,
+    MessageFailed,
+    Notice,
+    SetAside,
+    dead,
+    invalid,
+    unrouted,
+)
+from seriatim.box.publisher import Publisher
+from seriatim.box.received import context_of
+from seriatim.errors import SeriatimError
+from seriatim.kernel.outcome import Disposition, EventKind
+from seriatim.pipeline.failure import FAILURE, Failed, failure_of
+from seriatim.pipeline.message import Message
+
+__all__ = ["publish"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
+#: Failures that are published together: as many as a pipeline's batch has messages may come at once.
+_PORTION = 5_000
+
+
+def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
+    """Publish what was noticed, so far as somebody subscribes to it; a failure of a failure is only logged."""
+    known = transaction.access.known
+    definitions = known.definitions if known.definitions.version >= 0 else known.read(transaction)
+    if not definitions.router.wants_failures:
+        return
+    _publish(transaction, list(chain.from_iterable(_failed(transaction, notices))))
+    for one in notices:
+        if isinstance(one, KeptOut):
+            for portion in _kept_out(transaction, one):
+                _publish(transaction, portion)
+
+
+def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
+    for one in failed:
+        if one.message.type == FAILURE:
+            _LOG.error("a failure of a failure isn't published: %s: %s", one.what.error_class, one.what.error)
+    failures = [failure_of(one.message, one.what) for one in failed if one.message.type != FAILURE]
+    definitions = transaction.access.known.definitions
+    if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
+        known = {*declared.types(), "correlation_id", "location", "parent_id"}
+        failures = [
+            replace(one, context={name: value for name, value in one.context.items() if name in known})
+            for one in failures
+        ]
+    try:
+        wanted = set(definitions.router.route(failures).entries.places) if failures else ()
+        if wanted:
+            with transaction.connection.transaction():
+                found = [failures[at] for at in sorted(wanted)]
+                Publisher(transaction.access, found, delay=None, visible_at=None, wait=0, own=False).publish(
+                    transaction
+                )
+    except SeriatimError as error:
+        _LOG.error("a failure couldn't be published: %s", error)
+
+
+def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:
+    """Each message with what became of it, without what is kept out."""
+    yield [one for one in notices if isinstance(one, MessageFailed)]
+    faults = {one.entry_id: one.what for one in notices if isinstance(one, EntryFailed)}
+    found = _messages(transaction, list(faults))
+    yield [
+        MessageFailed(one.message, replace(faults[entry_id], ordinal=one.what.ordinal, attempts=one.what.attempts))
+        for entry_id, one in found.items()
+    ]
+    yield _of_holes(transaction, [one for one in notices if isinstance(one, HolePassed)])
+    gone = [entry_id for one in notices if isinstance(one, SetAside) for entry_id in one.entry_ids]
+    found = _messages(transaction, gone)
+    if (unknown := len(gone) - len(found)) > 0:
+        _LOG.error("failures aren't published of queues that the role may not receive from: %d", unknown)
+    yield list(found.values())
+
+
+def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:
+    """What the transaction has published: what nobody wanted, and what a queue set aside as invalid."""
+    queues = _names(transaction)
+    # A batch of a pipeline may be large; what is published by a call is in memory already.
+    if notice.message_ids is None:
+        portions: Iterable[list[Any]] = transaction.portions("kept_out", _PORTION, message_ids=None)
+    else:
+        portions = [transaction.rows("kept_out", message_ids=list(notice.message_ids))]
+    for rows in portions:
+        yield [
+            MessageFailed(
+                _message(name, kind, context, types),
+                unrouted(why) if queue_id is None else invalid(queues.get(queue_id), group, why),
+            )
+            for queue_id, group, name, kind, context, types, why in rows
+        ]
+
+
+def _names(transaction: Transaction) -> dict[int, str]:
+    return {one.queue_id: name for name, one in transaction.access.known.definitions.queues.items()}
+
+
+def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -> Message:
+    """A message without its body; what tells of its dialog is among its properties."""
+    context = context_of(written, types)
+    dialog = dialog_of(context, kind)
+    return Message(type=kind, message_id=name, context=context | ({} if dialog is None else dialog.properties()))
+
+
+def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, MessageFailed]:
+    """Messages by their entries, as they are now, as far as the role may know them, with why they were set aside."""
+    if not entry_ids:
+        return {}
+    queues = _names(transaction)
+    return {
+        entry_id: MessageFailed(
+            _message(name, kind, context, types),
+            replace(
+                (invalid if disposition == Disposition.INVALID.word else dead)(queues.get(queue_id), group, reason),
+                attempts=attempts,
+                ordinal=ordinal,
+            ),
+        )
+        for entry_id, queue_id, group, name, kind, context, types, ordinal, attempts, disposition, reason in (
+            transaction.rows("failed_messages", entry_ids=list(entry_ids))
+        )
+    }
+
+
+def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
+    """What is told of holes: by the message that waits, or has waited, behind each."""
+    told = []
+    for queue in {one.queue.queue_id: one.queue for one in holes}.values():
+        mine = [one for one in holes if one.queue.queue_id == queue.queue_id]
+        (behind,) = transaction.one(
+            "behind_holes",
+            queue_id=queue.queue_id,
+            group_keys=[one.group for one in mine],
+            lasts=[one.last for one in mine],
+        )
+        found = _messages(transaction, [one for one in behind if one is not None])
+        for hole, entry_id in zip(mine, behind, strict=True):
+            if (waiting := found.get(entry_id)) is None:
+                continue
+            which = f"the numbers {hole.first} to {hole.last} are missing"
+            missing = f"number {hole.first} is missing" if hole.first == hole.last else which
+            what = Failed(
+                queue.declared.name, hole.group, kind="hole", error_class=_CLASSES[hole.kind], error=missing,
+                attempts=waiting.what.attempts, ordinal=waiting.what.ordinal,
+            )  # fmt: skip
+            told.append(MessageFailed(waiting.message, what))
+    return told
