@@ -37,7 +37,7 @@ def publish(box, *numbers, group="c1", **properties):
 def failing(box, what=BUSINESS, *, group="c1", done=0, size=1, limit=10):
     """A turn of which the first messages are done, and the next ones fail."""
     with box.session() as tx:
-        return fail(tx, tx.receive("shop", limit=limit, group=group), done, size, what)
+        return fail(tx.transaction, tx.receive("shop", limit=limit, group=group), done, size, what)
 
 
 def received(box, group="c1", limit=10):

@@ -114,7 +114,7 @@ class _Script:
             delivery = tx.receive(self.queue, group=self.group, limit=many)
             if delivery is None:
                 return False
-            fail(tx, delivery, 0, len(delivery), what)
+            fail(tx.transaction, delivery, 0, len(delivery), what)
         assert before not in (GroupState.SUSPENDED, GroupState.FAULTED)
         return True
 

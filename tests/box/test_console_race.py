@@ -66,7 +66,7 @@ def _receive(box, over, seed):
                     continue
                 for done, message in enumerate(delivery.messages):
                     if chance.random() < 0.15:
-                        fail(tx, delivery, done, 1, BUSINESS)
+                        fail(tx.transaction, delivery, done, 1, BUSINESS)
                         break
                     tx.connection.execute(
                         f"INSERT INTO {box.schema}.handled (g, n, ordinal, late) VALUES (%s, %s, %s, %s)",

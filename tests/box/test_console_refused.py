@@ -59,7 +59,7 @@ def made(box, state, key):
     """A group with a dead letter, in that state; the locked one isn't locked yet."""
     publish(box, key, 1)
     with box.session() as tx:
-        fail(tx, tx.receive(state, group=key), 0, 1, BUSINESS)
+        fail(tx.transaction, tx.receive(state, group=key), 0, 1, BUSINESS)
     groups.skip_message(box, state, key, **BY)
     match state:
         case GroupState.CLOSED | GroupState.SUSPENDED:
@@ -71,7 +71,7 @@ def made(box, state, key):
         case GroupState.FAULTED:
             publish(box, key, 2)
             with box.session() as tx:
-                fail(tx, tx.receive(state, group=key), 0, 1, BUSINESS)
+                fail(tx.transaction, tx.receive(state, group=key), 0, 1, BUSINESS)
         case GroupState.LOCKED | GroupState.READY:
             publish(box, key, 2)
 
@@ -166,7 +166,7 @@ def test_a_leased_group_is_locked(queues, action):
     state, key = GroupState.LOCKED, f"locked leased {action}".replace("_", "-")
     made(queues, state, key)
     with queues.session() as tx:
-        claim(tx, tx.receive(state, group=key), 1, "somebody", 600_000_000)
+        claim(tx.transaction, tx.receive(state, group=key), 1, "somebody", 600_000_000)
     assert shown(queues, state, key) == state
     if action in (Action.SUSPEND, Action.ABORT):  # which fences its worker off
         assert do(queues, action, state, key).obeyed is (action is Action.ABORT)

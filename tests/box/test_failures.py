@@ -86,7 +86,7 @@ def test_what_operators_set_aside_for_good(box):
     ask(box)
     publish(box, 1, 2, 4)
     with box.session() as tx:
-        fail(tx, tx.receive("shop"), 0, 1, BUSINESS)
+        fail(tx.transaction, tx.receive("shop"), 0, 1, BUSINESS)
     (one,) = failures(box)
     assert (one["fault_kind"], one["attempts"], one["dead_letter"]) == ("business", 1, False)
     groups.skip_message(box, "shop", "c1", **WHO)
@@ -110,7 +110,7 @@ def test_what_killed_its_worker(box, errors):
     (row,) = rows(box, "SELECT entry_id FROM {schema}.entries")
     for _ in range(2):
         with box.session() as tx:
-            note_lost(tx, Lost("shop", "c1", row.entry_id), POISON, 1.0)
+            note_lost(tx.transaction, Lost("shop", "c1", row.entry_id), POISON, 1.0)
     keys = ("failed_group", "version", "fault_kind", "error_class", "attempts", "will_retry", "dead_letter")
     assert [tuple(one[key] for key in keys) for one in failures(box)] == [
         ("c1", 1, "poison", "WorkerDied", 1, True, False),
@@ -192,7 +192,7 @@ def test_a_failure_of_a_failure_is_only_logged(box, caplog):
     ask(box, errors="continue", attempts=1)
     box.publish(stray())
     with box.session() as tx:
-        fail(tx, tx.receive("alarms"), 0, 1, BUSINESS)
+        fail(tx.transaction, tx.receive("alarms"), 0, 1, BUSINESS)
     assert failures(box) == []
     assert "a failure of a failure isn't published: ValueError: no" in caplog.text
     assert [one.status for one in box.messages(queue="alarms")] == ["dead"]

@@ -38,7 +38,7 @@ def rows(box, query, *arguments):
 def failing(box, done, size, what, *, limit=10, alone=True, group=None):
     with box.session() as tx:
         delivery = tx.receive("shop", limit=limit, group=group)
-        return fail(tx, delivery, done, size, what, alone=alone)
+        return fail(tx.transaction, delivery, done, size, what, alone=alone)
 
 
 def received(box, limit=10, group=None):
@@ -213,7 +213,7 @@ def test_a_declared_failure_has_what_it_declares(box):
 def lost(box, what=POISON, *, patience_s=5.0, version=1):
     (row,) = rows(box, "SELECT entry_id, group_key FROM {schema}.entries WHERE sequence = %s", version)
     with box.session() as tx:
-        return note_lost(tx, Lost("shop", row.group_key, row.entry_id), what, patience_s)
+        return note_lost(tx.transaction, Lost("shop", row.group_key, row.entry_id), what, patience_s)
 
 
 def test_what_a_killed_worker_had_counts_as_an_attempt(box):
@@ -264,7 +264,7 @@ def test_what_is_done_or_in_other_hands_is_not_noted(box):
     with box.session() as tx:
         assert [one.attempt for one in tx.receive("shop")] == [1]
     with box.session() as tx:
-        assert note_lost(tx, Lost("shop", "c1", entry_id), POISON, 1.0) is None
+        assert note_lost(tx.transaction, Lost("shop", "c1", entry_id), POISON, 1.0) is None
     assert rows(box, "SELECT FROM {schema}.faults") == []
 
 
@@ -276,7 +276,7 @@ def test_lost_sets_and_single_messages(box, policy):
     (row, *_) = rows(box, "SELECT entry_id, group_key FROM {schema}.entries ORDER BY entry_id")
     group = row.group_key or None
     with box.session() as tx:
-        assert note_lost(tx, Lost("shop", group, row.entry_id), POISON, 1.0) == Failed(1, will_retry=False)
+        assert note_lost(tx.transaction, Lost("shop", group, row.entry_id), POISON, 1.0) == Failed(1, will_retry=False)
     assert len(rows(box, "SELECT FROM {schema}.aside")) == (2 if group else 1)
 
 
@@ -315,7 +315,7 @@ def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box):
     def notes():
         with psycopg.connect(box.dsn, autocommit=True) as other, box.session() as tx:
             other.execute("SELECT pg_terminate_backend(%s)", [tx.connection.info.backend_pid])
-            note_lost(tx, Lost("shop", "c1", 1), POISON, 1.0)
+            note_lost(tx.transaction, Lost("shop", "c1", 1), POISON, 1.0)
 
     with pytest.raises(sq.Unavailable):
         notes()
@@ -335,6 +335,6 @@ def test_an_attempt_that_is_noted_after_somebody_else_has_done_the_turn_leaves_t
         lost()
     assert received(box, limit=2) == [1, 2]
     with box.session() as tx:
-        assert note_lost(tx, Lost("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
+        assert note_lost(tx.transaction, Lost("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
     assert box.broken() == []
     assert received(box) == [3, 4]

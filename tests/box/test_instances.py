@@ -468,7 +468,7 @@ def test_many_at_once_with_rollbacks(work):
 
 
 def test_a_batch_asks_once_and_an_earlier_property_goes_first(work):
-    router = work.definitions().router
+    router = router_of(work.definitions())
     asked = []
 
     def look(wanted):

@@ -27,7 +27,7 @@ def purge_in(box, days, **how):
 def failing(box, group, times=1):
     for _ in range(times):
         with box.session() as tx:
-            fail(tx, tx.receive("shop", group=group), 0, 1, TRANSIENT)
+            fail(tx.transaction, tx.receive("shop", group=group), 0, 1, TRANSIENT)
 
 
 def left(box):

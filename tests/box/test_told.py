@@ -77,7 +77,7 @@ def test_what_is_found_where_a_dead_letter_is_put_back(box):
     define(box, policy=sq.Standard(increment=2), errors="continue")
     box.publish([sq.Message(type="order", context={"customer": "c1", "version": one}) for one in (1, 3)])
     with box.session() as tx:
-        fail(tx, tx.receive("shop"), 0, 1, BUSINESS)
+        fail(tx.transaction, tx.receive("shop"), 0, 1, BUSINESS)
     ask(box)
     box.publish(sq.Message(type="order", context={"customer": "c1", "version": 4}))
     (letter,) = dead_letters.dead_letters(box)

@@ -19,8 +19,9 @@ import numpy as np
 from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
 from seriatim.box import actions
 from seriatim.box.actions import Asked
-from seriatim.box.definitions import BoxQueue, Definitions, Known
+from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.known import Known
 from seriatim.box.turns import Turns
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel

@@ -79,7 +79,12 @@ def test_what_killed_its_worker_is_told_with_its_dialog(talk):
         query = f"SELECT entry_id, group_key FROM {talk.schema}.entries"
         (entry_id, group) = connection.execute(query).fetchone()
     with talk.session() as tx:
-        note_lost(tx, Lost("inventory", group, entry_id), Fault(FaultKind.POISON, "WorkerDied", "signal 9", "w1"), 1.0)
+        note_lost(
+            tx.transaction,
+            Lost("inventory", group, entry_id),
+            Fault(FaultKind.POISON, "WorkerDied", "signal 9", "w1"),
+            1.0,
+        )
     (one,) = failures(talk)
     assert (one["fault_kind"], one["handle"], one["attempts"]) == ("poison", str(far_of(talk, handle)), 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
+from seriatim.box.definition import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.route import Router
 from seriatim.kernel.filter import type_from
 from seriatim.pipeline import filters

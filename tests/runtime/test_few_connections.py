@@ -146,7 +146,7 @@ def test_a_lease_that_ran_out_is_taken_away_on_the_one_there_is(box, limited):
     work(few, handle, mode="leased", workers=1, lease="1s", done=lambda: len(handled) == 2 and not left(few))
     publish(box, 3)
     with few.session() as tx:
-        claim(tx, tx.receive("shop"), 1, "gone", 1_000)  # a worker that is gone
+        claim(tx.transaction, tx.receive("shop"), 1, "gone", 1_000)  # a worker that is gone
     until(lambda: rows(few, "SELECT FROM {schema}.leases WHERE expires_at < clock_timestamp()"))
     with few.session() as tx:
         delivery = tx.receive("shop", wait=60)

@@ -338,7 +338,7 @@ def test_attempts_run_out_when_leases_do(box):
     publish(box, 1, 2)
     for _ in range(2):
         with box.session() as tx:
-            assert claim(tx, tx.receive("shop", limit=5), 2, "gone", 1)
+            assert claim(tx.transaction, tx.receive("shop", limit=5), 2, "gone", 1)
         until(lambda: rows(box, "SELECT FROM {schema}.leases WHERE expires_at < clock_timestamp()"))
         box.tick()
     assert operations.group_view(box, "shop", "c1").state == "faulted"
@@ -514,7 +514,7 @@ def test_a_role_that_may_only_receive(box):
             raise sq.Business("no")
 
     with box.session() as tx:
-        claim(tx, tx.receive("shop", group="lost"), 1, "gone", 1)
+        claim(tx.transaction, tx.receive("shop", group="lost"), 1, "gone", 1)
     with (
         sq.MessageBox.open(box.dsn.replace("seriatim@", f"{name}@"), schema=box.schema) as own,
         working(sq.Worker(own, "shop", handle, **LEASED | LONG)),
@@ -538,7 +538,7 @@ def test_a_law_of_leases(box):
     define(box)
     publish(box, 1, 2)
     with box.session() as tx:
-        claim(tx, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
+        claim(tx.transaction, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
     assert box.broken() == []
     assert box.leases_run_out(0) == []
     expire(box)

@@ -255,7 +255,7 @@ def _lease(box: sq.MessageBox, numbers: _Numbers) -> None:
     for queue in ("leased", "loose-leased"):
         with box.session() as tx:
             delivery = tx.receive(queue, limit=2)
-            claim(tx, delivery, 2, "worker-1", _LEASE_US)
+            claim(tx.transaction, delivery, 2, "worker-1", _LEASE_US)
 
 
 def _pipe(box: sq.MessageBox, numbers: _Numbers) -> None:

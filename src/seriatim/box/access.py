@@ -9,10 +9,10 @@ from types import TracebackType
 
 import psycopg
 
-from seriatim.box.definitions import Known
 from seriatim.box.free_room import FreeRoom
 from seriatim.box.heads import Heads
 from seriatim.box.identity import Identity
+from seriatim.box.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.statements import Statements
 from seriatim.box.translate import translated

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue, read_definitions
+from seriatim.box.definition import BoxQueue
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.known import read_definitions
 from seriatim.box.lease import fence_off
 from seriatim.box.mend import edit, failed, see_now, set_dead
-from seriatim.box.notice import SetAside, of_judged
+from seriatim.box.notice import SetAside
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.resequence import Acted
 from seriatim.box.turns import Locked, Turns
@@ -190,7 +191,7 @@ def _done(transaction: Transaction, turns: Turns, queue: BoxQueue, locked: Locke
         except ActionRefused as error:
             where = f"queue {asked.queue!r}, {error.where}"
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
-    transaction.notice(*of_judged(queue, [asked.group], acted.judged, _noticed_holes(asked.action)))
+    transaction.notice(*acted.judged.notices(queue, [asked.group], _noticed_holes(asked.action)))
     if mended.entry_ids:
         transaction.notice(SetAside(mended.entry_ids))
     if asked.action in _FREEING:

@@ -8,8 +8,9 @@ from pathlib import Path
 from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Definition, Kind
 from seriatim.box.define import define
-from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.drop import locations
+from seriatim.box.known import read_definitions
 from seriatim.errors import UsageError
 from seriatim.pipeline.box_file import BoxFile, load
 from seriatim.pipeline.contract import DEFAULT

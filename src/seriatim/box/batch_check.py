@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.dialog_delivery import why_failed
 from seriatim.box.notice import SetAside
 from seriatim.pipeline.message_type import MessageType

@@ -19,7 +19,7 @@ from seriatim.box.apply import apply, drops_of
 from seriatim.box.change import Change, Definition
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.define import define
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
 from seriatim.box.forget import forget
 from seriatim.box.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space

@@ -19,10 +19,10 @@ from psycopg_pool import ConnectionPool
 
 from seriatim.box.access import Access, PublishNotices
 from seriatim.box.away import Reach
-from seriatim.box.definitions import Known
 from seriatim.box.dsn import place_of, resolve
 from seriatim.box.embedded import EmbeddedServer, peer_of
 from seriatim.box.identity import Identity, identity_of
+from seriatim.box.known import Known
 from seriatim.box.migrate import check, find, migrate
 from seriatim.box.process import check_process
 from seriatim.box.round_trip import OwnConnection, has_pooler

@@ -12,8 +12,8 @@ from decimal import Context, Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
-from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxSubscription, Definitions
+from seriatim.box.definition import BoxSubscription, Definitions
+from seriatim.box.statements import Statements
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import Kind, Type
 from seriatim.kernel.policy import UnitOfWork, Unordered
@@ -51,15 +51,15 @@ class Found(NamedTuple):
 Look = Callable[[Sequence[Asked]], Sequence[Found | None]]
 
 
-def looking(transaction: Transaction) -> Look:
+def looking(statements: Statements) -> Look:
     """What looks into a box, in the transaction: one statement for a batch."""
-    return partial(_look, transaction)
+    return partial(_look, statements)
 
 
-def _look(transaction: Transaction, asked: Sequence[Asked]) -> list[Found | None]:
+def _look(statements: Statements, asked: Sequence[Asked]) -> list[Found | None]:
     queue_ids, properties, values = (list(column) for column in zip(*asked, strict=True))
     parameters = {"queue_ids": queue_ids, "properties": properties, "values": values}
-    rows = transaction.rows("led_by", **parameters)
+    rows = statements.rows("led_by", **parameters)
     return [None if group is None else Found(group, number) for group, number in rows]
 
 

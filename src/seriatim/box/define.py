@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Sequence
 from seriatim.box import drop, services
 from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Definition, Kind, changed_fields, kind_of
-from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.fit import Redefined, check_fit, check_lost, check_types
+from seriatim.box.known import read_definitions
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.contract import Contract

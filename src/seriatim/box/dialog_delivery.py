@@ -9,7 +9,7 @@ from uuid import UUID
 from seriatim.box import rollbacks
 from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.notice import SetAside
 from seriatim.pipeline.message import Received

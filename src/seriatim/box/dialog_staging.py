@@ -14,7 +14,7 @@ from typing import Any
 
 from seriatim.box.access import Transaction
 from seriatim.box.connections import DEFAULT_SCHEMA
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.incoming import Incoming, Placed, fitting, storable
 from seriatim.box.notice import KeptOut
 from seriatim.box.staging import StagedPart, Staging

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from seriatim.box.access import Transaction
 from seriatim.box.change import Kind
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.location import Location
 from seriatim.pipeline.section import likely

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 
 __all__ = ["with_edits"]
 

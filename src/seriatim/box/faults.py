@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.lease import drop
-from seriatim.box.notice import EntryFailed, MessageFailed, of_judged
+from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.translate import translated
 from seriatim.box.turns import Locked, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
@@ -24,7 +24,6 @@ from seriatim.pipeline import failure
 
 if TYPE_CHECKING:
     from seriatim.box.access import Transaction
-    from seriatim.box.session import Session
 
 __all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
 
@@ -85,11 +84,13 @@ class Lost:
     has_expired: bool = False
 
 
-def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True) -> Failed:
+def fail(
+    transaction: Transaction, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True
+) -> Failed:
     """Write down a handler's failure, in the transaction of its turn, and end the delivery.
 
     Args:
-        tx: the session; what the handler wrote for the failed messages is rolled back already.
+        transaction: in which; what the handler wrote for the failed messages is rolled back already.
         delivery: that of the turn.
         done: so many messages of it, the first, have been worked on; they are completed.
         size: so many, the next ones, the handler was given together, and failed at; the others are put back.
@@ -99,7 +100,7 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
     Raises:
         Unavailable: the transaction has to be repeated.
     """
-    noting = _Noting(tx.transaction, tx.access.known.definitions.queue(delivery.queue), delivery.group)
+    noting = _Noting(transaction, transaction.access.known.definitions.queue(delivery.queue), delivery.group)
     message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
     delivery.done_through(done)
     attempt = message.attempt
@@ -115,20 +116,20 @@ def fail(tx: Session, delivery: Delivery, done: int, size: int, what: Fault, *, 
         delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
         ordinal=message.ordinal, will_retry=delay >= 0, dead_letter=dead,
     )  # fmt: skip
-    tx.transaction.notice(MessageFailed(message, told))
-    tx.transaction.publish_notices()
+    transaction.notice(MessageFailed(message, told))
+    transaction.publish_notices()
     return Failed(attempt, delay >= 0)
 
 
 def note_lost(
-    tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None = None
+    transaction: Transaction, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> Failed | None:
     """Write down an attempt whose worker couldn't: it is gone, or was stopped; its transaction was rolled back.
 
     Waits for the group where another worker has it already. If the message is done by then, there is nothing to note.
 
     Args:
-        tx: a session in which nothing has been done.
+        transaction: one in which nothing has been done.
         lost: what was in hand.
         what: the failure.
         patience_s: waits so long for the group.
@@ -141,15 +142,17 @@ def note_lost(
         UsageError: there is no such queue.
         Unavailable: the transaction has to be repeated.
     """
-    with translated(tx.access.place):
-        return _note_lost(tx, lost, what, patience_s, delivery)
+    with translated(transaction.access.place):
+        return _note_lost(transaction, lost, what, patience_s, delivery)
 
 
-def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None) -> Failed | None:
-    queue = tx.access.known.current(tx.transaction).queue(lost.queue)
-    noting = _Noting(tx.transaction, queue, lost.group)
+def _note_lost(
+    transaction: Transaction, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None
+) -> Failed | None:
+    queue = transaction.access.known.current(transaction).queue(lost.queue)
+    noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
-        tx.transaction, queue, lost.token, expired=lost.has_expired,
+        transaction, queue, lost.token, expired=lost.has_expired,
         patience_ms=max(1, round(patience_s * 1000)),
     ):  # fmt: skip
         return None
@@ -169,8 +172,8 @@ def _note_lost(tx: Session, lost: Lost, what: Fault, patience_s: float, delivery
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
         will_retry=not entry_ids, dead_letter=dead,
     )  # fmt: skip
-    tx.transaction.notice(EntryFailed(lost.entry_id, told))
-    tx.transaction.publish_notices()
+    transaction.notice(EntryFailed(lost.entry_id, told))
+    transaction.publish_notices()
     return Failed(attempts, will_retry=not entry_ids)
 
 
@@ -234,7 +237,7 @@ class _Noting:
         if isinstance(self.queue.declared.policy, Unordered):
             return [entry_id]
         judged = self._turns.judge(self.queue, self._locked, 0)
-        self._transaction.notice(*of_judged(self.queue, self._locked.keys, judged))
+        self._transaction.notice(*judged.notices(self.queue, self._locked.keys))
         entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
         queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
         if queued[:1] == [entry_id]:
@@ -250,7 +253,7 @@ class _Noting:
             return True
         if self._group is not None:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
-            self._transaction.notice(*of_judged(self.queue, self._locked.keys, acted.judged))
+            self._transaction.notice(*acted.judged.notices(self.queue, self._locked.keys))
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
             self._execute("stop_queue", {"worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]})

@@ -21,9 +21,8 @@ from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
 from seriatim.box.batch_check import fail_invalid
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.dialog_clock import fire_due
-from seriatim.box.notice import of_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.resequence import Handed
 from seriatim.box.rows import FETCHED, batches_of, own_names
@@ -260,7 +259,7 @@ class Feed(Closing):
             return 0
         self._access.known.current(transaction)
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
-        transaction.notice(*of_judged(self._queue(), locked.keys, judged))
+        transaction.notice(*judged.notices(self._queue(), locked.keys))
         handed = judged.handed
         pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.live import named_by
+from seriatim.box.route import broken_in, router_of
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.route import named_types
 from seriatim.pipeline.box_types import UNFIT, clashes, declared
@@ -31,12 +32,12 @@ def check_fit(redefined: Redefined) -> None:
         UsageError: two types that don't agree, a queue or a filter that names what isn't there.
     """
     after = redefined.after
-    known = {(one.kind, one.name) for one in redefined.before.broken} - set(redefined.given)
+    known = {(one.kind, one.name) for one in broken_in(redefined.before)} - set(redefined.given)
     for clash in clashes(after.types.values()):
         if ("type", clash.type) not in known:
             raise clash.error()
     for kind in ("type", "queue", "subscription"):
-        for (its_kind, name), error in after.router.unfit.items():
+        for (its_kind, name), error in router_of(after).unfit.items():
             if its_kind == kind and (kind, name) not in known:
                 raise error
 
@@ -53,7 +54,7 @@ def check_types(redefined: Redefined) -> None:
         if one.types is None:
             continue
         where = f"subscription {name!r}"
-        wrong = named_types(parsed(one.declared.where, after.router.properties, where=where, unfit=UNFIT)) - set(
+        wrong = named_types(parsed(one.declared.where, router_of(after).properties, where=where, unfit=UNFIT)) - set(
             one.types
         )
         if wrong:
@@ -85,8 +86,8 @@ def check_lost(before: Definitions, after: Definitions) -> None:
 def _naming(before: Definitions, after: Definitions) -> Iterator[tuple[str, frozenset[str] | set[str]]]:
     """What names properties, and which. What is new is left to `check_fit`."""
     for name, queue in after.queues.items():
-        if name in before.queues and ("queue", name) not in before.router.unfit:
+        if name in before.queues and ("queue", name) not in router_of(before).unfit:
             yield f"queue {name!r}", named_by(queue.declared)
     for name, subscription in after.subscriptions.items():
-        if name in before.subscriptions and ("subscription", name) not in before.router.unfit:
+        if name in before.subscriptions and ("subscription", name) not in router_of(before).unfit:
             yield f"subscription {name!r}", named(subscription.declared.where)

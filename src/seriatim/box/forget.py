@@ -7,7 +7,7 @@ has to do nothing for that, and no index that receivers read has an entry of it.
 from __future__ import annotations
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.groups import GroupFilter, groups_of
 from seriatim.box.instance_views import instances_of

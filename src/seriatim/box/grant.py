@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import read_definitions
 from seriatim.box.drop import locations
+from seriatim.box.known import read_definitions
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.name import checked_name
 from seriatim.pipeline.section import likely

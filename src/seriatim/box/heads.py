@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 
 __all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
 

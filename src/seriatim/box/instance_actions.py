@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from seriatim.box.access import Transaction
 from seriatim.box.actions import Asked, act
-from seriatim.box.definitions import read_definitions
 from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of
+from seriatim.box.known import read_definitions
 from seriatim.box.operator_log import Operator, log
 from seriatim.box.turns import Turns
 from seriatim.errors import Unavailable

@@ -14,9 +14,10 @@ from typing import Any
 
 from seriatim.box.access import Transaction
 from seriatim.box.correlation import key_of
-from seriatim.box.definitions import BoxQueue, BoxSubscription, Definitions
+from seriatim.box.definition import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.notice import MessageFailed, dead
+from seriatim.box.route import router_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.message import Received
@@ -56,7 +57,7 @@ class Instance:
         self.is_new = kept is None
         self._queue_id = queue.queue_id
         self._starting = starting
-        self._types = definitions.router.properties
+        self._types = router_of(definitions).properties
         self._text = "{}" if kept is None else kept[0]
         self._version = None if kept is None else kept[1]
         self._state: dict[str, Any] = json.loads(self._text)
@@ -242,4 +243,4 @@ class Instances:
     def _own_group(self, message: Received) -> str | None:
         """The key that the message itself has."""
         name = str(self._queue.declared.group)
-        return key_of(message.context.get(name), self._definitions.router.properties[name])
+        return key_of(message.context.get(name), router_of(self._definitions).properties[name])

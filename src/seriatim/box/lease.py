@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.translate import translated
 from seriatim.errors import LeaseLost, UsageError
@@ -22,7 +22,6 @@ from seriatim.pipeline.message import Received
 
 if TYPE_CHECKING:
     from seriatim.box.access import Access, Transaction
-    from seriatim.box.session import Session
 
 __all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
 
@@ -150,22 +149,25 @@ class Expired:
     worker: str
 
 
-def claim(tx: Session, delivery: Delivery, size: int, worker: str, period_us: int) -> Lease:
+def claim(
+    transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
+) -> Lease:
     """Make a lease of what was received in this transaction, and puts the rest back; it counts from the commit on.
 
     Args:
-        tx: in which it was received.
+        transaction: in which it was received.
         delivery: all of it.
         size: so many of it, the first, are claimed.
         worker: whose it is.
         period_us: how long it lasts unless it is renewed, microseconds.
+        is_led: whether it is for an instance.
 
     Raises:
         UsageError: the message is of a dialog, or for an instance.
         Unavailable: the transaction has to be repeated.
     """
-    queue = tx.access.known.definitions.queue(delivery.queue)
-    check_leasable(queue, is_led=tx.instance is not None)
+    queue = transaction.access.known.definitions.queue(delivery.queue)
+    check_leasable(queue, is_led=is_led)
     parameters = {
         "queue_id": queue.queue_id,
         "group_key": delivery.group,
@@ -176,9 +178,9 @@ def claim(tx: Session, delivery: Delivery, size: int, worker: str, period_us: in
         "worker": worker,
         "period": timedelta(microseconds=period_us),
     }
-    token, incarnation = _row(tx.transaction, "claim_lease", parameters)
+    token, incarnation = _row(transaction, "claim_lease", parameters)
     delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
-    return Lease(tx.access, token, queue, delivery, size, incarnation or 0)
+    return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
@@ -223,11 +225,11 @@ def drop(
     return bool(_row(transaction, "drop_lease", parameters)[0])
 
 
-def give_back(tx: Session, queue: str, token: int) -> bool:
+def give_back(transaction: Transaction, queue: str, token: int) -> bool:
     """Take a lease away whose worker ends: what isn't done is free when the transaction ends, and no attempt is counted.
 
     Args:
-        tx: the session.
+        transaction: in which.
         queue: the queue's name.
         token: which lease.
 
@@ -238,8 +240,8 @@ def give_back(tx: Session, queue: str, token: int) -> bool:
         UsageError: there is no such queue.
         Unavailable: the transaction has to be repeated.
     """
-    with translated(tx.access.place):
-        return drop(tx.transaction, tx.access.known.current(tx.transaction).queue(queue), token)
+    with translated(transaction.access.place):
+        return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
 
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.box.publish import distinct
 from seriatim.box.received import context_of
 from seriatim.errors import UsageError

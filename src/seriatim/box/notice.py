@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from seriatim.box.definitions import BoxQueue
-from seriatim.kernel.outcome import Disposition, EventKind
+from seriatim.kernel.outcome import EventKind
 from seriatim.pipeline.failure import Failed
 from seriatim.pipeline.message import Message
-
-if TYPE_CHECKING:
-    from seriatim.box.resequence import Judged
 
 __all__ = [
     "EntryFailed",
@@ -25,13 +18,10 @@ __all__ = [
     "SetAside",
     "dead",
     "invalid",
-    "of_judged",
     "unrouted",
 ]
 
-_HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 _NOBODY = "no subscription wants it"
-_FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,8 @@ class SetAside:
 class HolePassed:
     """A hole of a group that timed out, or was skipped (`kind`): the numbers from `first` to `last`."""
 
-    queue: BoxQueue
+    queue_id: int
+    queue: str
     group: str
     kind: EventKind
     first: int
@@ -76,35 +67,6 @@ class KeptOut:
 
 
 Notice = MessageFailed | EntryFailed | SetAside | HolePassed | KeptOut
-
-
-def of_judged(
-    queue: BoxQueue, keys: Sequence[str], judged: Judged, kinds: Sequence[EventKind] = _HOLES
-) -> list[Notice]:
-    """What a turn found: holes whose time is over, and what is dead or invalid.
-
-    Args:
-        queue: whose groups.
-        keys: the groups of the turn.
-        judged: what it decided.
-        kinds: the events of holes to notice.
-    """
-    changes, events = judged.changes, judged.events
-    found: list[Notice] = []
-    if len(events):
-        holes = events.take(np.isin(events.kind, kinds))
-        found += [
-            HolePassed(queue, keys[at], EventKind(kind), first, last)
-            for at, kind, first, last in zip(
-                holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
-            )
-        ]
-    gone = [
-        entry_id
-        for entry_id, disposition in zip(changes["aside_ids"], changes["aside_dispositions"], strict=True)
-        if disposition in _FINAL
-    ]
-    return [*found, SetAside(gone)] if gone else found
 
 
 def dead(queue: str | None, group: str | None, why: str) -> Failed:

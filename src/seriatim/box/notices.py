@@ -27,6 +27,7 @@ from seriatim.box.notice import (
 )
 from seriatim.box.publisher import Publisher
 from seriatim.box.received import context_of
+from seriatim.box.route import router_of
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind
 from seriatim.pipeline.failure import FAILURE, Failed, failure_of
@@ -44,7 +45,7 @@ def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
     """Publish what was noticed, so far as somebody subscribes to it; a failure of a failure is only logged."""
     known = transaction.access.known
     definitions = known.definitions if known.definitions.version >= 0 else known.read(transaction)
-    if not definitions.router.wants_failures:
+    if not router_of(definitions).wants_failures:
         return
     _publish(transaction, list(chain.from_iterable(_failed(transaction, notices))))
     for one in notices:
@@ -66,7 +67,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
             for one in failures
         ]
     try:
-        wanted = set(definitions.router.route(failures).entries.places) if failures else ()
+        wanted = set(router_of(definitions).route(failures).entries.places) if failures else ()
         if wanted:
             with transaction.connection.transaction():
                 found = [failures[at] for at in sorted(wanted)]
@@ -146,11 +147,11 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
 def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
     """What is told of holes: by the message that waits, or has waited, behind each."""
     told = []
-    for queue in {one.queue.queue_id: one.queue for one in holes}.values():
-        mine = [one for one in holes if one.queue.queue_id == queue.queue_id]
+    for queue_id in {one.queue_id for one in holes}:
+        mine = [one for one in holes if one.queue_id == queue_id]
         (behind,) = transaction.one(
             "behind_holes",
-            queue_id=queue.queue_id,
+            queue_id=queue_id,
             group_keys=[one.group for one in mine],
             lasts=[one.last for one in mine],
         )
@@ -161,7 +162,7 @@ def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[Mes
             which = f"the numbers {hole.first} to {hole.last} are missing"
             missing = f"number {hole.first} is missing" if hole.first == hole.last else which
             what = Failed(
-                queue.declared.name, hole.group, kind="hole", error_class=_CLASSES[hole.kind], error=missing,
+                hole.queue, hole.group, kind="hole", error_class=_CLASSES[hole.kind], error=missing,
                 attempts=waiting.what.attempts, ordinal=waiting.what.ordinal,
             )  # fmt: skip
             told.append(MessageFailed(waiting.message, what))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.errors import UsageError, shown

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from seriatim.box.access import Access, Begin, Transaction
 from seriatim.box.correlation import Look, looking
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Routed, Router, of_routed
+from seriatim.box.route import Routed, Router, router_of
 from seriatim.box.settled import where_unrouted
 from seriatim.errors import UsageError
 from seriatim.pipeline.message import Message
@@ -91,7 +91,7 @@ def _read(transaction: Transaction) -> list[_Pending]:
 
 def _route(transaction: Transaction, found: Sequence[_Pending]) -> None:
     definitions = transaction.access.known.current(transaction)
-    for one in _portions(found, definitions.router):
+    for one in _portions(found, router_of(definitions)):
         while not _enter(transaction, one, definitions):
             definitions = transaction.access.known.read(transaction)
 
@@ -105,14 +105,14 @@ def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]
 
 def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False: by definitions that have changed."""
-    routed = _permitted(_routed(definitions.router, found, looking(transaction)), found, definitions)
+    routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
     parameters = parameters_of(routed, 0, len(found)) | {
         "arrival_ids": [one.arrival_id for one in found],
         "positions": [one.position for one in found],
     }
     (done,) = transaction.one("route", **parameters)
     if done:
-        transaction.notice(*of_routed(definitions, [one.message for one in found], routed))
+        transaction.notice(*routed.notices(definitions, [one.message for one in found]))
     return bool(done)
 
 
@@ -147,7 +147,7 @@ def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitio
         one = found[row]
         if one.permitted is None or queue_id in one.permitted:
             continue
-        if not definitions.router.is_roles_own(by):  # nobody asks a role's subscription whether he may publish
+        if not router_of(definitions).is_roles_own(by):  # nobody asks a role's subscription whether he may publish
             wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
     return without(routed, wrong)
 

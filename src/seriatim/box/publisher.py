@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from seriatim.box.access import Access, Transaction
 from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.notice import KeptOut
 from seriatim.box.publish import check_all, distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.published import Published
 from seriatim.box.room import NO_ROOM, Full, full
 from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
-from seriatim.box.route import Routed
+from seriatim.box.route import Routed, router_of
 from seriatim.box.statements import statement
 from seriatim.box.waiting import patience
 from seriatim.errors import UsageError, shown
@@ -127,7 +127,7 @@ class Publisher:
         ):
             return None  # behind a pooler a transaction says first what it needs
         # Failures are told in the transaction of what failed.
-        return None if self._access.known.definitions.router.wants_failures else transaction.connection
+        return None if router_of(self._access.known.definitions).wants_failures else transaction.connection
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.
@@ -187,7 +187,7 @@ class Publisher:
         return now
 
     def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
-        router = definitions.router
+        router = router_of(definitions)
         moment = None
         if router.needs_time:
             (moment,) = transaction.one("moment")

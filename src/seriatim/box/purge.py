@@ -17,7 +17,7 @@ from typing import Any
 from psycopg import errors
 
 from seriatim.box.access import Access, Transaction
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros

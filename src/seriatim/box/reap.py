@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
+from seriatim.box.faults import Fault, Lost, note_lost
 from seriatim.box.lease import expired_in
+from seriatim.kernel.fault import FaultKind
 
 if TYPE_CHECKING:
     from seriatim.box.access import Begin, Transaction
@@ -33,10 +35,6 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     expired = expired_in(transaction, queue)
     if not expired:
         return 0
-    from seriatim.box.faults import Fault, Lost, note_lost  # noqa: PLC0415 -- which need a session, and that receives
-    from seriatim.box.session import Session  # noqa: PLC0415 -- as above
-    from seriatim.kernel.fault import FaultKind  # noqa: PLC0415 -- as above
-
     taken = 0
     for one in expired:
         error = (
@@ -45,5 +43,5 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
         what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
         lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
         with apart() as own:
-            taken += note_lost(Session(own.access, own.connection, own=True), lost, what, _PATIENCE_S) is not None
+            taken += note_lost(own, lost, what, _PATIENCE_S) is not None
     return taken

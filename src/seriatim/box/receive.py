@@ -6,10 +6,9 @@ import time
 
 from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_clock import fire_due
-from seriatim.box.notice import of_judged
 from seriatim.box.pending import is_unrouted, route_pending
 from seriatim.box.reap import reap
 from seriatim.box.resequence import Judged
@@ -120,7 +119,7 @@ class Receiver:
                     judges_next = False  # what is judged twice would be judged for ever
                     continue
                 delivery = self._turns.deliver(queue, judged, self._definitions)
-                self._transaction.notice(*of_judged(queue, locked.keys, judged))
+                self._transaction.notice(*judged.notices(queue, locked.keys))
                 if delivery is not None:
                     return delivery
             if not self._go_on(queue, locked) and not reap(self._transaction, queue, self._apart):

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue, Definitions
+from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.box.dialog import dialog_of
 from seriatim.pipeline.message import Part, Property, Received, Ticket
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.operator_log import Operator, log
 from seriatim.errors import ActionRefused
 

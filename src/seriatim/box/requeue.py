@@ -12,9 +12,9 @@ from typing import NamedTuple
 from seriatim.box.access import Transaction
 from seriatim.box.actions import require_of
 from seriatim.box.arrays import written
-from seriatim.box.definitions import BoxQueue, read_definitions
+from seriatim.box.definition import BoxQueue
 from seriatim.box.groups import group_of
-from seriatim.box.notice import of_judged
+from seriatim.box.known import read_definitions
 from seriatim.box.operator_log import Operator
 from seriatim.box.turns import Locked, Turns
 from seriatim.errors import Unavailable, shown
@@ -89,7 +89,7 @@ def requeue(
     places = [_place(found, group, one, ordered=locked is not None) for one in facts]
     transaction.do("requeue", **(named | _rows(facts, places)))
     if locked is not None:
-        transaction.notice(*of_judged(found, locked.keys, turns.judge(found, locked, 0)))
+        transaction.notice(*turns.judge(found, locked, 0).notices(found, locked.keys))
     transaction.do("call_waiters", queue_ids=[found.queue_id])
     said = {
         "entry_ids": [one.entry_id for one in facts],

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.box.arrays import numbers
+from seriatim.box.definition import BoxQueue
 from seriatim.box.fresh_row import state_rows
+from seriatim.box.notice import HolePassed, Notice, SetAside
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
@@ -27,7 +29,7 @@ from seriatim.kernel.columns import (
     rank_in_group,
     running_max,
 )
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
@@ -129,6 +131,10 @@ class Handed:
     late: list[bool]
 
 
+_HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
+_FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
@@ -140,6 +146,30 @@ class Judged:
     handed: list[Handed]
     events: Events
     arrived: int
+
+    def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
+        """What went wrong: holes whose time is over, and what is dead or invalid.
+
+        Args:
+            queue: whose groups.
+            keys: the groups of the turn.
+            kinds: the events of holes to notice.
+        """
+        found: list[Notice] = []
+        if len(self.events):
+            holes = self.events.take(np.isin(self.events.kind, kinds))
+            found += [
+                HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
+                for at, kind, first, last in zip(
+                    holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
+                )
+            ]
+        gone = [
+            entry_id
+            for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
+            if disposition in _FINAL
+        ]
+        return [*found, SetAside(gone)] if gone else found
 
 
 @dataclass(frozen=True, slots=True)

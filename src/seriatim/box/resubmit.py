@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from seriatim.box.access import Access, Transaction
 from seriatim.box.correlation import looking
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
-from seriatim.box.route import Routed, of_routed
+from seriatim.box.route import Routed, router_of
 from seriatim.pipeline.message import Message
 from seriatim.pipeline.text import checked_text
 
@@ -103,7 +103,7 @@ def _route(
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
-        found = definitions.router.route([one.message for one in some], moment, looking(transaction))
+        found = router_of(definitions).route([one.message for one in some], moment, looking(transaction))
         if queue_id is not None:
             found = _into(found, queue_id)
         parameters = parameters_of(without(found, {}), 0, len(some)) | {
@@ -115,7 +115,7 @@ def _route(
         if not taken:
             transaction.connection.rollback()
             return None
-        transaction.notice(*of_routed(definitions, [one.message for one in some], found, again=True))
+        transaction.notice(*found.notices(definitions, [one.message for one in some], again=True))
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)
     if queue_ids:
@@ -133,7 +133,7 @@ def _into(routed: Routed, queue_id: int) -> Routed:
 
 def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:
     """The messages, with the moment at which they were received if a filter asks for it."""
-    if not definitions.router.needs_time:
+    if not router_of(definitions).needs_time:
         if waiting:
             yield None, list(waiting)
         return

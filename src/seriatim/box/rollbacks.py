@@ -13,7 +13,7 @@ from uuid import UUID
 
 from seriatim.box.access import Transaction
 from seriatim.box.apart import Apart
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery, Mark
 from seriatim.box.notice import MessageFailed
 from seriatim.pipeline.failure import Failed

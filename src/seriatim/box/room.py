@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import BoxQueue, Definitions
-from seriatim.box.route import Routed
+from seriatim.box.definition import BoxQueue, Definitions
+from seriatim.box.route import Routed, router_of
 from seriatim.errors import QueueFull
 from seriatim.kernel.policy import Standard, UnitOfWork
 
@@ -73,7 +73,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
         count = going[queue_id]
         if count > room:
             over = [at for at, let_in in _let_in(transaction, limited[queue_id], routed) if not let_in]
-            by_roles = [at for at in over if definitions.router.is_roles_own(entries.subscriptions[at])]
+            by_roles = [at for at in over if router_of(definitions).is_roles_own(entries.subscriptions[at])]
             excess = len(over) - max(room, 0)
             if excess > len(by_roles):
                 return Full(limited[queue_id], len(over), room)
@@ -120,7 +120,7 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
         part_ids: the staged parts of the batch.
     """
     limited = definitions.limited
-    if not limited or not definitions.router.roles_own:
+    if not limited or not router_of(definitions).roles_own:
         return
     parameters = _staged(definitions, part_ids)
     rows = transaction.rows("staged_in_queues", **parameters)
@@ -134,7 +134,7 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
 
 def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:
     """The parameters that say which staged entries are asked for."""
-    roles_own = sorted(definitions.router.roles_own)
+    roles_own = sorted(router_of(definitions).roles_own)
     return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
 
 

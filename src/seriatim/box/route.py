@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from seriatim.box.correlation import Asked, Correlation, Found, Look, key
-from seriatim.box.definitions import BoxSubscription, Definitions
+from seriatim.box.definition import BoxSubscription, Broken, Definitions
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
@@ -37,7 +37,7 @@ from seriatim.pipeline.typed import MessageTypes, Typed
 from seriatim.pipeline.typed_columns import Column, columns
 from seriatim.pipeline.values import problem_text
 
-__all__ = ["Entries", "Routed", "Router", "of_routed"]
+__all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
 
 _Columns: TypeAlias = tuple[
     Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]
@@ -45,6 +45,7 @@ _Columns: TypeAlias = tuple[
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
+_LONGEST_WHY = 500
 _MOST_REMEMBERED = 10_000
 
 
@@ -98,33 +99,28 @@ class Routed:
             problems[at] = why
         return replace(self, entries=replace(self.entries, problems=problems))
 
+    def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
+        """What is told of messages that were routed now, and are new to the box or to their queues.
 
-def of_routed(
-    definitions: Definitions, messages: Sequence[Message], routed: Routed, *, again: bool = False
-) -> list[Notice]:
-    """What is told of messages that were routed now, and are new to the box or to their queues.
-
-    Args:
-        definitions: what is defined.
-        messages: as they were published.
-        routed: where they go.
-        again: they were unrouted before, and that was told then.
-    """
-    entries, queues = routed.entries, {one.queue_id: name for name, one in definitions.queues.items()}
-    wanted = set(entries.places)
-    unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
-    refused = [at for at, problem in enumerate(entries.problems) if problem is not None]
-    found = [MessageFailed(messages[row], unrouted(routed.typed.problems[row])) for row in unwanted]
-    return [
-        *found,
-        *(
-            MessageFailed(
-                messages[entries.places[at]],
-                invalid(queues.get(entries.queue_ids[at]), entries.groups[at], entries.problems[at]),
+        Args:
+            definitions: what is defined.
+            messages: as they were published.
+            again: they were unrouted before, and that was told then.
+        """
+        entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
+        wanted = set(entries.places)
+        unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
+        refused = [
+            (messages[place], queues.get(queue_id), group, problem)
+            for place, queue_id, group, problem in zip(
+                entries.places, entries.queue_ids, entries.groups, entries.problems, strict=True
             )
-            for at in refused
-        ),
-    ]
+            if problem is not None
+        ]
+        return [
+            *(MessageFailed(messages[row], unrouted(self.typed.problems[row])) for row in unwanted),
+            *(MessageFailed(message, invalid(queue, group, why)) for message, queue, group, why in refused),
+        ]
 
 
 class Router:
@@ -531,3 +527,19 @@ def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
     """Some properties as filters take them."""
     return {name: found[name].arrays() for name in names}
+
+
+def router_of(definitions: Definitions) -> Router:
+    """What routes by definitions; made when it is first asked for."""
+    return definitions.derived(Router)
+
+
+def broken_in(definitions: Definitions) -> tuple[Broken, ...]:
+    """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
+    unfit = {key: Broken(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
+    found = {**unfit, **definitions.unreadable}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _said(error: UsageError) -> str:
+    return f"{error.where}: {error.what}"[:_LONGEST_WHY] if error.where else error.what[:_LONGEST_WHY]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from seriatim.box.access import Transaction
 from seriatim.box.change import Definition, Kind
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.contract import DEFAULT, Contract, default_contract

@@ -25,13 +25,13 @@ from seriatim.box import notices
 from seriatim.box.access import Transaction
 from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.correlation import looking
-from seriatim.box.definitions import Definitions
+from seriatim.box.definition import Definitions
 from seriatim.box.incoming import Incoming, Placed, fitting, messages_of, storable
 from seriatim.box.notice import KeptOut
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.room import full_for_batch, refuse_for_batch
-from seriatim.box.route import Entries, Routed, Router
+from seriatim.box.route import Entries, Routed, Router, router_of
 from seriatim.box.statements import statement
 from seriatim.errors import QueueFull, Unavailable, UsageError
 from seriatim.kernel.outcome import REASONS, Reason
@@ -310,7 +310,7 @@ class Staging(Closing):
 
     def _router(self, definitions: Definitions) -> Router:
         if self._queue is None:
-            return definitions.router
+            return router_of(definitions)
         if definitions.version not in self._routers:
             only = {self._queue: definitions.queue(self._queue)}
             alone = Definitions(definitions.version, definitions.types, only, unreadable=definitions.unreadable)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import assert_never
 
 from seriatim.box.access import Transaction
-from seriatim.box.definitions import read_definitions
 from seriatim.box.groups import GroupView, group_of
+from seriatim.box.known import read_definitions
 from seriatim.box.operator_log import Logged, logged
 from seriatim.kernel.states import Action, GroupState
 

@@ -8,7 +8,8 @@ from typing import Any
 from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Kind
 from seriatim.box.define import record
-from seriatim.box.definitions import Definitions, read_definitions
+from seriatim.box.definition import Definitions
+from seriatim.box.known import read_definitions
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.subscription import STATES

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from seriatim.box.access import Begin, Transaction
 from seriatim.box.change import Change, Kind
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 
 __all__ = ["transmit", "transmit_defined", "transmit_to"]
 

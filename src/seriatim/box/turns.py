@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, cast
 
 from seriatim.box.access import Transaction
 from seriatim.box.arrays import numbers, written
-from seriatim.box.definitions import ALL, BoxQueue, Definitions
+from seriatim.box.definition import ALL, BoxQueue, Definitions
 from seriatim.box.delivery import Completion, Delivery, Mark, Standing
 from seriatim.box.edited import with_edits
 from seriatim.box.fresh_row import fresh_row
 from seriatim.box.heads import EVERYTHING, Heads
-from seriatim.box.notice import of_judged
 from seriatim.box.received import parts_of, received_of
 from seriatim.box.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
 from seriatim.box.round_trip import OwnConnection, commit_between, is_idle
@@ -139,7 +138,7 @@ class Turns:
     def judge_all(self, queue: BoxQueue, locked: Locked) -> None:
         """Judge what locked groups have, whatever their policies; nothing is handed out."""
         for one in locked.by_policy(queue) if locked.keys else ():
-            self._transaction.notice(*of_judged(queue, one.keys, self.judge(queue, one, 0)))
+            self._transaction.notice(*self.judge(queue, one, 0).notices(queue, one.keys))
 
     def begin(self, queue: BoxQueue, limit: int, group: str | None, version: int) -> tuple[Locked, Begun | None]:
         """Lock the next group that has something to do, or the named one, and read what its turn has to know.

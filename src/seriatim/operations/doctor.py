@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seriatim.box.route import broken_in
 from seriatim.errors import SeriatimError
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _definitions(box: MessageBox) -> Finding:
     from seriatim.pipeline.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
 
     definitions = box.definitions()
-    broken = [str(one) for one in definitions.broken]
+    broken = [str(one) for one in broken_in(definitions)]
     if broken:
         remedy = "it takes no part until it is defined again, or dropped: seriatim box apply FILE, with --prune what the file lacks, or box.drop(…)"
         return Finding("definitions", State.WRONG, "; ".join(broken), remedy)

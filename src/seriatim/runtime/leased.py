@@ -81,7 +81,9 @@ class LeasedTurns:
             what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
             self.keeper.lose(work.token)
             with self.turns.box.session() as session, translated(session.access.place):
-                note_lost(session, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S)
+                note_lost(
+                    session.transaction, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S
+                )
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
         turns = self.turns
@@ -93,13 +95,20 @@ class LeasedTurns:
             around.enter_context(turns.company(delivery, session.access.known.definitions.queue(turns.queue)))
             turns.portion.counts = delivery.group is None
             size = len(delivery) if turns.whole else untried(delivery.messages)
-            return claim(session, delivery, size, turns.worker, self.keeper.period_us)
+            return claim(
+                session.transaction,
+                delivery,
+                size,
+                turns.worker,
+                self.keeper.period_us,
+                is_led=session.instance is not None,
+            )
 
     def _give_back(self, lease: Lease) -> None:
         """What isn't done is free at once. If that can't be said, the lease runs out."""
         try:
             with self.turns.box.session() as session:
-                give_back(session, self.turns.queue, lease.token)
+                give_back(session.transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
             _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
 
@@ -132,7 +141,7 @@ class _Turn:
             except TurnEnded as error:
                 # The handler may have committed what it wrote; the message is not done.
                 with self._turns.box.session() as session, translated(session.access.place):
-                    note_lost(session, self._lost(), fault_of(error, self._turns.worker), PATIENCE_S)
+                    note_lost(session.transaction, self._lost(), fault_of(error, self._turns.worker), PATIENCE_S)
                 return
             except BaseException as error:  # noqa: BLE001 -- of the handler's
                 self._fail(size, error)
@@ -168,7 +177,7 @@ class _Turn:
             if not drop(session.transaction, lease.queue, lease.token):
                 raise lease.error()
             alone = size == 1 or self._turns.whole
-            fail(session, lease.taken_back(session.transaction), 0, size, what, alone=alone)
+            fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
 
     def _lost(self) -> Lost:
         lease = self._lease

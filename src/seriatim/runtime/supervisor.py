@@ -240,7 +240,9 @@ class Supervisor:
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = Lost(work.queue, work.group, work.entry_id or 0, work.token)
-        self._patiently(lambda session: note_lost(session, lost, what, _PATIENCE_S), "an attempt couldn't be counted")
+        self._patiently(
+            lambda session: note_lost(session.transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
+        )
 
     def _patiently(self, does: Callable[[Session], object], failed: str) -> None:
         """Do something in a session, again where the server isn't there for a while; or log that it failed."""
@@ -293,7 +295,7 @@ class Supervisor:
 
     def _give_back_one(self, work: Work, token: int) -> None:
         self._patiently(
-            lambda session: give_back(session, work.queue, token),
+            lambda session: give_back(session.transaction, work.queue, token),
             f"the lease {token} couldn't be given back, and runs out",
         )
 

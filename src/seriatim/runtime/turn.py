@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
-from seriatim.box.definitions import BoxQueue
+from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.faults import Fault, Lost, fail, note_lost
 from seriatim.box.session import Session
@@ -168,7 +168,7 @@ class TransactionalTurns:
         """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
         lost = Lost(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
         with self.box.session() as session:
-            note_lost(session, lost, what, PATIENCE_S, delivery)
+            note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
 
     def most(self, limit: int | None) -> int:
         """How many messages a turn may have, where so many may be begun; None: as many as there are."""
@@ -191,7 +191,7 @@ class TransactionalTurns:
             if work.entry_id is not None:
                 error = f"the turn took longer than {self.turn_limit_s:g} s"
                 what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
-                note_lost(session, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
+                note_lost(session.transaction, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
 
 
 class _Turn:
@@ -283,7 +283,7 @@ class _Turn:
         what = fault_of(error, self._turns.worker, self._turns.transient)
         self.steps.finish()
         alone = size == 1 or self._turns.whole
-        fail(self._session, self.delivery, self._done, size, what, alone=alone)
+        fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:

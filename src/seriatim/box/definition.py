@@ -1,15 +1,12 @@
-"""What is defined in a box, as a process knows it: read when it has changed, and then shared by all of its sessions."""
+"""What is defined in a box, as values."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from seriatim.box.statements import Statements
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.contract import Contract
@@ -17,19 +14,14 @@ from seriatim.pipeline.message_type import MessageType
 from seriatim.pipeline.queue import Queue
 from seriatim.pipeline.section import likely
 from seriatim.pipeline.service import Service
-from seriatim.pipeline.stored import from_json
 from seriatim.pipeline.subscription import Subscription
 
-if TYPE_CHECKING:
-    from seriatim.box.route import Router
-
-__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Broken", "Definitions", "Known", "read_definitions"]
+__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Broken", "Definitions"]
 
 #: More messages than any set has.
 ALL = 2**31 - 2
-_LONGEST_WHY = 500
 
-_Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service)
+_Derived = TypeVar("_Derived")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +154,12 @@ class Definitions:
             raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
 
-    @cached_property
-    def broken(self) -> tuple[Broken, ...]:
-        """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
-        unfit = {key: Broken(*key, _said(error)) for key, error in self.router.unfit.items()}
-        found = {**unfit, **self.unreadable}
-        return tuple(found[key] for key in sorted(found))
-
-    @cached_property
-    def router(self) -> Router:
-        """What routes by them; made when it is first asked for."""
-        from seriatim.box.route import Router  # noqa: PLC0415 -- which routes by what is defined here
-
-        return Router(self)
+    def derived(self, make: Callable[[Definitions], _Derived]) -> _Derived:
+        """What is made of them, once."""
+        made: dict[Any, Any] = self.__dict__.setdefault("_derived", {})
+        if make not in made:
+            made[make] = make(self)
+        return cast("_Derived", made[make])
 
     @cached_property
     def limited(self) -> Mapping[int, BoxQueue]:
@@ -199,110 +184,3 @@ class Definitions:
     def names(self) -> Mapping[int, str]:
         """The names of the subscriptions by their ids."""
         return {one.subscription_id: name for name, one in self.subscriptions.items()}
-
-
-class Known:
-    """The definitions that a process knows of one box. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._definitions = Definitions(-1)
-
-    @property
-    def definitions(self) -> Definitions:
-        """As last read; of version -1 before."""
-        return self._definitions
-
-    def current(self, statements: Statements) -> Definitions:
-        """As the transaction sees them: read again if they have changed."""
-        (version,) = statements.one("version")
-        return self._definitions if version == self._definitions.version else self.read(statements)
-
-    def read(self, statements: Statements) -> Definitions:
-        """Read them, as the transaction sees them.
-
-        Not for a transaction that defines: what it sees may be rolled back, and its version be given again.
-        """
-        found = read_definitions(statements)
-        with self._lock:
-            self._definitions = found
-        return found
-
-
-def read_definitions(statements: Statements) -> Definitions:
-    """What is defined, as the transaction sees it. What can't be read stops nothing else."""
-    rows = statements.rows("definitions")
-    types: dict[str, MessageType] = {}
-    queues: dict[str, BoxQueue] = {}
-    subscriptions: dict[str, BoxSubscription] = {}
-    contracts: dict[str, Contract] = {}
-    services: dict[str, Service] = {}
-    unreadable: dict[tuple[str, str], Broken] = {}
-    version = -1
-    for kind, number, name, definition, state, owner, incarnation, queue, role, matched in rows:
-        if kind == "version":
-            version = number
-            continue
-        try:
-            match kind:
-                case "type":
-                    types[name] = _read(MessageType, name, definition)
-                case "queue":
-                    declared = _read(Queue, name, definition)
-                    queues[name] = BoxQueue(number, declared, state == "on", owner, incarnation)
-                case "contract":
-                    contracts[name] = _read(Contract, name, definition)
-                case "service":
-                    services[name] = _leading(_read(Service, name, definition), queue)
-                case _:
-                    subscription = _leading(_read(Subscription, name, definition), queue)
-                    granted = None if matched is None else tuple(matched)
-                    subscriptions[name] = BoxSubscription(number, subscription, state, role, granted)
-        except SchemaMismatch as error:
-            what = error.what.removeprefix("what the box has of it can't be read: ")[:_LONGEST_WHY]
-            unreadable[kind, name] = Broken(kind, name, what, number, queue, state)
-            if kind == "queue":
-                queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
-    for queue in {one.queue for one in services.values()}:
-        queues[queue] = replace(queues[queue], serves=True)
-    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable)
-
-
-def _said(error: UsageError) -> str:
-    return f"{error.where}: {error.what}"[:_LONGEST_WHY] if error.where else error.what[:_LONGEST_WHY]
-
-
-def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
-    """A declaration from the text of its JSON.
-
-    Raises:
-        SchemaMismatch: it can't be read, or has another name.
-    """
-    try:
-        stored: Any = json.loads(definition)
-    except (ValueError, RecursionError) as error:
-        raise SchemaMismatch(f"its JSON can't be read: {error}") from None
-    found = from_json(kind, stored)
-    if found.name != name:
-        raise SchemaMismatch(f"its definition is that of {found.name!r}")
-    return found
-
-
-_Leading = TypeVar("_Leading", Subscription, Service)
-
-
-def _leading(one: _Leading, queue: str | None) -> _Leading:
-    """A subscription or service, if its definition leads to the queue that it has.
-
-    Raises:
-        SchemaMismatch: it doesn't.
-    """
-    said = one.to if isinstance(one, Subscription) else one.queue
-    if said != queue:
-        raise SchemaMismatch(f"its definition leads to {said!r}, and it has the queue {queue!r}")
-    return one
-
-
-def _stand_in(name: str) -> Queue:
-    """For a queue whose definition can't be read."""
-    return Queue(name, policy=Unordered())
