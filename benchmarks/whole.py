@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.measure import Claim, Timing, timed
 from seriatim import Queue, Standard, Subscription
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark import route
 from seriatim.spark.buckets import DEFAULT_BUCKETS
 from seriatim.spark.deliver import Folders, Sink, start

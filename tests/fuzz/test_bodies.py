@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from seriatim import Message, MessageType
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.typed import MessageTypes
-from seriatim.pipeline.values import Unreadable
-from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.types.typed_message import MessageTypes
 from seriatim.spark.promote import CsvColumns, CsvDialect
 from seriatim.spark.split import JsonElements
 from seriatim.spark.xml import XmlElements

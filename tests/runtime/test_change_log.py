@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 

@@ -13,7 +13,7 @@ import pytest
 
 from seriatim import Fifo, Queue
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
 from seriatim.runtime.checkpoint import Checkpoint
 
 HOLD = """

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.run import run
 from tests.delivered import table_of
 

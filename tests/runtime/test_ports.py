@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import main
 from seriatim.errors import InvariantBroken
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime import run as module
 from seriatim.runtime.progress import Ports, Routing, Running, RunSummary
 from seriatim.runtime.run import run

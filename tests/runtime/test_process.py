@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 from seriatim.testing import faulty_feed

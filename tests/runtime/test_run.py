@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 from seriatim.runtime.stop import Stop

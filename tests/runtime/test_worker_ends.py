@@ -8,7 +8,7 @@ import os
 import pytest
 
 from seriatim.errors import QueryFailed
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime import attempts
 from seriatim.runtime.progress import Again
 from seriatim.runtime.run import run

@@ -18,7 +18,7 @@ from pyarrow import dataset
 from pyspark.sql import Row, SparkSession
 
 from seriatim import BestEffort, ColumnError, Fifo, PolicyError, Queue, Standard, UsageError
-from seriatim.pipeline.file import load
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 from seriatim.spark import resequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import seriatim as sq
-from seriatim.pipeline.file import check, load
+from seriatim.pipeline.files.pipeline_file import check, load
 from seriatim.runtime.run import run
 
 INTO_DIALOGS = """

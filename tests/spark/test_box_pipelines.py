@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 import seriatim as sq
-from seriatim.pipeline.file import check, load
+from seriatim.pipeline.files.pipeline_file import check, load
 from seriatim.runtime.run import run
 from seriatim.runtime.set_aside import read_set_aside
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from seriatim import BestEffort, Queue, Standard, Unordered
 from seriatim.errors import CheckpointMismatch, UsageError
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark import parts
 from seriatim.spark.deliver import Folders, Sink
 from seriatim.spark.parts import Outlet

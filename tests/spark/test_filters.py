@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from seriatim.errors import ColumnError
 from seriatim.kernel.filter import Expression, Kind, Type
 from seriatim.kernel.filter_eval import column, evaluate
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.filters import Properties, condition
 from tests.filter_cases import CASES, TYPES, as_kept
 from tests.filters import filters, messages, read, schemas

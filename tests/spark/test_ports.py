@@ -13,7 +13,7 @@ import pytest
 
 from seriatim import Queue, Standard
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark.deliver import Folders, Sink
 from seriatim.spark.outbox import Kept, Outbox, folder_name
 from seriatim.spark.outgoing import Outgoing

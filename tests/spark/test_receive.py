@@ -15,7 +15,7 @@ import pytest
 
 from seriatim import Queue, Unordered
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark.receive import ARRIVAL, receive
 
 ORDER = (

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.function import Function
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.values import Unreadable
-from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.calls import Calling
 from seriatim.spark.lines import Lines
 from seriatim.spark.promote import CsvColumns, Returned

@@ -15,8 +15,8 @@ from pyarrow import orc
 
 from seriatim import Queue, Unordered
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source, Split
-from seriatim.pipeline.envelopes.known import ENVELOPES
+from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source, Split
 from seriatim.spark.receive import arrival, receive
 
 CODE = """

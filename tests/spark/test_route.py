@@ -13,7 +13,7 @@ from seriatim import Subscription
 from seriatim.errors import ColumnError, FilterError, UsageError
 from seriatim.kernel.filter import type_from
 from seriatim.kernel.filter_eval import column, evaluate
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.route import route
 
 TYPES = {

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.function import Function
+from seriatim.pipeline.declared.function import Function
 from seriatim.spark.calls import Calling, forget_fatal
 from seriatim.spark.step import OUTPUTS, Step, outputs_type, run_step
 

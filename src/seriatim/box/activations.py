@@ -8,7 +8,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from seriatim.box.statements import statement
-from seriatim.pipeline.activation import Activation
+from seriatim.pipeline.declared.activation import Activation
 
 __all__ = ["Activated", "activations_of"]
 

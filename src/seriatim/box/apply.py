@@ -13,8 +13,8 @@ from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.drop import locations
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.pipeline.box_file import BoxFile, load
-from seriatim.pipeline.contract import DEFAULT
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.files.box_file import BoxFile, load
 
 __all__ = ["apply", "drops_of"]
 

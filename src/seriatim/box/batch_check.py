@@ -16,7 +16,7 @@ from seriatim.box.definitions import BoxQueue
 from seriatim.box.dialog_delivery import why_failed
 from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
-from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["fail_invalid"]
 

@@ -38,7 +38,7 @@ from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
 

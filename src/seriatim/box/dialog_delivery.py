@@ -16,7 +16,7 @@ from seriatim.box.definitions import Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.failures import tell_gone
 from seriatim.box.statements import statement
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["accept", "first_of", "why_failed"]
 

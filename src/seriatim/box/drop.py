@@ -12,8 +12,8 @@ from seriatim.box.change import Kind
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, UsageError, shown
-from seriatim.pipeline.location import Location
-from seriatim.pipeline.section import likely
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.text.section import likely
 
 __all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
 

@@ -26,8 +26,8 @@ from seriatim.box.turns import Locked, Turns
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind, Events
 from seriatim.kernel.states import Action
-from seriatim.pipeline.failure import FAILURE, Failed, failure_of
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
+from seriatim.pipeline.types.message import Message
 
 if TYPE_CHECKING:
     from seriatim.box.actions import Operation

@@ -23,7 +23,7 @@ from seriatim.box.failures import dead, tell_of
 from seriatim.box.statements import statement
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Instance", "Instances"]
 

@@ -13,7 +13,7 @@ from psycopg.rows import class_row, tuple_row
 
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.text import fits_text
+from seriatim.pipeline.text.storable import fits_text
 
 __all__ = ["Logged", "Operator", "log", "logged"]
 

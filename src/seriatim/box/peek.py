@@ -14,7 +14,7 @@ from seriatim.box.received import parts_of, received_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Peeked", "peek"]
 

@@ -25,7 +25,7 @@ from seriatim.box.route import Routed, Router
 from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["is_unrouted", "route_pending", "without"]
 

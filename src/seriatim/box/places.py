@@ -13,8 +13,8 @@ from psycopg.rows import class_row, tuple_row
 from seriatim.box.received import context_of
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.message import Part, Property, Ticket
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Part, Property, Ticket
 
 __all__ = ["STATUSES", "Placed", "Stored", "check_one_space", "message_of", "places_of"]
 

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from seriatim.box.definitions import BoxQueue, Definitions
 from seriatim.box.dialog import dialog_of
 from seriatim.box.statements import statement
-from seriatim.pipeline.message import Part, Property, Received, Ticket
+from seriatim.pipeline.types.message import Part, Property, Received, Ticket
 
 __all__ = ["context_of", "parts_of", "received_of"]
 

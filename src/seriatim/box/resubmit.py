@@ -21,8 +21,8 @@ from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.route import Routed
 from seriatim.box.statements import statement
-from seriatim.pipeline.message import Message
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["Resubmitted", "resubmit"]
 

@@ -20,7 +20,7 @@ from seriatim.box.definitions import BoxQueue
 from seriatim.box.delivery import Delivery, Mark
 from seriatim.box.failures import tell_of
 from seriatim.box.statements import statement
-from seriatim.pipeline.failure import Failed
+from seriatim.pipeline.types.failure_message import Failed
 
 __all__ = ["take_in_hand"]
 

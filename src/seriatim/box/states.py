@@ -13,8 +13,8 @@ from seriatim.box.define import record
 from seriatim.box.definitions import Definitions, read_definitions
 from seriatim.box.statements import statement
 from seriatim.errors import SchemaMismatch, UsageError, shown
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.subscription import STATES
+from seriatim.pipeline.declared.subscription import STATES
+from seriatim.pipeline.text.section import likely
 
 __all__ = ["set_activated", "set_enabled", "set_state"]
 

@@ -113,9 +113,9 @@ def _write(folder: Path, feed: Feed) -> None:
 
 
 def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(path)
+    pipeline = pipeline_file.load(path)
     from seriatim.runtime.run import run  # noqa: PLC0415 - Spark is slow to import
 
     console = Console(stderr=True, highlight=False)

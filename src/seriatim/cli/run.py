@@ -54,9 +54,9 @@ def run(
     A port that fails makes only its own destination wait. With --once and --finish, exits with 3 if messages still
     wait for a port at the end; the next start goes on with them.
     """
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(file_)
+    pipeline = pipeline_file.load(file_)
     settings = dict(_setting(one) for one in conf)
     from seriatim.runtime.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 

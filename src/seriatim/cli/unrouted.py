@@ -35,9 +35,9 @@ def unrouted(
         return
     if resubmit or dsn is not None:
         raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(file_)
+    pipeline = pipeline_file.load(file_)
     from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
     folder = pipeline.unrouted or Checkpoint(pipeline.checkpoint).unrouted

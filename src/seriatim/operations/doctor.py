@@ -223,7 +223,7 @@ def _box(dsn: str | None, schema: str) -> Finding:
 
 def _definitions(box: MessageBox) -> Finding:
     """Whether all that is defined can be used, and holds no secret."""
-    from seriatim.pipeline.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
+    from seriatim.pipeline.text.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
 
     definitions = box.definitions()
     broken = [str(one) for one in definitions.broken]

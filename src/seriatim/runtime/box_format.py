@@ -14,8 +14,8 @@ from seriatim.box.dsn import without_secret
 from seriatim.box.feed import Feed
 from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
-from seriatim.pipeline.contract import DEFAULT
-from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.spark.box_format import BoxFormat, BoxOptions
 
 __all__ = ["DefaultSource", "boxed", "register"]

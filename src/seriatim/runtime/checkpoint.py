@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declaration import Pipeline, Receive
-from seriatim.pipeline.file import load
+from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.spark.buckets import DEFAULT_BUCKETS
 from seriatim.spark.manifest import identity
 from seriatim.spark.port import write_synced

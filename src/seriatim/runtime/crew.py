@@ -12,7 +12,7 @@ from seriatim.box.activations import Activated
 from seriatim.box.box import MessageBox
 from seriatim.box.slots import Slots
 from seriatim.errors import SeriatimError
-from seriatim.pipeline.activation import Activation
+from seriatim.pipeline.declared.activation import Activation
 from seriatim.runtime.readers import Readers, after_look
 from seriatim.runtime.supervisor import Supervisor
 from seriatim.runtime.worker import Limits

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from seriatim.box.session import Session
 from seriatim.kernel.dialog import END_DIALOG, ERROR
-from seriatim.pipeline.message import Dialog, Received
+from seriatim.pipeline.types.message import Dialog, Received
 
 __all__ = ["end_sides", "ends_dialog"]
 

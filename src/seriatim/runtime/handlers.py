@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from seriatim.box.session import Session
 from seriatim.errors import Business, UsageError, shown
-from seriatim.pipeline.function import load_function
-from seriatim.pipeline.message import Message, Received
+from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.ended import ends_dialog
 
 __all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered"]

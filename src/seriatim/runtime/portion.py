@@ -9,7 +9,7 @@ little is lost by that. Nothing has to be put back, as a rule.
 from __future__ import annotations
 
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["Portion"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from seriatim.box.dsn import resolve, without_secret
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.pipeline.document import Language, Problems, parse
-from seriatim.pipeline.section import Section
+from seriatim.pipeline.text.document import Language, Problems, parse
+from seriatim.pipeline.text.section import Section
 
 __all__ = ["port_of"]
 

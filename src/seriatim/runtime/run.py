@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.declaration import Pipeline
+from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.runtime.attempts import Attempts
 from seriatim.runtime.box_format import boxed
 from seriatim.runtime.checkpoint import Checkpoint, Identity

@@ -23,7 +23,7 @@ from seriatim.box.translate import translated
 from seriatim.errors import SeriatimError, Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 from seriatim.runtime.company import COMPANY
 from seriatim.runtime.ended import end_sides
 from seriatim.runtime.handlers import Handlers, answered

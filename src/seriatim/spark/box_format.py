@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
 from seriatim.kernel.time import micros, seconds
-from seriatim.pipeline.section import likely
+from seriatim.pipeline.text.section import likely
 from seriatim.spark.box_sink import BoxStreamWriter, BoxWriter, Staging, check_columns
 from seriatim.spark.box_source import BoxReader, BoxStreamReader, Feed, schema_of
 

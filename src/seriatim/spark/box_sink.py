@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from seriatim.errors import ColumnError
-from seriatim.pipeline.box_types import OWN
+from seriatim.pipeline.types.box_properties import OWN
 
 __all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
 

@@ -23,7 +23,7 @@ from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import State
 from seriatim.kernel.time import FOREVER, NEVER
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.index import Index, QueueState
 from seriatim.spark.packets import contiguous, slices

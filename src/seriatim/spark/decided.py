@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.packets import unpack
 from seriatim.spark.stateful import arrow_schema
 

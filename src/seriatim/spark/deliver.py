@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from seriatim.errors import CheckpointMismatch, UsageError
-from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline
+from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline
 from seriatim.spark.decided import opened, rows_of
 from seriatim.spark.layout import Layout
 from seriatim.spark.outbox import Outbox, folder_name

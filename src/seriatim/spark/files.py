@@ -12,11 +12,11 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Receive
-from seriatim.pipeline.function import Function
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.source import FILE_OPTIONS, OPTIONS
-from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import Receive
+from seriatim.pipeline.files.source import FILE_OPTIONS, OPTIONS
 from seriatim.spark.calls import Calling
 from seriatim.spark.lines import Lines
 from seriatim.spark.promote import CsvColumns, CsvDialect, Returned

@@ -44,7 +44,7 @@ from seriatim.kernel.filter import (
 )
 from seriatim.kernel.like import LONG_SEGMENT, like, like_regex
 from seriatim.kernel.route import nodes
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.columns import microseconds, quoted
 
 __all__ = ["Properties", "condition", "literal", "needs_python", "spark_type"]

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.pipeline.declaration import DROP
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.pipeline import DROP
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.process import spread
 from seriatim.spark.step import OUTPUTS
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["check_header", "fingerprint", "identity"]
 

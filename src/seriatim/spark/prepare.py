@@ -12,7 +12,7 @@ from seriatim.errors import ColumnError
 from seriatim.kernel.outcome import Reason
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark import bucket as names
 from seriatim.spark.columns import NESTED, TURN_OVER, field_of, microseconds, quoted, type_of
 from seriatim.spark.filters import Properties, condition

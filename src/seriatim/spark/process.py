@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Pipeline, Process
-from seriatim.pipeline.function import Function, search_folders
+from seriatim.pipeline.declared.function import Function, search_folders
+from seriatim.pipeline.declared.pipeline import Pipeline, Process
 from seriatim.spark.calls import Calling
 from seriatim.spark.receive import promoted
 from seriatim.spark.step import OUTPUTS, WAS, Step, run_step

@@ -1,7 +1,7 @@
 """Lifting properties out of bodies: one row of text in, the promoted values or a reason out.
 
-Pure Python without Spark: CSV and the user's functions. JSON is `seriatim.pipeline.json_paths`, XML `xml.py`, what a
-value may be `seriatim.pipeline.values`.
+Pure Python without Spark: CSV and the user's functions. JSON is `seriatim.pipeline.bodies.json_paths`, XML `xml.py`, what a
+value may be `seriatim.pipeline.bodies.property_values`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.function import Function
-from seriatim.pipeline.values import (
+from seriatim.pipeline.bodies.property_values import (
     Converter,
     Find,
     Promoted,
@@ -24,6 +22,8 @@ from seriatim.pipeline.values import (
     shortened,
     text_of,
 )
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import Promotion
 
 __all__ = [
     "CsvColumns",

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Destination, Pipeline, StartFrom
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
+from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.buckets import bucket_ids
 from seriatim.spark.calls import Calling
 from seriatim.spark.decided import NOWHERE

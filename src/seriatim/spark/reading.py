@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.values import Promoted, Unreadable
+from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
+from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.apart import Ended, ends
 from seriatim.spark.calls import Calling
 from seriatim.spark.row_paths import Columns

@@ -42,8 +42,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Pipeline, Receive
-from seriatim.pipeline.function import search_folders
+from seriatim.pipeline.declared.function import search_folders
+from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.spark.calls import Calling
 from seriatim.spark.files import read_files
 from seriatim.spark.reading import PARTS

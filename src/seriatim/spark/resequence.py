@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.policy import Fifo, Policy, Standard
 from seriatim.kernel.time import micros
-from seriatim.pipeline.declaration import MOST_BUCKETS
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.bucket import Plan
 from seriatim.spark.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.columns import check_columns, microseconds

@@ -17,7 +17,7 @@ from seriatim.kernel.filter import Expression
 from seriatim.kernel.filter_typing import any_of
 from seriatim.kernel.route import properties as named_in
 from seriatim.kernel.route import rules
-from seriatim.pipeline.subscription import Subscription, distinct
+from seriatim.pipeline.declared.subscription import Subscription, distinct
 from seriatim.spark.arrow_filters import TRIED, Trial
 from seriatim.spark.columns import check_columns, quoted
 from seriatim.spark.filters import Properties, condition, needs_python

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.envelopes.known import lookup_of
-from seriatim.pipeline.json_paths import json_lookup, json_reader
-from seriatim.pipeline.source import column_of
-from seriatim.pipeline.values import (
+from seriatim.pipeline.bodies.envelopes.registry import lookup_of
+from seriatim.pipeline.bodies.json_paths import json_lookup, json_reader
+from seriatim.pipeline.bodies.property_values import (
     Find,
     Promoted,
     Unreadable,
@@ -24,7 +22,9 @@ from seriatim.pipeline.values import (
     promoted,
     text_of,
 )
-from seriatim.pipeline.xml_paths import document_reader, xml_lookup
+from seriatim.pipeline.bodies.xml_paths import document_reader, xml_lookup
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.files.source import column_of
 from seriatim.spark.promote import from_python
 
 __all__ = ["Columns", "RowPaths"]

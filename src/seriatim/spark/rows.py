@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.values import Promoted, Unreadable
-from seriatim.pipeline.xml_paths import XmlPaths
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.promote import CsvColumns, Returned
 from seriatim.spark.row_paths import Columns, RowPaths
 

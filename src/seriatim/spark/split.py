@@ -9,9 +9,9 @@ from itertools import islice
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Protocol
 
-from seriatim.pipeline.function import Function
-from seriatim.pipeline.json_paths import path_steps
-from seriatim.pipeline.values import Unreadable, shortened, text_of
+from seriatim.pipeline.bodies.json_paths import path_steps
+from seriatim.pipeline.bodies.property_values import Unreadable, shortened, text_of
+from seriatim.pipeline.declared.function import Function
 from seriatim.spark.promote import failed
 
 __all__ = ["JsonElements", "NothingToSplit", "ReturnedParts", "Split", "Splitter"]

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.declaration import MOST_BUCKETS, Receive, Stamp
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Receive, Stamp
 from seriatim.spark.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.columns import NESTED, TURN_OVER, check_columns, quoted, type_of
 from seriatim.spark.packets import PACKET_SCHEMA, pack_by, with_witness

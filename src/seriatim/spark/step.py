@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from seriatim.errors import UsageError
 from seriatim.kernel.columns import Ints
-from seriatim.pipeline.function import Function
+from seriatim.pipeline.declared.function import Function
 from seriatim.spark.answer import Answer, Failure, Unfit, array_of, understood
 from seriatim.spark.apart import Ended
 from seriatim.spark.calls import Calling

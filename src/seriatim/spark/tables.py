@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import BOX, Promotion, Receive
-from seriatim.pipeline.function import Function
-from seriatim.pipeline.source import column_of, in_body
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
+from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.spark.calls import Calling
 from seriatim.spark.columns import quoted
 from seriatim.spark.files import (

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.declaration import BOX
+from seriatim.pipeline.declared.pipeline import BOX
 from seriatim.spark.port import Port
 
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]

@@ -1,4 +1,4 @@
-"""Types of properties in Spark and Arrow. What may become a value of one is `seriatim.pipeline.values`."""
+"""Types of properties in Spark and Arrow. What may become a value of one is `seriatim.pipeline.bodies.property_values`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XML: elements that become messages of their own. Properties by XPath are `seriatim.pipeline.xml_paths`."""
+"""XML: elements that become messages of their own. Properties by XPath are `seriatim.pipeline.bodies.xml_paths`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from seriatim.pipeline.values import Unreadable
-from seriatim.pipeline.xml_paths import document_reader, found
-from seriatim.pipeline.xpath import compiled
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import document_reader, found
+from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.spark.split import NothingToSplit
 
 __all__ = ["XmlElements"]
