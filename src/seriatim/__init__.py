@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
     from seriatim.pipeline.types.message_type import MessageType
-    from seriatim.runtime.handlers import Consumed
-    from seriatim.runtime.worker import Worker
+    from seriatim.runtime.workers.handlers import Consumed
+    from seriatim.runtime.workers.worker import Worker
 
 __all__ = [
     "ActionRefused",
@@ -113,9 +113,9 @@ _LATER = {
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
     "Session": "seriatim.box.session",
-    "Consumed": "seriatim.runtime.handlers",
+    "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.tickets",
-    "Worker": "seriatim.runtime.worker",
+    "Worker": "seriatim.runtime.workers.worker",
 }
 
 

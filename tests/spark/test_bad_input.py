@@ -19,8 +19,8 @@ from pyspark.sql import Row, SparkSession
 
 from seriatim import BestEffort, ColumnError, Fifo, PolicyError, Queue, Standard, UsageError
 from seriatim.pipeline.files.pipeline_file import load
-from seriatim.runtime.run import run
-from seriatim.runtime.set_aside import read_set_aside
+from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.set_aside import read_set_aside
 from seriatim.spark import resequence
 from tests.command import called
 from tests.spark.test_resequence import run_until

@@ -6,7 +6,7 @@ import json
 
 import seriatim as sq
 from seriatim.pipeline.files.pipeline_file import check, load
-from seriatim.runtime.run import run
+from seriatim.runtime.pipelines.run import run
 
 INTO_DIALOGS = """
 name: selling

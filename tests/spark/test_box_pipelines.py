@@ -9,8 +9,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.pipeline.files.pipeline_file import check, load
-from seriatim.runtime.run import run
-from seriatim.runtime.set_aside import read_set_aside
+from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.set_aside import read_set_aside
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "long"})
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from seriatim import Fifo, Queue, Standard
 from seriatim.errors import SeriatimError, UsageError
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Process
-from seriatim.runtime.failure import cause_of
+from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.spark import resequence
 from seriatim.spark.calls import Calling, calls_in, forget_calls
 from seriatim.spark.process import process, properties, spread

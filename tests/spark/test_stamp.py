@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from seriatim import CheckpointMismatch, ColumnError, SeriatimError, Standard, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import Receive, Source, Stamp
-from seriatim.runtime.failure import cause_of
+from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.spark import resequence, stamp
 from seriatim.spark.operator import FINISH
 from seriatim.spark.stamp import stamp_locations

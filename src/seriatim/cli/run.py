@@ -15,7 +15,7 @@ from seriatim.cli.show import Display, accounts_table, routing_line, waiting_lin
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import News, Progress, RunSummary
+    from seriatim.runtime.pipelines.progress import News, Progress, RunSummary
 
 __all__ = ["run"]
 
@@ -58,7 +58,7 @@ def run(
 
     pipeline = pipeline_file.load(file_)
     settings = dict(_setting(one) for one in conf)
-    from seriatim.runtime.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
+    from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
     display = Display(pipeline.name, quiet=quiet) if not as_json else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
@@ -102,7 +102,7 @@ class _PrintNews:
         self._told: tuple[int, float] = (-1, 0.0)
 
     def __call__(self, news: News) -> None:
-        from seriatim.runtime.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
 
         if not isinstance(news, Running):
             event = "again" if isinstance(news, Again) else "ports"
