@@ -23,7 +23,7 @@ from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.set_aside import read_set_aside
 from seriatim.spark import resequence
 from tests.command import called
-from tests.spark.test_resequence import run_until
+from tests.spark.resequence.test_resequence import run_until
 
 RELEASED, HELD = "released", "held"
 MISSING, NO_NUMBER, TOO_LARGE = (

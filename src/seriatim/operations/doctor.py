@@ -128,7 +128,7 @@ def _dotted(version: Iterable[int]) -> str:
 
 
 def _java() -> Finding:
-    from seriatim.spark.session import find_java  # noqa: PLC0415 -- imports Spark, which may be missing
+    from seriatim.spark.session.builder import find_java  # noqa: PLC0415 -- imports Spark, which may be missing
 
     java = find_java()
     return Finding("java", State.OK, f"{java.version} at {java.path}")
@@ -306,7 +306,7 @@ def _leases(box: MessageBox) -> Finding:
 
 
 def _spark() -> Iterator[Finding]:
-    from seriatim.spark.session import open_session  # noqa: PLC0415 -- heavy
+    from seriatim.spark.session.builder import open_session  # noqa: PLC0415 -- heavy
 
     try:
         # Not stopped here: where one runs in this process already it is shared, and else it ends with the process.

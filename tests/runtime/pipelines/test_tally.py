@@ -9,7 +9,7 @@ import pytest
 from seriatim.errors import CheckpointMismatch, InvariantBroken
 from seriatim.runtime.pipelines.progress import Account, RunSummary
 from seriatim.runtime.pipelines.tally import Tally
-from seriatim.spark.deliver import Delivered
+from seriatim.spark.deliver.stage import Delivered
 
 
 def delivered(batch, released, held=None, bucket=0):

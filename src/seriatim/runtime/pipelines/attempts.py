@@ -1,4 +1,4 @@
-"""How often a query that failed is begun again, and after how long. What heals is said in `spark/heals.py`."""
+"""How often a query that failed is begun again, and after how long. What heals is said in `spark/session/transient_failures.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from seriatim.errors import SeriatimError
 from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.runtime.pipelines.progress import Again, Tell
 from seriatim.runtime.stop_signal import Stop
-from seriatim.spark.heals import healing
+from seriatim.spark.session.transient_failures import healing
 
 __all__ = ["WAITS_S", "Attempts"]
 

@@ -16,7 +16,7 @@ from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.declared.pipeline import Pipeline
-from seriatim.spark.box_format import BoxFormat, BoxOptions
+from seriatim.spark.box.format import BoxFormat, BoxOptions
 
 __all__ = ["DefaultSource", "boxed", "register"]
 

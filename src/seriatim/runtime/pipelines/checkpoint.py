@@ -32,9 +32,9 @@ from pathlib import Path
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import load
-from seriatim.spark.buckets import DEFAULT_BUCKETS
-from seriatim.spark.manifest import identity
-from seriatim.spark.port import write_synced
+from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from seriatim.spark.state.manifest import identity
 
 __all__ = ["Checkpoint", "Identity"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seriatim.errors import InvariantBroken
-from seriatim.spark.calls import Call
-from seriatim.spark.outgoing import Waiting
+from seriatim.spark.calls.register import Call
+from seriatim.spark.deliver.outgoing import Waiting
 
 __all__ = [
     "Account",

@@ -33,11 +33,11 @@ from seriatim.runtime.pipelines.progress import (
 )
 from seriatim.runtime.pipelines.tally import Standing, Tally
 from seriatim.runtime.stop_signal import Stop
-from seriatim.spark.calls import Calling, calls_in, forget_calls, forget_fatal, left_calls
-from seriatim.spark.deliver import Folders, Sink, StreamingQuery, start
-from seriatim.spark.input_files import check_files
+from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
+from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
-from seriatim.spark.session import SPLITTING, has_ended, is_running, open_session
+from seriatim.spark.receive.listed_files import check_files
+from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
 
 __all__ = ["run"]
 

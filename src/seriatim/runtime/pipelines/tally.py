@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.spark.deliver import Delivered
-from seriatim.spark.port import write_synced
+from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.deliver.stage import Delivered
 
 __all__ = ["Standing", "Tally"]
 
