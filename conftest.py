@@ -20,7 +20,7 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 from seriatim import MessageBox
-from seriatim.pipeline import file
+from seriatim.pipeline.files import pipeline_file
 
 
 class _PipelineFiles(CodeBlockParser):
@@ -35,7 +35,7 @@ class _PipelineFiles(CodeBlockParser):
                 (folder / inbox).mkdir()
             (folder / "first_numbers.csv").write_text("group,next\nc1,7\n")
             (folder / "pipeline.yaml").write_text(text)
-            faults = file.check(folder / "pipeline.yaml", {"OUT": "out"})
+            faults = pipeline_file.check(folder / "pipeline.yaml", {"OUT": "out"})
         return "\n".join(map(str, faults)) or None
 
 

@@ -31,7 +31,7 @@ from benchmarks.whole import whole
 from benchmarks.workers import working
 from seriatim import Standard
 from seriatim.spark import resequence
-from seriatim.spark.session import open_session
+from seriatim.spark.session.builder import open_session
 
 #: Everything on: time-outs with retries, skipping, late ones delivered, a capacity.
 EVERYTHING = Standard(hole_timeout="1h", hole_retries=1, on_hole="skip", late="deliver", capacity=500_000)

@@ -15,13 +15,13 @@ from pyspark.sql import functions as F
 
 from benchmarks.measure import Claim, Timing, timed
 from seriatim import Queue, Standard, Subscription
-from seriatim.pipeline.declaration import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark import route
-from seriatim.spark.buckets import DEFAULT_BUCKETS
-from seriatim.spark.deliver import Folders, Sink, start
+from seriatim.spark.deliver.stage import Folders, Sink, start
 from seriatim.spark.query import decided
-from seriatim.spark.receive import receive
-from seriatim.spark.stamp import stamp_locations
+from seriatim.spark.receive.stage import receive
+from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 
 __all__ = ["whole"]
 

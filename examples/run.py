@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from seriatim.pipeline.declaration import Deliver
-from seriatim.pipeline.file import load
+from seriatim.pipeline.declared.pipeline import Deliver
+from seriatim.pipeline.files.pipeline_file import load
 
 HERE = Path(__file__).parent
 NAMES = sorted(folder.parent.name for folder in HERE.glob("*/expected.json"))

@@ -36,7 +36,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one Spark session of the whole run."""
-    from seriatim.spark.session import open_session
+    from seriatim.spark.session.builder import open_session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", environment()["JAVA_TOOL_OPTIONS"])

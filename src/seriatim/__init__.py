@@ -33,13 +33,13 @@ from seriatim.errors import (
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
-from seriatim.pipeline.activation import Activation
-from seriatim.pipeline.contract import Contract
-from seriatim.pipeline.location import Location
-from seriatim.pipeline.message import Dialog, Message, Part, Received
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.service import Service
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from seriatim.box.instances import Instance
     from seriatim.box.session import Session
     from seriatim.box.tickets import Tickets
-    from seriatim.pipeline.message_type import MessageType
-    from seriatim.runtime.handlers import Consumed
-    from seriatim.runtime.worker import Worker
+    from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.runtime.workers.handlers import Consumed
+    from seriatim.runtime.workers.worker import Worker
 
 __all__ = [
     "ActionRefused",
@@ -111,11 +111,11 @@ _LATER = {
     "Delivery": "seriatim.box.delivery",
     "Instance": "seriatim.box.instances",
     "MessageBox": "seriatim.box.box",
-    "MessageType": "seriatim.pipeline.message_type",
+    "MessageType": "seriatim.pipeline.types.message_type",
     "Session": "seriatim.box.session",
-    "Consumed": "seriatim.runtime.handlers",
+    "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.tickets",
-    "Worker": "seriatim.runtime.worker",
+    "Worker": "seriatim.runtime.workers.worker",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import doctor
-from seriatim.pipeline.stored import to_json
+from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
 

@@ -15,7 +15,7 @@ from seriatim.box.statements import script
 from seriatim.cli.main import main
 from seriatim.operations import doctor
 from seriatim.operations.trace import trace_message
-from seriatim.pipeline.stored import to_json
+from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
 

@@ -20,8 +20,8 @@ from seriatim.box.route import router_of
 from seriatim.cli.main import main
 from seriatim.kernel.filter import type_from
 from seriatim.operations import groups, instances
-from seriatim.pipeline.typed import MessageTypes
-from seriatim.pipeline.typed_columns import columns
+from seriatim.pipeline.types.property_columns import columns
+from seriatim.pipeline.types.typed_message import MessageTypes
 from tests.databases import box_with
 
 BY = {"actor": "ann", "reason": "ticket 4711"}

@@ -9,9 +9,9 @@ import seriatim as sq
 from seriatim.box.live import frozen
 from seriatim.cli.main import main
 from seriatim.operations import groups as operations
-from seriatim.pipeline.stored import from_json, to_json
+from seriatim.pipeline.files.json_form import from_json, to_json
 from tests.databases import box_with
-from tests.runtime.test_worker import until, working
+from tests.runtime.workers.test_worker import until, working
 
 POLICIES = {"note": sq.Fifo(), "paid": sq.Standard(start=10, increment=10, hole_timeout=0.01, on_hole="skip")}
 FIELDS = {"customer": "string", "version": "long"}

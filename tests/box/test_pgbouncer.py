@@ -16,11 +16,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import seriatim as sq
 from seriatim.box.feed import Feed
 from seriatim.box.slots import Slots
-from seriatim.runtime.serve import Serve
+from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen
 from tests.dialogs.talking import begun
-from tests.runtime.test_worker import DEADLINE_S, until, work, working
+from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
 ROOT = Path(__file__).parents[2]
 

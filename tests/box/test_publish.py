@@ -13,7 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box import publish
-from seriatim.pipeline.message import new_message_id
+from seriatim.pipeline.types.message import new_message_id
 from tests.box.given_up import given_up
 from tests.box.shop import define, rows
 from tests.box.shop import publish as publish_versions

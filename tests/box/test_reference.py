@@ -11,7 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.delivery import Delivery
-from seriatim.pipeline.message import Part, Received
+from seriatim.pipeline.types.message import Part, Received
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/message-box.md").read_text(encoding="utf-8")
 TEXT = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)

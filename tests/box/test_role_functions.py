@@ -15,7 +15,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import doctor
-from seriatim.pipeline.stored import to_json
+from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import dsn_of, make, rows
 from tests.databases import box_with
 from tests.soak import seed, sized

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.staging import Staging
 from seriatim.cli.main import main
-from seriatim.pipeline.stored import to_json
+from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
 

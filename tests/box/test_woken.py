@@ -14,7 +14,7 @@ import seriatim as sq
 from seriatim.box import waiting
 from seriatim.operations import groups
 from tests.box.shop import define, publish, rows
-from tests.runtime.test_worker import until
+from tests.runtime.workers.test_worker import until
 
 PATIENCE_S = 60
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from seriatim.cli.show import accounts_table
-from seriatim.runtime.progress import Account
+from seriatim.runtime.pipelines.progress import Account
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])

@@ -54,7 +54,7 @@ def children(pid):
 def imports(pid, library):
     """Whether a worker process has come so far in what it imports; at first it is a copy of its supervisor."""
     try:
-        is_worker = "seriatim.runtime.hand" in Path(f"/proc/{pid}/cmdline").read_text()
+        is_worker = "seriatim.runtime.processes.worker_process" in Path(f"/proc/{pid}/cmdline").read_text()
         return is_worker and library in Path(f"/proc/{pid}/maps").read_text()
     except OSError:  # it has just ended
         return False

@@ -29,7 +29,7 @@ from seriatim.kernel.columns import Ints
 from seriatim.kernel.outcome import Disposition, EventKind, Events
 from seriatim.kernel.states import Action
 from seriatim.kernel.time import micros
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 from tests.conformance.case import REPORTS, Act, Case, Fate, Result, positions, same
 from tests.conformance.in_memory import take_step, tuple_of_event
 

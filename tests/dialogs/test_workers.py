@@ -8,7 +8,7 @@ import pytest
 
 import seriatim as sq
 from tests.dialogs.talking import begun, far_of, states, taken
-from tests.runtime.test_worker import work
+from tests.runtime.workers.test_worker import work
 
 
 def nothing(message, tx):

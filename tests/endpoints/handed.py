@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from seriatim.pipeline.message import Received, Ticket
+from seriatim.pipeline.types.message import Received, Ticket
 
 #: A call that takes that long has no deadline at all.
 ENDLESS_S = 30.0

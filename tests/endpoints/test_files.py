@@ -10,7 +10,7 @@ import seriatim as sq
 from seriatim.endpoints import FilePort
 from seriatim.endpoints.files import _name
 from tests.box.shop import define, publish, rows
-from tests.runtime.test_worker import work
+from tests.runtime.workers.test_worker import work
 
 
 def written(folder):

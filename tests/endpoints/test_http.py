@@ -15,7 +15,7 @@ from tests.box.shop import define, publish, rows
 from tests.endpoints.handed import hand
 from tests.endpoints.handed import message as handed
 from tests.endpoints.receiver import receiving
-from tests.runtime.test_worker import work
+from tests.runtime.workers.test_worker import work
 
 
 @pytest.fixture

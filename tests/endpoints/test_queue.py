@@ -7,7 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.endpoints import QueuePort
 from tests.box.shop import define, left, rows, see, seen
-from tests.runtime.test_worker import work
+from tests.runtime.workers.test_worker import work
 
 
 @pytest.fixture

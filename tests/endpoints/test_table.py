@@ -10,7 +10,7 @@ from psycopg import sql
 import seriatim as sq
 from seriatim.endpoints import TablePort
 from tests.box.shop import define, left, publish, rows
-from tests.runtime.test_worker import work
+from tests.runtime.workers.test_worker import work
 
 COLUMNS = {"who": "customer", "n": "version", "place": "ordinal", "said": "body_text", 'odd "name"; --': "type"}
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seriatim.runtime.checkpoint import Checkpoint
-from seriatim.runtime.tally import Tally
+from seriatim.runtime.pipelines.checkpoint import Checkpoint
+from seriatim.runtime.pipelines.tally import Tally
 from tests.delivered import table_of
 from tests.faults.feed import Truth
 

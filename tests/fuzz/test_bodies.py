@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from seriatim import Message, MessageType
-from seriatim.pipeline.declaration import Promotion
-from seriatim.pipeline.json_paths import JsonPaths
-from seriatim.pipeline.typed import MessageTypes
-from seriatim.pipeline.values import Unreadable
-from seriatim.pipeline.xml_paths import XmlPaths
-from seriatim.spark.promote import CsvColumns, CsvDialect
-from seriatim.spark.split import JsonElements
-from seriatim.spark.xml import XmlElements
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.types.typed_message import MessageTypes
+from seriatim.spark.receive.promotion import CsvColumns, CsvDialect
+from seriatim.spark.receive.split import JsonElements
+from seriatim.spark.receive.xml_elements import XmlElements
 from tests import soak
 
 KINDS = {"s": "string", "l": "long", "d": "double", "n": "decimal(12,2)", "b": "boolean", "t": "timestamp"}

@@ -10,7 +10,7 @@ import pytest
 
 from seriatim.errors import FilterError
 from seriatim.kernel.filter import type_from
-from seriatim.pipeline.filters import named, parsed
+from seriatim.pipeline.filters.syntax import named, parsed
 from tests import soak
 
 TYPES = {name: type_from(kind) for name, kind in {"s": "string", "l": "long", "d": "double", "n": "decimal(12,2)", "b": "boolean", "t": "timestamp", "IN": "long", "two words": "string"}.items()}  # fmt: skip

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import main
 from seriatim.errors import DeclarationError
-from seriatim.pipeline import box_file, file
+from seriatim.pipeline.files import box_file, pipeline_file
 from tests import soak
-from tests.pipeline.test_box_file import FULL as BOX
-from tests.pipeline.test_file import FULL, SMALL
+from tests.pipeline.files.test_box_file import FULL as BOX
+from tests.pipeline.files.test_pipeline_file import FULL, SMALL
 
 OTHER = """\
 name: other
@@ -120,7 +120,7 @@ WHOLE = ("the file is empty",)
 @pytest.mark.parametrize(
     ("valid", "examine"),
     [
-        ([SMALL, FULL, OTHER], lambda path: file.examine(path, {"A": "secret"})[1]),
+        ([SMALL, FULL, OTHER], lambda path: pipeline_file.examine(path, {"A": "secret"})[1]),
         ([BOX], lambda path: box_file.examine(path, {"A": "secret"})[1]),
     ],
     ids=["pipeline", "box"],

@@ -11,7 +11,7 @@ from seriatim.errors import FilterError
 from seriatim.kernel.filter import Property, type_from
 from seriatim.kernel.filter_eval import Filters, Values, column, evaluate
 from seriatim.kernel.filter_typing import calculated, number
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from tests.filter_cases import CASES, TYPES, as_kept
 
 

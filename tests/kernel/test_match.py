@@ -18,7 +18,7 @@ from seriatim.kernel.filter_eval import Values, column, evaluate
 from seriatim.kernel.filter_function import as_function
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.route import shape
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from tests.filter_cases import CASES, as_kept
 from tests.filter_cases import TYPES as CASE_TYPES
 from tests.filters import constants, filters, messages, read, schemas

@@ -12,7 +12,7 @@ from seriatim.kernel.filter import In, type_from
 from seriatim.kernel.filter_eval import column, evaluate
 from seriatim.kernel.filter_typing import all_of
 from seriatim.kernel.route import ALWAYS, Rule, properties, rules, shape
-from seriatim.pipeline.filters import parsed
+from seriatim.pipeline.filters.syntax import parsed
 from tests.filters import filters, messages, read, schemas
 
 TYPES = {

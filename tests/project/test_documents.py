@@ -86,7 +86,7 @@ def test_every_key_of_a_pipeline_file_is_documented():
     asked = re.compile(
         r"(?:section|location|start_from|port|inner|pipeline)\.(?:text|choice|whole|duration_s|plain|section|sections|options)\(\"(\w+)\""
     )
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/seriatim/pipeline").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/seriatim/pipeline").rglob("*.py"))
     keys = set(asked.findall(source))
     assert len(keys) > 20
     for key in keys:

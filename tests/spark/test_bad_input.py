@@ -18,12 +18,12 @@ from pyarrow import dataset
 from pyspark.sql import Row, SparkSession
 
 from seriatim import BestEffort, ColumnError, Fifo, PolicyError, Queue, Standard, UsageError
-from seriatim.pipeline.file import load
-from seriatim.runtime.run import run
-from seriatim.runtime.set_aside import read_set_aside
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.set_aside import read_set_aside
 from seriatim.spark import resequence
 from tests.command import called
-from tests.spark.test_resequence import run_until
+from tests.spark.resequence.test_resequence import run_until
 
 RELEASED, HELD = "released", "held"
 MISSING, NO_NUMBER, TOO_LARGE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.statements import Statements
-from seriatim.pipeline.activation import Activation
+from seriatim.pipeline.declared.activation import Activation
 
 __all__ = ["Activated", "activations_of"]
 

@@ -12,8 +12,8 @@ from seriatim.box.definition import Definitions
 from seriatim.box.drop import locations
 from seriatim.box.known import read_definitions
 from seriatim.errors import UsageError
-from seriatim.pipeline.box_file import BoxFile, load
-from seriatim.pipeline.contract import DEFAULT
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.files.box_file import BoxFile, load
 
 __all__ = ["apply", "drops_of"]
 

@@ -12,7 +12,7 @@ from seriatim.box.access import Transaction
 from seriatim.box.definition import BoxQueue
 from seriatim.box.dialog_delivery import why_failed
 from seriatim.box.notice import SetAside
-from seriatim.pipeline.message_type import MessageType
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["fail_invalid"]
 

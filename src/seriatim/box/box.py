@@ -40,7 +40,7 @@ from seriatim.box.tick import Tick, tick
 from seriatim.box.translate import translated
 from seriatim.box.transmission import transmit_defined
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
 

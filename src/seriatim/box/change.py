@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seriatim.pipeline.contract import Contract
-from seriatim.pipeline.location import Location
-from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.service import Service
-from seriatim.pipeline.stored import to_json
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.json_form import to_json
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
 

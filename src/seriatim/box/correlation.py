@@ -18,10 +18,10 @@ from seriatim.errors import UsageError
 from seriatim.kernel.filter import Kind, Type
 from seriatim.kernel.policy import UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.given import given_converter
-from seriatim.pipeline.level import TYPE
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.typed_columns import Column
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.property_columns import Column
+from seriatim.pipeline.types.python_values import given_converter
 
 __all__ = ["Asked", "Correlation", "Found", "Look", "key", "key_of", "looking"]
 

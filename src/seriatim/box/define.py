@@ -18,15 +18,15 @@ from seriatim.box.fit import Redefined, check_fit, check_lost, check_types
 from seriatim.box.known import read_definitions
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
 from seriatim.errors import ActionRefused, Unavailable, UsageError
-from seriatim.pipeline.contract import Contract
-from seriatim.pipeline.location import Location
-from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.secret import secret_in
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.service import Service
-from seriatim.pipeline.stored import to_json
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.json_form import to_json
+from seriatim.pipeline.text.secret import secret_in
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["Definition", "define", "record"]
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
-from seriatim.pipeline.contract import Contract
-from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.service import Service
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["ALL", "BoxQueue", "BoxSubscription", "Broken", "Definitions"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from seriatim.box.process import check_process
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Completion", "Delivery", "Mark", "Standing"]
 

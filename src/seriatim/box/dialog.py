@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from seriatim.pipeline.message import Dialog
+from seriatim.pipeline.types.message import Dialog
 
 __all__ = ["dialog_of"]
 

@@ -12,7 +12,7 @@ from seriatim.box.apart import Apart
 from seriatim.box.definition import Definitions
 from seriatim.box.delivery import Delivery
 from seriatim.box.notice import SetAside
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["accept", "first_of", "why_failed"]
 

@@ -21,11 +21,11 @@ from seriatim.box.staging import StagedPart, Staging
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.contract import DEFAULT
-from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
-from seriatim.pipeline.name import checked_name
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.values import problem_text
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import likely
 
 __all__ = ["DialogStaging", "Speaker"]
 

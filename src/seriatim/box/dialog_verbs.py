@@ -11,8 +11,8 @@ from seriatim.box.delivery import Delivery
 from seriatim.box.dialogs import Dialogs, Kept, handle_of
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.contract import DEFAULT
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["DialogVerbs"]
 

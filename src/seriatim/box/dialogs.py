@@ -16,8 +16,8 @@ from seriatim.box.arrays import written
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
-from seriatim.pipeline.message import Received
-from seriatim.pipeline.text import fits_text
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Dialogs", "Kept", "handle_of"]
 

@@ -9,8 +9,8 @@ from seriatim.box.access import Transaction
 from seriatim.box.change import Kind
 from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.errors import ActionRefused, UsageError, shown
-from seriatim.pipeline.location import Location
-from seriatim.pipeline.section import likely
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.text.section import likely
 
 __all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
 

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from seriatim.errors import EnvironmentProblem, UsageError
-from seriatim.pipeline.text import fits_text
+from seriatim.pipeline.text.storable import fits_text
 
 __all__ = ["place_of", "resolve", "without_secret"]
 

@@ -20,7 +20,7 @@ from seriatim.box.turns import Locked, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline import failure
+from seriatim.pipeline.types import failure_message
 
 if TYPE_CHECKING:
     from seriatim.box.access import Transaction
@@ -112,7 +112,7 @@ def fail(
         delay = -1 if found is None else found
     noting.note(entry_ids, what, delay)
     dead = delay < 0 and noting.give_up(entry_ids, what, message.message_id)
-    told = failure.Failed(
+    told = failure_message.Failed(
         delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
         ordinal=message.ordinal, will_retry=delay >= 0, dead_letter=dead,
     )  # fmt: skip
@@ -168,7 +168,7 @@ def _note_lost(
     # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
     entry_ids = noting.first(lost.entry_id, anyway=attempts > retry.attempts + 1) if gives_up else []
     dead = bool(entry_ids) and noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
-    told = failure.Failed(
+    told = failure_message.Failed(
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
         will_retry=not entry_ids, dead_letter=dead,
     )  # fmt: skip

@@ -32,9 +32,9 @@ from seriatim.box.transmission import transmit_to
 from seriatim.box.turns import Locked, Turns
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork, Unordered
-from seriatim.pipeline.box_types import DIALOG, declared
-from seriatim.pipeline.level import TYPE
-from seriatim.pipeline.section import likely
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.box_properties import DIALOG, declared
 
 __all__ = ["Feed", "Part"]
 

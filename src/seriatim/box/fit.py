@@ -10,8 +10,8 @@ from seriatim.box.live import named_by
 from seriatim.box.route import broken_in, router_of
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.route import named_types
-from seriatim.pipeline.box_types import UNFIT, clashes, declared
-from seriatim.pipeline.filters import named, parsed
+from seriatim.pipeline.filters.syntax import named, parsed
+from seriatim.pipeline.types.box_properties import UNFIT, clashes, declared
 
 __all__ = ["Redefined", "check_fit", "check_lost", "check_types"]
 

@@ -9,9 +9,9 @@ from seriatim.box.access import Transaction
 from seriatim.box.drop import locations
 from seriatim.box.known import read_definitions
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.name import checked_name
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.text import checked_text, fits_text
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.text.storable import checked_text, fits_text
 
 __all__ = ["Grant", "Rights", "grant", "grants", "revoke", "roles_of_the_owners_space"]
 

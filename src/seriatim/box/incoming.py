@@ -27,11 +27,11 @@ import pyarrow as pa
 
 from seriatim.box import publish
 from seriatim.errors import UsageError
-from seriatim.pipeline.box_types import OWN
-from seriatim.pipeline.json_paths import json_reader
-from seriatim.pipeline.location import checked_location
-from seriatim.pipeline.message import Message, Part, Property, new_message_id
-from seriatim.pipeline.values import Unreadable, problem_text, shortened
+from seriatim.pipeline.bodies.json_paths import json_reader
+from seriatim.pipeline.bodies.property_values import Unreadable, problem_text, shortened
+from seriatim.pipeline.declared.location import checked_location
+from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.message import Message, Part, Property, new_message_id
 
 __all__ = ["FIELDS", "UNTYPED", "Incoming", "Placed", "fitting", "messages_of", "storable"]
 

@@ -20,7 +20,7 @@ from seriatim.box.notice import MessageFailed, dead
 from seriatim.box.route import router_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Instance", "Instances"]
 

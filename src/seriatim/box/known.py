@@ -11,12 +11,12 @@ from seriatim.box.definition import BoxQueue, BoxSubscription, Broken, Definitio
 from seriatim.box.statements import Statements
 from seriatim.errors import SchemaMismatch
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.contract import Contract
-from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.service import Service
-from seriatim.pipeline.stored import from_json
-from seriatim.pipeline.subscription import Subscription
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.json_form import from_json
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["Known", "read_definitions"]
 

@@ -18,7 +18,7 @@ from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery
 from seriatim.box.translate import translated
 from seriatim.errors import LeaseLost, UsageError
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 if TYPE_CHECKING:
     from seriatim.box.access import Access, Transaction

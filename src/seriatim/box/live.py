@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
-from seriatim.pipeline.filters import named
-from seriatim.pipeline.message_type import MessageType
-from seriatim.pipeline.queue import Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.filters.syntax import named
+from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
 

@@ -13,8 +13,8 @@ from seriatim.box.publish import distinct
 from seriatim.box.received import context_of
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.pipeline.message import Message
-from seriatim.pipeline.typed import MessageTypes
+from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.typed_message import MessageTypes
 
 __all__ = ["Failed", "edit", "failed", "see_now", "set_dead"]
 

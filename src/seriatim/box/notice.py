@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seriatim.kernel.outcome import EventKind
-from seriatim.pipeline.failure import Failed
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.failure_message import Failed
+from seriatim.pipeline.types.message import Message
 
 __all__ = [
     "EntryFailed",

@@ -30,8 +30,8 @@ from seriatim.box.received import context_of
 from seriatim.box.route import router_of
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind
-from seriatim.pipeline.failure import FAILURE, Failed, failure_of
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["publish"]
 

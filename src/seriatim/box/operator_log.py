@@ -10,7 +10,7 @@ from typing import Any
 
 from seriatim.box.access import Transaction
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.text import fits_text
+from seriatim.pipeline.text.storable import fits_text
 
 __all__ = ["Logged", "Operator", "log", "logged"]
 

@@ -11,7 +11,7 @@ from seriatim.box.edited import with_edits
 from seriatim.box.received import parts_of, received_of
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Unordered
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Peeked", "peek"]
 

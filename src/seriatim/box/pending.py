@@ -19,7 +19,7 @@ from seriatim.box.received import context_of
 from seriatim.box.route import Routed, Router, router_of
 from seriatim.box.settled import where_unrouted
 from seriatim.errors import UsageError
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["is_unrouted", "route_pending", "without"]
 

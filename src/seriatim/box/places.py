@@ -10,8 +10,8 @@ from typing import Any
 from seriatim.box.access import Transaction
 from seriatim.box.received import context_of
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.message import Part, Property, Ticket
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Part, Property, Ticket
 
 __all__ = ["STATUSES", "Placed", "Stored", "check_one_space", "message_of", "places_of"]
 

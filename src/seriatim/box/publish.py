@@ -15,8 +15,8 @@ import numpy as np
 
 from seriatim.box.route import Routed
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.location import DEFAULT_LOCATION, checked_location
-from seriatim.pipeline.message import Message, Property, Received
+from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
+from seriatim.pipeline.types.message import Message, Property, Received
 
 __all__ = [
     "DEFAULT_LOCATION",

@@ -20,7 +20,7 @@ from seriatim.box.statements import statement
 from seriatim.box.waiting import patience
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
-from seriatim.pipeline.message import Message
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["PATIENCE_S", "Publisher"]
 

@@ -21,7 +21,7 @@ from seriatim.box.definition import BoxQueue
 from seriatim.box.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
-from seriatim.pipeline.queue import LONGEST_DAYS, Queue
+from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
 
 __all__ = ["Problem", "Purgeable", "Purged", "audit", "keep_faults", "keep_message_ids", "purgeable", "run"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from seriatim.box.access import Transaction
 from seriatim.box.definition import BoxQueue, Definitions
 from seriatim.box.dialog import dialog_of
-from seriatim.pipeline.message import Part, Property, Received, Ticket
+from seriatim.pipeline.types.message import Part, Property, Received, Ticket
 
 __all__ = ["context_of", "parts_of", "received_of"]
 

@@ -15,8 +15,8 @@ from seriatim.box.pending import without
 from seriatim.box.publish import parameters_of
 from seriatim.box.received import context_of
 from seriatim.box.route import Routed, router_of
-from seriatim.pipeline.message import Message
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["Resubmitted", "resubmit"]
 

@@ -16,7 +16,7 @@ from seriatim.box.apart import Apart
 from seriatim.box.definition import BoxQueue
 from seriatim.box.delivery import Delivery, Mark
 from seriatim.box.notice import MessageFailed
-from seriatim.pipeline.failure import Failed
+from seriatim.pipeline.types.failure_message import Failed
 
 __all__ = ["take_in_hand"]
 

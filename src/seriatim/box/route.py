@@ -26,16 +26,16 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
 from seriatim.kernel.route import of_types, properties
 from seriatim.kernel.sequence import key_problem
-from seriatim.pipeline.box_types import UNFIT, clashes, misfits
-from seriatim.pipeline.failure import FAILURE, asks_for_failures
-from seriatim.pipeline.filters import parsed
-from seriatim.pipeline.level import TYPE, group_of_type
-from seriatim.pipeline.message import Message
-from seriatim.pipeline.queue import Queue
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.typed import MessageTypes, Typed
-from seriatim.pipeline.typed_columns import Column, columns
-from seriatim.pipeline.values import problem_text
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
+from seriatim.pipeline.filters.syntax import parsed
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.box_properties import UNFIT, clashes, misfits
+from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
+from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.property_columns import Column, columns
+from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 
 __all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from seriatim.box.received import context_of
-from seriatim.pipeline.box_types import OWN
-from seriatim.pipeline.given import given_converter
+from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.python_values import given_converter
 
 __all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
 

@@ -9,11 +9,11 @@ from seriatim.box.change import Definition, Kind
 from seriatim.box.definition import Definitions
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Fifo
-from seriatim.pipeline.contract import DEFAULT, Contract, default_contract
-from seriatim.pipeline.level import TYPE
-from seriatim.pipeline.queue import CONVERSATION_GROUP, Queue
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.service import Service, queue_of
+from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.declared.service import Service, queue_of
+from seriatim.pipeline.text.section import likely
 
 __all__ = [
     "check_contract",

@@ -32,9 +32,9 @@ from seriatim.box.translate import translated
 from seriatim.box.waiting import patience
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.location import checked_location
-from seriatim.pipeline.message import Message, Received
-from seriatim.pipeline.text import checked_text
+from seriatim.pipeline.declared.location import checked_location
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Message, Received
 
 __all__ = ["Session", "Sessions", "checked_connection"]
 

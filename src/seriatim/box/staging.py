@@ -38,10 +38,10 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.time import micros, seconds
-from seriatim.pipeline.level import TYPE
-from seriatim.pipeline.message import Message, Part
-from seriatim.pipeline.typed import Typed
-from seriatim.pipeline.values import problem_text
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.types.message import Message, Part
+from seriatim.pipeline.types.typed_message import Typed
 
 __all__ = ["StagedPart", "Staging"]
 

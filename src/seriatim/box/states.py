@@ -11,8 +11,8 @@ from seriatim.box.define import record
 from seriatim.box.definition import Definitions
 from seriatim.box.known import read_definitions
 from seriatim.errors import SchemaMismatch, UsageError, shown
-from seriatim.pipeline.section import likely
-from seriatim.pipeline.subscription import STATES
+from seriatim.pipeline.declared.subscription import STATES
+from seriatim.pipeline.text.section import likely
 
 __all__ = ["set_activated", "set_enabled", "set_state"]
 

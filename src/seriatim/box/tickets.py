@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.message import Ticket
+from seriatim.pipeline.types.message import Ticket
 
 __all__ = ["Ticket", "Tickets"]
 

@@ -21,7 +21,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
-from seriatim.pipeline.level import type_of
+from seriatim.pipeline.declared.queue_level import type_of
 
 __all__ = ["Begun", "Locked", "Turns"]
 

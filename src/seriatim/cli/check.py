@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from seriatim.errors import DeclarationError
-from seriatim.pipeline.declaration import BOX, DROP, Deliver, Pipeline, Source
-from seriatim.pipeline.paths import PORT_FORMATS, obstacle
+from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
+from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
 
 __all__ = ["check"]
 
@@ -26,9 +26,9 @@ def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
 
     Tells every fault of FILE at once, each with its line, and starts nothing. Exits with 2 if there is any.
     """
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline, faults = file.examine(file_)
+    pipeline, faults = pipeline_file.examine(file_)
     if as_json:
         ports = [] if faults or pipeline is None else _ports(pipeline)
         click.echo(json.dumps({**_as_json(file_, faults), "ports": ports}, indent=2))

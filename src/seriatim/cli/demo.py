@@ -22,10 +22,10 @@ from rich.table import Table
 
 from seriatim.cli.show import Display, accounts_table, line_of
 from seriatim.errors import InvariantBroken, UsageError
-from seriatim.runtime.feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
+from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import Progress, RunSummary
+    from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
 __all__ = ["demo"]
 
@@ -113,10 +113,10 @@ def _write(folder: Path, feed: Feed) -> None:
 
 
 def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(path)
-    from seriatim.runtime.run import run  # noqa: PLC0415 - Spark is slow to import
+    pipeline = pipeline_file.load(path)
+    from seriatim.runtime.pipelines.run import run  # noqa: PLC0415 - Spark is slow to import
 
     console = Console(stderr=True, highlight=False)
     if quiet or not console.is_terminal:

@@ -25,7 +25,7 @@ def queue() -> None:
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show how the queue NAME is declared, what it has, and which subscriptions lead to it."""
-    from seriatim.pipeline.stored import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
+    from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:
         definitions = box.definitions()

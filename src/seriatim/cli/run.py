@@ -15,7 +15,7 @@ from seriatim.cli.show import Display, accounts_table, routing_line, waiting_lin
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import News, Progress, RunSummary
+    from seriatim.runtime.pipelines.progress import News, Progress, RunSummary
 
 __all__ = ["run"]
 
@@ -54,11 +54,11 @@ def run(
     A port that fails makes only its own destination wait. With --once and --finish, exits with 3 if messages still
     wait for a port at the end; the next start goes on with them.
     """
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(file_)
+    pipeline = pipeline_file.load(file_)
     settings = dict(_setting(one) for one in conf)
-    from seriatim.runtime.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
+    from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
     display = Display(pipeline.name, quiet=quiet) if not as_json else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
@@ -102,7 +102,7 @@ class _PrintNews:
         self._told: tuple[int, float] = (-1, 0.0)
 
     def __call__(self, news: News) -> None:
-        from seriatim.runtime.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
 
         if not isinstance(news, Running):
             event = "again" if isinstance(news, Again) else "ports"

@@ -22,8 +22,8 @@ def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str
     Ctrl-C (or SIGTERM) ends it after the turns in hand; a second one at once. Nothing is lost either way. What is
     defined, and turned on or off, while it runs is obeyed within seconds.
     """
-    from seriatim.runtime.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
-    from seriatim.runtime.worker import Limits  # noqa: PLC0415
+    from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
+    from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     limits = Limits(1, run_length, None, turn_limit)

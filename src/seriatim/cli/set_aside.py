@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from seriatim.cli.plain import in_lines
-from seriatim.runtime.set_aside import SetAside, read_set_aside
+from seriatim.runtime.pipelines.set_aside import SetAside, read_set_aside
 
 __all__ = ["set_aside"]
 
@@ -27,10 +27,10 @@ def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int
     Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
     or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
     """
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(file_)
-    from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
+    pipeline = pipeline_file.load(file_)
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
     folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
     counts: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seriatim.runtime.progress import Account, Again, News, Progress, Routing, Waiting
+    from seriatim.runtime.pipelines.progress import Account, Again, News, Progress, Routing, Waiting
 
 __all__ = ["Display", "accounts_table", "again_line", "line_of", "routing_line", "waiting_line"]
 
@@ -65,7 +65,7 @@ class Display:
 
     def tell(self, news: News) -> None:
         """Show what happens between micro-batches."""
-        from seriatim.runtime.progress import Again, Ports  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines.progress import Again, Ports  # noqa: PLC0415 - imports Spark, which is slow
 
         if self._quiet:
             return

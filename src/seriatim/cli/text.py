@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seriatim.pipeline.text import fits_text
+from seriatim.pipeline.text.storable import fits_text
 
 __all__ = ["checked_texts"]
 

@@ -14,7 +14,7 @@ __all__ = ["types"]
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def types(*, dsn: str | None, schema: str, json_: bool) -> None:
     """List the message types of a message box: their properties, and how bodies are checked."""
-    from seriatim.pipeline.stored import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
+    from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:
         found = [one for _, one in sorted(box.definitions().types.items())]

@@ -11,7 +11,7 @@ import click
 from seriatim.cli.plain import in_line
 from seriatim.cli.which import as_json, opened, which_box
 from seriatim.errors import UsageError
-from seriatim.runtime.set_aside import SetAside, read_set_aside
+from seriatim.runtime.pipelines.set_aside import SetAside, read_set_aside
 
 __all__ = ["unrouted"]
 
@@ -35,10 +35,10 @@ def unrouted(
         return
     if resubmit or dsn is not None:
         raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
-    from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
+    from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline = file.load(file_)
-    from seriatim.runtime.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
+    pipeline = pipeline_file.load(file_)
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
     folder = pipeline.unrouted or Checkpoint(pipeline.checkpoint).unrouted
     found = 0

@@ -56,8 +56,8 @@ def work(
     Ctrl-C (or SIGTERM) ends it after the turns in hand; a second one at once. Nothing is lost either way. A process
     that dies is replaced, and what it died of is counted as an attempt.
     """
-    from seriatim.runtime.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
-    from seriatim.runtime.worker import Limits  # noqa: PLC0415
+    from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
+    from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if port is not None and handlers:

@@ -10,7 +10,7 @@ from typing import Protocol
 import psycopg
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["Delivered", "Transaction", "given_messages", "idempotency_key", "in_hand"]
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
 from seriatim.errors import Transient, UsageError, shown
-from seriatim.pipeline.message import Received
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["FilePort"]
 

@@ -14,7 +14,7 @@ import httpx
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
 from seriatim.endpoints.exchange import Broken, Exchange, NotSent
 from seriatim.errors import Business, Transient, UsageError, shown
-from seriatim.pipeline.message import Property, Received
+from seriatim.pipeline.types.message import Property, Received
 
 __all__ = ["HttpPort"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages
-from seriatim.pipeline.message import Message, Received
-from seriatim.pipeline.name import checked_name
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.message import Message, Received
 
 __all__ = ["QueuePort"]
 

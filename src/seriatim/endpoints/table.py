@@ -12,8 +12,8 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
 from seriatim.errors import Business, Transient, UsageError
-from seriatim.pipeline.message import Received
-from seriatim.pipeline.name import checked_name
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.message import Received
 
 __all__ = ["TablePort"]
 

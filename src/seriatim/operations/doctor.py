@@ -129,7 +129,7 @@ def _dotted(version: Iterable[int]) -> str:
 
 
 def _java() -> Finding:
-    from seriatim.spark.session import find_java  # noqa: PLC0415 -- imports Spark, which may be missing
+    from seriatim.spark.session.builder import find_java  # noqa: PLC0415 -- imports Spark, which may be missing
 
     java = find_java()
     return Finding("java", State.OK, f"{java.version} at {java.path}")
@@ -224,7 +224,7 @@ def _box(dsn: str | None, schema: str) -> Finding:
 
 def _definitions(box: MessageBox) -> Finding:
     """Whether all that is defined can be used, and holds no secret."""
-    from seriatim.pipeline.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
+    from seriatim.pipeline.text.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
 
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
@@ -307,7 +307,7 @@ def _leases(box: MessageBox) -> Finding:
 
 
 def _spark() -> Iterator[Finding]:
-    from seriatim.spark.session import open_session  # noqa: PLC0415 -- heavy
+    from seriatim.spark.session.builder import open_session  # noqa: PLC0415 -- heavy
 
     try:
         # Not stopped here: where one runs in this process already it is shared, and else it ends with the process.

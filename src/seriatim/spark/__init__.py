@@ -7,9 +7,9 @@ first ``python3`` in PATH, which knows nothing of seriatim. On a cluster set it 
 import os
 import sys
 
-from seriatim.spark.resequence import resequence
-from seriatim.spark.route import route
-from seriatim.spark.stamp import stamp
+from seriatim.spark.resequence.stage import resequence
+from seriatim.spark.route.stage import route
+from seriatim.spark.stamp.stage import stamp
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

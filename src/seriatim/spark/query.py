@@ -15,17 +15,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declaration import Destination, Pipeline, StartFrom
-from seriatim.pipeline.subscription import Subscription
-from seriatim.spark.buckets import bucket_ids
-from seriatim.spark.calls import Calling
-from seriatim.spark.decided import NOWHERE
-from seriatim.spark.operator import FINISH
-from seriatim.spark.process import process
-from seriatim.spark.receive import ARRIVAL, arrival, receive
-from seriatim.spark.resequence import resequence
-from seriatim.spark.route import destinations_of
-from seriatim.spark.stamp import stamp_locations
+from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.process.stage import process
+from seriatim.spark.receive.stage import ARRIVAL, arrival, receive
+from seriatim.spark.resequence.decided_packets import NOWHERE
+from seriatim.spark.resequence.operator import FINISH
+from seriatim.spark.resequence.stage import resequence
+from seriatim.spark.route.stage import destinations_of
+from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "was_commanded"]
 
@@ -47,7 +47,7 @@ def decided(
         calling: how workers call the user's code.
 
     Returns:
-        The messages with what `resequence` adds to them, in packets; see `decided.py`.
+        The messages with what `resequence` adds to them, in packets; see `resequence/decided_packets.py`.
 
     Raises:
         UsageError: a source, column or file of first numbers is not as it has to be.

@@ -1,0 +1,1 @@
+"""Bodies: read, checked against schemas, and searched for properties."""

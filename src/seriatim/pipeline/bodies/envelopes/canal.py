@@ -1,0 +1,61 @@
+"""Canal: the flat message (``type``, ``data``, ``old``, ``es``, ``isDdl``), also that of TiCDC (``_tidb``)."""
+
+from __future__ import annotations
+
+from seriatim.pipeline.bodies.envelopes.envelope import (
+    Document,
+    Envelope,
+    first,
+    is_read,
+    named,
+    seconds_or_millis,
+    whole,
+    word,
+)
+from seriatim.pipeline.bodies.property_values import Unreadable, Value
+
+__all__ = ["CANAL"]
+
+_OPERATIONS = {
+    "INSERT": "insert",
+    "UPDATE": "update",
+    "DELETE": "delete",
+    "INIT": "read",
+    "TRUNCATE": "truncate",
+    "MHEARTBEAT": "marker",
+    "TIDB_WATERMARK": "marker",
+}
+
+
+def _op(change: Document) -> Value:
+    said = change.get("type")
+    if said is None:
+        raise Unreadable("op: there is no type, so this is no change of Canal's")
+    found = _OPERATIONS.get(str(said).upper())
+    if found is None and change.get("isDdl") is True:
+        return "schema"
+    return found or word("Canal", said, {})
+
+
+def _position(change: Document) -> Value:
+    """Canal's own ``id`` begins again when its server starts, so it is none; TiCDC tells when a change was committed."""
+    tidb = change.get("_tidb")
+    return whole(tidb.get("commitTs")) if isinstance(tidb, dict) else None
+
+
+#: What is promoted from it.
+CANAL = Envelope(
+    "Canal",
+    {
+        "op": ("string", _op),
+        "snapshot": ("boolean", is_read(_op)),
+        "database": ("string", named("database")),
+        "table": ("string", lambda change: first(change, "table") or None),
+        "position": ("long", _position),
+        "position_text": ("string", named("gtid", "id")),
+        "transaction": ("string", named("gtid")),
+        "happened_at": ("timestamp", seconds_or_millis("es")),
+    },
+    frozenset({"type", "database", "isDdl"}),
+    rows="data",
+)

@@ -1,0 +1,170 @@
+"""One form of envelope, and what is read in documents of any of them: words, numbers, positions, moments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
+from seriatim.pipeline.declared.pipeline import Promotion
+
+__all__ = [
+    "Document",
+    "Envelope",
+    "Read",
+    "first",
+    "is_read",
+    "log_position",
+    "moment",
+    "named",
+    "packed",
+    "seconds_or_millis",
+    "whole",
+    "word",
+]
+
+#: A JSON object.
+Document = Mapping[str, Any]
+#: What finds something in a document; None: it is not there. Raises `Unreadable`.
+Read = Callable[[Document], Value]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Up to here a number of seconds is one of this era, and above it one of milliseconds.
+_MOST_SECONDS = 100_000_000_000
+_LOG_PLACE = re.compile(r"[^:]*?\.?(\d+):(\d+)", re.ASCII)
+_DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
+_INT64 = 2**63
+# Of a number of microseconds.
+_MOST_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One of the forms.
+
+    Args:
+        title: what it is called in messages.
+        properties: what it tells, by name: the type, and what finds it in a document.
+        marks: names of which a document in this form has at least one.
+        rows: the name under which a document may have a list of rows; None: it has one row.
+    """
+
+    title: str
+    properties: Mapping[str, tuple[str, Read]]
+    marks: frozenset[str]
+    rows: str | None = None
+
+    def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
+        """What it tells, as properties.
+
+        Args:
+            name: its own name.
+            whole: whether it is looked for in the whole of a message that is split.
+        """
+        return tuple(Promotion(one, one, kind, whole, name) for one, (kind, _) in self.properties.items())
+
+    def of(self, document: Any) -> Document | None:
+        """The document itself, taken out of what may be around it; None: a tombstone. Raises `Unreadable`."""
+        found = document
+        while isinstance(found, dict) and not self.marks & found.keys():
+            if "payload" in found:
+                found = found["payload"]
+            elif "value" in found and "key" in found:
+                found = found["value"]
+            else:
+                break
+        if found is not None and not isinstance(found, dict):
+            raise Unreadable(f"op: the body is {_kind(found)}, and {self.title} writes objects")
+        return found
+
+
+def _kind(value: object) -> str:
+    match value:
+        case list():
+            return "a list"
+        case bool():
+            return "a boolean"
+        case str():
+            return "text"
+    return "a number"
+
+
+def first(document: Document, *names: str) -> Value:
+    """What a document has under the first of several names under which it has something."""
+    return next((document[name] for name in names if document.get(name) is not None), None)
+
+
+def named(*names: str) -> Read:
+    """What finds what `first` gives."""
+    return lambda document: first(document, *names)
+
+
+def word(who: str, said: object, words: Mapping[str, str]) -> str:
+    """The word for an operation as `who` says it. Raises `Unreadable`: there is none."""
+    found = words.get(said) if isinstance(said, str) else None
+    if found is None:
+        raise Unreadable(f"op: {shortened(repr(said))} is no operation of {who}'s")
+    return found
+
+
+def whole(value: Value) -> int | None:
+    """A number of 64 bits, also as text; None: it is something else."""
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and len(value) <= 64 and _DIGITS.fullmatch(value):
+        number = int(value)
+    return number if number is not None and -_INT64 <= number < _INT64 else None
+
+
+def log_position(text: str) -> int | None:
+    """A place in MySQL's binary log (``mysql-bin.000003:154``) as a number: the file's, then that within it."""
+    place = _LOG_PLACE.fullmatch(text) if len(text) <= 300 else None
+    return None if place is None else packed(int(place[1]), int(place[2]))
+
+
+def packed(high: int, low: int) -> int | None:
+    """Two numbers, of 31 and of 32 bits, as one that sorts like them; None: they are larger."""
+    return (high << 32) | low if 0 <= high < 2**31 and 0 <= low < 2**32 else None
+
+
+def moment(value: Value, micros: int) -> Value:
+    """A number of so many microseconds since 1970 as ISO 8601; what is no number stays as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return value
+    number = Decimal(value) * micros
+    # An exponent is a number of that many digits: it is looked at before it is written out.
+    if number.adjusted() <= _MOST_DIGITS:
+        try:
+            return (_EPOCH + timedelta(microseconds=int(number))).isoformat()
+        except OverflowError:
+            pass
+    raise Unreadable(f"happened_at: {shortened(str(value))} is no moment")
+
+
+def seconds_or_millis(name: str) -> Read:
+    """Maxwell writes seconds for rows and milliseconds for DDL; tools that write like Canal don't agree either."""
+
+    def find(change: Document) -> Value:
+        value = change.get(name)
+        if isinstance(value, int | Decimal) and -_MOST_SECONDS < value < _MOST_SECONDS:
+            return moment(value, 1_000_000)
+        return moment(value, 1_000)
+
+    return find
+
+
+def is_read(op: Read) -> Read:
+    """What finds whether an operation is ``read``; null where there is no operation."""
+
+    def find(change: Document) -> Value:
+        try:
+            return op(change) == "read"
+        except Unreadable:  # said by `op`
+            return None
+
+    return find

@@ -1,0 +1,73 @@
+"""The envelopes that are known, by name, in one set of words: a filter reads alike whoever captured the change.
+
+The documents are those that the projects describe in their references. A document may lie in the ``payload`` of Kafka
+Connect's converter, or in the ``value`` of an object that has a ``key`` beside it, as tools write records of Kafka into
+files. No document at all (an empty body, a null) is a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.canal import CANAL
+from seriatim.pipeline.bodies.envelopes.cloudevents import CLOUDEVENTS
+from seriatim.pipeline.bodies.envelopes.debezium import DEBEZIUM
+from seriatim.pipeline.bodies.envelopes.envelope import Envelope
+from seriatim.pipeline.bodies.envelopes.maxwell import MAXWELL
+from seriatim.pipeline.bodies.property_values import Find, Unreadable, Value
+
+__all__ = ["ENVELOPES", "OPERATIONS", "lookup_of"]
+
+#: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` what an application wrote
+#: into the log, ``marker`` what a tool tells of itself, ``event`` an event that is no change of a row.
+OPERATIONS = (
+    "insert",
+    "update",
+    "delete",
+    "read",
+    "truncate",
+    "tombstone",
+    "schema",
+    "message",
+    "marker",
+    "event",
+)
+
+#: The envelopes by name.
+ENVELOPES: Mapping[str, Envelope] = {
+    "canal": CANAL,
+    "cloudevents": CLOUDEVENTS,
+    "debezium": DEBEZIUM,
+    "maxwell": MAXWELL,
+}
+#: What is told where there is no document.
+_OF_TOMBSTONES: Mapping[str, Value] = {"op": "tombstone", "snapshot": False}
+
+
+def lookup_of(envelope: str, what: str) -> Find:
+    """What finds in a body's document something that an envelope tells; see `values.Find`.
+
+    Args:
+        envelope: its name.
+        what: the name under which it tells it.
+
+    Raises:
+        UsageError: there is no such envelope, or it doesn't tell that.
+    """
+    form = ENVELOPES.get(envelope)
+    if form is None or what not in form.properties:
+        raise UsageError(f"no envelope {envelope!r} tells {what!r}", remedy=f"one of {', '.join(sorted(ENVELOPES))}")
+    find, absent = form.properties[what][1], _OF_TOMBSTONES.get(what)
+
+    def lookup(document: Any) -> Value:
+        try:
+            found = form.of(document)
+        except Unreadable:
+            if what == "op":  # said once
+                raise
+            return None
+        return absent if found is None else find(found)
+
+    return lookup

@@ -1,0 +1,77 @@
+"""The activation of a queue: what works on it, started and stopped with the load by ``seriatim serve``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.declared.function import checked_function
+from seriatim.pipeline.text.name import checked_name
+
+__all__ = ["MOST_READERS", "Activation"]
+
+#: A queue has at most so many readers.
+MOST_READERS = 256
+_LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Readers of a queue, which ``seriatim serve`` starts when there is work that those at work don't keep up with.
+
+    A reader is a process that has one group in hand at a time. The numbers count all readers of the queue, on whatever
+    machines.
+
+    Args:
+        handler: the function that is called with messages, ``module:function``; None: what the subscriptions with
+            `starts` name that lead to the queue.
+        minimum: there are so many readers also where there is nothing to do; 0 to `maximum`.
+        maximum: there are never more; 1 to 256.
+        batch: give the handler all messages of a run at once, as a `Worker` does.
+        run_as: the role of the database that the handler has; None: that of the reader.
+        enabled: whether readers are started.
+        port: what messages are handed to instead of a handler, as text (``docs/reference/ports.md``): kept as it is, and
+            ``${NAME}`` in it is replaced where a reader works.
+
+    Raises:
+        UsageError: a value that can't be.
+    """
+
+    handler: str | None = None
+    minimum: int = 0
+    maximum: int = 1
+    batch: bool = False
+    run_as: str | None = None
+    enabled: bool = True
+    port: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.handler is not None:
+            checked_function(self.handler)
+        self._check_port()
+        for what, least in (("minimum", 0), ("maximum", 1)):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_READERS:
+                raise UsageError(
+                    f"{what} can't be {shown(value)}", remedy=f"a whole number from {least} to {MOST_READERS}"
+                )
+        if self.minimum > self.maximum:
+            raise UsageError(f"minimum is {self.minimum}, and maximum {self.maximum}", remedy="raise maximum")
+        if self.run_as is not None:
+            checked_name(self.run_as, "the name of a role (run_as)")
+        for what in ("batch", "enabled"):
+            if not isinstance(value := getattr(self, what), bool):
+                raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False")
+
+    def _check_port(self) -> None:
+        if self.port is None:
+            return
+        if not isinstance(self.port, str) or not 0 < len(self.port) <= _LONGEST or "\0" in self.port:
+            raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'")
+        if self.handler is not None:
+            raise UsageError("port and handler exclude each other", remedy="give one of them")
+
+    def as_json(self) -> dict[str, Any]:
+        """As a mapping of JSON values."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}

@@ -1,0 +1,253 @@
+"""The queue: a named, ordered destination."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
+
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.fault import Retry
+from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
+from seriatim.kernel.recover import Recover
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.queue_level import LEVELS, TYPE, UNFIT, type_of
+from seriatim.pipeline.text.name import checked_name
+
+__all__ = [
+    "CONVERSATION_GROUP",
+    "ERRORS",
+    "KEEP",
+    "LONGEST_DAYS",
+    "MOST_ATTEMPTS",
+    "MOST_MESSAGES",
+    "WHEN_FULL",
+    "Queue",
+]
+
+#: As the group of a queue: its groups are conversation groups, because it is for the messages of dialogs alone.
+CONVERSATION_GROUP = "conversation_group"
+ERRORS = ("suspend", "continue", "stop")
+KEEP = ("nothing", "faults", "everything")
+WHEN_FULL = ("wait", "refuse")
+#: A queue's `max_messages` is at most that.
+MOST_MESSAGES = 2**53
+#: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
+LONGEST_DAYS = 10_000
+
+#: A queue's `attempts` are at most that.
+MOST_ATTEMPTS = 1_000
+_MOST_FACTOR = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A named, ordered destination.
+
+    Args:
+        name: its name; a routed message carries it in the column ``destination``.
+        policy: how its groups are ordered.
+        group: the property (column) that is the unit of order. Not for `Unordered`.
+        sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
+        default_group: the group of messages whose key is null, empty, too long or has a NUL;
+            without it they are invalid.
+
+    What follows is for queues of a message box; pipelines don't look at it.
+
+    Args:
+        errors: what happens when a handler fails for good: ``"suspend"`` (the group stops, all others go on),
+            ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
+        priority: the property with a message's priority, a long from 1 to 10 (highest); where it has none: 5.
+        keep: which messages stay when they are done: ``"nothing"``, ``"faults"`` (those that failed) or ``"everything"``.
+        keep_for: seconds (or ``"7d"``) for which they stay, at most 10,000 days; None: until they are purged.
+        max_messages: how many messages may be in it before it is full; None: no limit.
+        when_full: whether publishers ``"wait"`` for a full queue, or are told to come back (``"refuse"``).
+        enabled: whether messages are handed out. They are taken in either way.
+        expire_after: seconds (or ``"90d"``) after which a group that is idle has expired. It keeps its next number, its
+            ordinal and what was skipped, until a clean-up is told to forget what has expired; None: none expires.
+        attempts: how often a message is handed to a worker's handler, the first time included, before it has failed
+            for good; 1 to 1,000.
+        retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits.
+        retry_factor: by which the delay grows from attempt to attempt; 1 to 100.
+        retry_ceiling: seconds (or ``"5m"``) beyond which it doesn't grow.
+        retry_jitter: by how much of itself a delay may differ by chance, 0 to 1.
+        recoveries: how often a faulted group is retried by itself with the message that failed, before it is left to an
+            operator; 0 to 1,000.
+        recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
+        recover_factor: by which that grows from recovery to recovery; 1 to 100.
+        activation: what works on it, for ``seriatim serve``; None: only who is started otherwise.
+        rollbacks: of a queue of a service: after so many rollbacks in a row of transactions that had the same message in
+            hand its conversation group is suspended; 1 to 1,000, None (or 0): never.
+        level: what is put in order: all of the ``"queue"``; or each ``"type"`` of messages in it by itself. Then a group is
+            the type and the key, ``"order/c1"``.
+        policies: where it is the type: types that have a policy of their own; `policy` is that of all others.
+
+    Raises:
+        UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
+    """
+
+    name: str
+    policy: Policy = field(default_factory=Fifo)
+    group: str | None = None
+    sequence: str | None = None
+    default_group: str | None = None
+    _: KW_ONLY
+    errors: Literal["suspend", "continue", "stop"] = "suspend"
+    priority: str | None = None
+    keep: Literal["nothing", "faults", "everything"] = "nothing"
+    keep_for: float | str | None = None
+    max_messages: int | None = None
+    when_full: Literal["wait", "refuse"] = "wait"
+    enabled: bool = True
+    expire_after: float | str | None = None
+    attempts: int = 5
+    retry_delay: float | str = 1.0
+    retry_factor: float = 2.0
+    retry_ceiling: float | str = 300.0
+    retry_jitter: float = 0.2
+    recoveries: int = 0
+    recover_delay: float | str = 60.0
+    recover_factor: float = 2.0
+    activation: Activation | None = None
+    rollbacks: int | None = 5
+    level: Literal["queue", "type"] = "queue"
+    policies: Mapping[str, Policy] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a queue's name")
+        if not isinstance(self.policy, Policy):
+            raise self._wrong(f"{shown(self.policy)} is not a policy", "such as Fifo() or Standard(hole_timeout=100)")
+        for what in ("group", "sequence", "default_group", "priority"):
+            value = getattr(self, what)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise self._wrong(f"{what} can't be {shown(value)}", "text, not empty")
+        self._check_choice("level", LEVELS)
+        self._check_policies()
+        self._check_order()
+        self._check_choice("errors", ERRORS)
+        self._check_choice("keep", KEEP)
+        self._check_choice("when_full", WHEN_FULL)
+        object.__setattr__(self, "keep_for", self._period("keep_for"))
+        if self.keep_for is not None and self.keep == "nothing":
+            raise self._wrong("keep_for says for how long, and keep is nothing", 'add keep="everything" or "faults"')
+        object.__setattr__(self, "expire_after", self._period("expire_after"))
+        if self.expire_after is not None and isinstance(self.policy, Unordered):
+            raise self._wrong("expire_after is for groups, and Unordered has none", "leave it out")
+        self._check_limit()
+        if not isinstance(self.enabled, bool):
+            raise self._wrong(f"enabled can't be {shown(self.enabled)}", "True or False")
+        self._check_retry()
+        if not isinstance(self.activation, Activation | None):
+            raise self._wrong(
+                f"activation can't be {shown(self.activation)}", "such as Activation('orders:handle', maximum=4)"
+            )
+
+    def _wrong(self, what: str, remedy: str) -> UsageError:
+        return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
+
+    def _check_order(self) -> None:
+        if isinstance(self.policy, Unordered):
+            return
+        if self.group is None:
+            raise self._wrong(f"{self.policy.name} needs a group", "name the column of the key")
+        for policy in self.all_policies():
+            if self.sequence is None and not isinstance(policy, Fifo):
+                raise self._wrong(f"{policy.name} needs a sequence", "name the column of the number")
+
+    def _check_policies(self) -> None:
+        if not isinstance(self.policies, Mapping):
+            raise self._wrong(f"policies can't be {shown(self.policies)}", 'such as {"order": Standard()}')
+        object.__setattr__(self, "policies", dict(self.policies))
+        if self.level != TYPE:
+            if self.policies:
+                raise self._wrong("policies are by type, and its level is queue", 'add level="type"')
+            return
+        for kind, policy in self.policies.items():
+            checked_name(kind, f"a message type (policies of queue {self.name!r})")
+            if any(one in kind for one in UNFIT):
+                raise self._wrong(f"policies: {kind!r} has {' or '.join(UNFIT)}", "such a type has the queue's policy")
+            if not isinstance(policy, Policy):
+                raise self._wrong(f"policies: {shown(policy)} is not a policy", "such as Fifo() or Standard()")
+        if any(isinstance(one, Unordered) for one in self.all_policies()):
+            raise self._wrong("policies: what is unordered has no groups", "let it go to a queue of its own")
+        if len({isinstance(one, UnitOfWork) for one in self.all_policies()}) > 1:
+            raise self._wrong(
+                "policies: sets come whole, so all of its types have sets or none",
+                "let them go to a queue of their own",
+            )
+        if self.max_messages is not None:
+            raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
+
+    def all_policies(self) -> tuple[Policy, ...]:
+        """Its policy, and those of types."""
+        return (self.policy, *self.policies.values())
+
+    def policy_of(self, group: str | None) -> Policy:
+        """The policy of one of its groups, by its key."""
+        if not self.policies or group is None:
+            return self.policy
+        return self.policies.get(type_of(group), self.policy)
+
+    def _check_choice(self, what: str, allowed: Collection[str]) -> None:
+        if (value := getattr(self, what)) not in allowed:
+            raise self._wrong(f"{what} can't be {shown(value)}", f"one of {', '.join(allowed)}")
+
+    def _period(self, what: str) -> float | None:
+        given = getattr(self, what)
+        if given is None:
+            return None
+        try:
+            period = micros(given)
+        except UsageError as error:
+            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+        if not 0 < period <= LONGEST_DAYS * micros("1d"):
+            raise self._wrong(f"{what} can't be {shown(given)}", f"more than 0 and at most {LONGEST_DAYS:,} days")
+        return seconds(period)
+
+    def _check_limit(self) -> None:
+        most = self.max_messages
+        if most is None:
+            if self.when_full != "wait":
+                raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
+        elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
+            raise self._wrong(f"max_messages can't be {shown(most)}", f"a whole number from 1 to {MOST_MESSAGES:,}")
+
+    def _check_retry(self) -> None:
+        if self.rollbacks == 0 and not isinstance(self.rollbacks, bool):
+            object.__setattr__(self, "rollbacks", None)
+        counts = [("attempts", 1), ("recoveries", 0)] + [("rollbacks", 0)] * (self.rollbacks is not None)
+        for what, least in counts:
+            count = getattr(self, what)
+            if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
+                raise self._wrong(
+                    f"{what} can't be {shown(count)}", f"a whole number from {least} to {MOST_ATTEMPTS:,}"
+                )
+        for what in ("retry_delay", "retry_ceiling", "recover_delay"):
+            object.__setattr__(self, what, self._delay(what))
+        ranges = (("retry_factor", 1, _MOST_FACTOR), ("retry_jitter", 0, 1), ("recover_factor", 1, _MOST_FACTOR))
+        for what, least, most in ranges:
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+                raise self._wrong(f"{what} can't be {shown(value)}", f"a number from {least} to {most}")
+            object.__setattr__(self, what, float(value))
+
+    def _delay(self, what: str) -> float:
+        value = getattr(self, what)
+        try:
+            period = micros(value)
+        except UsageError as error:
+            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+        if not 0 <= period <= LONGEST_DAYS * micros("1d"):
+            raise self._wrong(f"{what} can't be {shown(value)}", f"from 0 to {LONGEST_DAYS:,} days")
+        return seconds(period)
+
+    def retry(self) -> Retry:
+        """How a handler's failures are tried again, as the kernel has it."""
+        return Retry(
+            self.attempts, micros(self.retry_delay), self.retry_factor, micros(self.retry_ceiling), self.retry_jitter
+        )
+
+    def recover(self) -> Recover:
+        """How faulted groups are retried by themselves, as the kernel has it."""
+        return Recover(self.recoveries, micros(self.recover_delay), self.recover_factor)

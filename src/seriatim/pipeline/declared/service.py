@@ -1,0 +1,56 @@
+"""The service: a name for one end of dialogs, and the queue where their messages come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.policy import Fifo
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.text.name import checked_name
+
+__all__ = ["Service", "queue_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A name for one end of dialogs.
+
+    Args:
+        name: its name, compared byte for byte.
+        queue: the queue where messages for it come; it is `Fifo`. Several services may share one. Defined with the
+            service where it isn't there.
+        contracts: the contracts under which others may begin dialogs with it.
+        retention: whether the messages of its dialogs, of both directions, are kept until it ends them.
+
+    Raises:
+        UsageError: a name that can't be, or a contract named twice.
+    """
+
+    name: str
+    queue: str
+    contracts: Sequence[str] = ()
+    retention: bool = False
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a service's name")
+        checked_name(self.queue, f"a queue (service {self.name!r})")
+        names = self.contracts
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise self._wrong(f"contracts can't be {shown(names, 80)}", "a list of names of contracts")
+        for name in names:
+            checked_name(name, f"a contract (service {self.name!r})")
+        if len(set(names)) != len(names):
+            raise self._wrong("contracts names one twice", "name each once")
+        if not isinstance(self.retention, bool):
+            raise self._wrong(f"retention can't be {shown(self.retention)}", "True or False")
+        object.__setattr__(self, "contracts", tuple(names))
+
+    def _wrong(self, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"service {self.name!r}", remedy=remedy)
+
+
+def queue_of(service: Service) -> Queue:
+    """The queue that is made for a service which names one that isn't there: its groups are conversation groups."""
+    return Queue(service.queue, policy=Fifo(), group=CONVERSATION_GROUP)

@@ -1,0 +1,216 @@
+"""Reading the file of a message box: from YAML to declarations, or to the list of everything that is wrong with it.
+
+Owns which parts such a file has, and how they are compared; a part is read by `type_entry` and `queue_entry`, or here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from seriatim.errors import DeclarationError, UsageError
+from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.contract import DEFAULT, Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import STATES, Subscription
+from seriatim.pipeline.files.queue_entry import queue_entry
+from seriatim.pipeline.files.service_entry import contract_entry, service_entry
+from seriatim.pipeline.files.type_entry import type_entry
+from seriatim.pipeline.files.where import where
+from seriatim.pipeline.text.document import Language, Problems, read
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.types.box_properties import OWN, UNFIT, clashes, declared, misfits
+from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["BoxFile", "examine", "load"]
+
+_FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file.md")
+#: Keys of the other kind of file.
+_OF_A_PIPELINE = dict.fromkeys(
+    ("checkpoint", "process", "receive", "route", "spark", "trigger"),
+    "it belongs in a pipeline file, for seriatim run",
+)
+# The parts of a file, and what the keys in them are.
+_PARTS: Mapping[str, str] = {
+    "locations": "a location's name",
+    "types": "a message type's name",
+    "queues": "a queue's name",
+    "subscriptions": "a subscription's name",
+    "contracts": "a contract's name",
+    "services": "a service's name",
+}
+_Declared = TypeVar("_Declared")
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFile:
+    """What a file declares, or what a box has: a tuple a kind, each in the order of the file."""
+
+    locations: tuple[Location, ...] = ()
+    types: tuple[MessageType, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    contracts: tuple[Contract, ...] = ()
+    services: tuple[Service, ...] = ()
+
+
+def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
+    """The declarations of a file. Arguments as for `examine`.
+
+    Raises:
+        DeclarationError: the file is wrong. Several faults are told in one error, a line each.
+    """
+    declarations, faults = examine(path, environment, present=present)
+    if not faults:
+        return declarations
+    if len(faults) == 1:
+        raise faults[0]
+    listed = "".join(f"\n  {fault}" for fault in faults)
+    raise DeclarationError(f"the file has {len(faults)} faults:{listed}", where=str(path))
+
+
+def examine(
+    path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None
+) -> tuple[BoxFile, list[DeclarationError]]:
+    """What of a file can be read, and everything that is wrong with it, in the order of its lines.
+
+    Args:
+        path: the file. Relative paths in it are relative to the current directory.
+        environment: where ``${NAME}`` is looked up.
+        present: what the box has already. Without it, a name that the file doesn't declare may be right, and isn't
+            looked into: a subscription's queue, and the properties of filters and queues.
+
+    The declarations can be applied only if there is no fault.
+    """
+    path = Path(path)
+    problems = Problems(path)
+    table = read(path, problems, environment, language=_FILE)
+    declarations = _Reading(Section(table, problems), present).declarations() if table else BoxFile()
+    return declarations, problems.found()
+
+
+class _Reading:
+    """One file, as it is read. `present`: what the box has already, None where that isn't known."""
+
+    def __init__(self, file: Section, present: BoxFile | None) -> None:
+        self._present = present
+        self._sections = {part: file.section(part) for part in _PARTS}
+        self._faulty = {part for part in _PARTS if file.has(part) and self._sections[part] is None}
+        file.finish(elsewhere=_OF_A_PIPELINE)
+
+    def declarations(self) -> BoxFile:
+        """Everything in the file that can be read."""
+        types = self._entries("types", type_entry)
+        known = self._property_types(types)
+        # What a type with a fault would have declared isn't known.
+        whole = self._present is not None and "types" not in self._faulty
+        read_queue = partial(_checked_queue, types=known, whole=whole)
+        queues = self._entries("queues", read_queue)
+        read_subscription = partial(_subscription, types=known, whole=whole)
+        subscriptions = self._entries("subscriptions", read_subscription)
+        self._check_destinations(queues, subscriptions)
+        contracts, services = self._entries("contracts", contract_entry), self._entries("services", service_entry)
+        self._check_contracts(contracts, services)
+        locations = self._entries("locations", _location)
+        return BoxFile(locations, types, queues, subscriptions, contracts, services)
+
+    def _entries(self, part: str, reader: Callable[[Section, str], _Declared | None]) -> tuple[_Declared, ...]:
+        """What `reader` makes of the entries of a part; the part is faulty if that is nothing for one of them."""
+        section = self._sections[part]
+        if section is None:
+            return ()
+        found: list[_Declared] = []
+        for name in section.names():
+            one = None
+            try:
+                checked_name(name, _PARTS[part])
+            except UsageError as error:
+                section.problems.add(section.key_place(name), error.what, error.remedy)
+            else:
+                entry = section.section(name, required=True)
+                one = reader(entry, name) if entry else None
+            if one is None:
+                self._faulty.add(part)
+            else:
+                found.append(one)
+        return tuple(found)
+
+    def _property_types(self, types: tuple[MessageType, ...]) -> Mapping[str, str]:
+        """What the types of the file and those of the box declare; where they clash is reported."""
+        ours = {one.name for one in types}
+        kept = [one for one in self._present.types if one.name not in ours] if self._present else []
+        for clash in clashes((*kept, *types)):
+            entry = self._entry("types", clash.type)
+            properties = entry.section("properties") if entry else None
+            if properties:
+                place = properties.key_place(clash.property)
+                properties.problems.add(place, clash.what, "one name has one type in a box")
+        every = {name: kind for one in (*kept, *types) for name, kind in declared(one).items()}
+        return {**OWN, **FAILURE_PROPERTIES, **every}
+
+    def _check_destinations(self, queues: tuple[Queue, ...], subscriptions: tuple[Subscription, ...]) -> None:
+        if self._present is None or "queues" in self._faulty:
+            return
+        known = {queue.name for queue in (*queues, *self._present.queues)}
+        for one in subscriptions:
+            entry = self._entry("subscriptions", one.name)
+            if one.to not in known and entry is not None:
+                what = f"{entry.full('to')}: there is no queue {one.to!r}, neither here nor in the box"
+                entry.fault("to", what, likely(one.to, known))
+
+    def _check_contracts(self, contracts: tuple[Contract, ...], services: tuple[Service, ...]) -> None:
+        if self._present is None or "contracts" in self._faulty:
+            return
+        known = {DEFAULT, *(one.name for one in (*contracts, *self._present.contracts))}
+        for one in services:
+            entry = self._entry("services", one.name)
+            for name in one.contracts:
+                if name not in known and entry is not None:
+                    what = f"{entry.full('contracts')}: there is no contract {name!r}, neither here nor in the box"
+                    entry.fault("contracts", what, likely(name, known))
+
+    def _entry(self, part: str, name: str) -> Section | None:
+        section = self._sections[part]
+        return section.section(name) if section and section.has(name) else None
+
+
+def _location(entry: Section, name: str) -> Location | None:
+    last_number = entry.whole("last_number", 1, LAST_NUMBER)
+    entry.finish()
+    if entry.has("last_number") and last_number is None:
+        return None
+    return Location(name, last_number or LAST_NUMBER)
+
+
+def _checked_queue(entry: Section, name: str, *, types: Mapping[str, str], whole: bool) -> Queue | None:
+    queue = queue_entry(entry, name)
+    for wrong in misfits(queue, types, whole=whole) if queue else ():
+        entry.fault(wrong.field, f"{entry.full(wrong.field)}: {wrong.what}", wrong.remedy)
+    return queue
+
+
+def _subscription(entry: Section, name: str, *, types: Mapping[str, str], whole: bool) -> Subscription | None:
+    given = entry.plain("where", required=True) is not None
+    text = where(entry, types, whole=whole, unfit=UNFIT)
+    to, state = entry.text("to", required=True), entry.choice("state", STATES)
+    starts, correlate = entry.text("starts"), entry.texts("correlate")
+    entry.finish()
+    unread = (
+        entry.has(key) and one is None for key, one in (("state", state), ("starts", starts), ("correlate", correlate))
+    )
+    if not given or to is None or any(unread):
+        return None
+    try:
+        return Subscription(name, text, to, cast("Any", state or "started"), starts=starts, correlate=correlate or ())
+    except UsageError as error:
+        blamed = next((key for key in ("starts", "correlate") if entry.has(key)), "to")
+        entry.fault(blamed, error.what if blamed == "to" else f"{entry.full(blamed)}: {error.what}", error.remedy)
+        return None

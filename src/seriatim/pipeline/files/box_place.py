@@ -1,0 +1,142 @@
+"""What a pipeline file says of its message box: where it is, and which queues and services are read and delivered to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.declared.pipeline import BOX, BoxPlace, Deliver, Destination, Promotion, Receive, Source
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.types.box_properties import DIALOG
+
+__all__ = [
+    "box_source",
+    "by_subscriptions",
+    "in_place",
+    "queue_port",
+    "read_place",
+    "service_port",
+    "with_dialog",
+    "with_type",
+]
+
+_READING = ("maxMessagesPerTrigger", "prefix", "takeOver")
+#: Group, ordinal and id: they name a row, and say when it came.
+_ROW = ("group", "ordinal", "message_id")
+
+
+def read_place(pipeline: Section) -> BoxPlace:
+    """The ``box`` of a pipeline file: ``{dsn: …, schema: …}``."""
+    section = pipeline.section("box")
+    if section is None:
+        return BoxPlace()
+    place = BoxPlace(section.text("dsn"), section.text("schema"))
+    section.finish()
+    return place
+
+
+def box_source(location: Section) -> Source | None:
+    """The source of a location that says ``queue: NAME``, or ``service: NAME``."""
+    kind = "service" if location.has("service") else "queue"
+    name, options = location.text(kind, required=True), location.options("options")
+    inner = location.section("options") if options else None
+    for option in options:
+        if option not in _READING and inner is not None:
+            inner.problems.add(
+                inner.key_place(option), f"unknown option {option!r} of a {kind}", likely(option, _READING)
+            )
+    for key in ("queue", "source", "namespaces"):
+        if key != kind and location.has(key):
+            location.known(key)
+            what = f"{location.full(key)}: the messages come from a {kind}"
+            location.fault(key, what, "leave out the one or the other")
+    return Source(BOX, None, {**options, kind: name}, None, _ROW, "body") if name else None
+
+
+def with_type(promoted: Sequence[Promotion]) -> tuple[Promotion, ...]:
+    """The properties of messages of a box, which have types."""
+    if any(one.name == "type" for one in promoted):
+        return tuple(promoted)
+    return (*promoted, Promotion("type", "type"))
+
+
+def queue_port(port: Section) -> Deliver | None:
+    """A port that says ``queue: NAME``; `type` is that of messages that have none."""
+    queue, kind = port.text("queue", required=True), port.text("type")
+    port.finish()
+    if queue is None:
+        return None
+    return Deliver(BOX, None, {"queue": queue} | ({"type": kind} if kind else {}))
+
+
+def with_dialog(
+    location: Section, promoted: Sequence[Promotion], types: dict[str, str], prefix: str
+) -> tuple[Promotion, ...]:
+    """The properties of messages for a service, which tell of their dialogs; `types`: those of locations before it."""
+    given = {one.name.casefold() for one in promoted}
+    added = [Promotion(name, prefix + name, kind) for name, kind in DIALOG.items() if name not in given]
+    for one in added:
+        before = types.setdefault(one.name, one.type)
+        if before != one.type:
+            what = f"property {one.name!r} of a service's messages is {one.type}, and {before} at another location"
+            location.fault("service", what, f"promote it here under a name of yours, or as {before}")
+    return (*promoted, *added)
+
+
+def service_port(port: Section) -> Deliver | None:
+    """A port that says ``service: NAME``; `dialog_by` names the property with the keys, else they are the groups."""
+    names = {
+        "service": port.text("service", required=True),
+        "fromService": port.text("from_service", required=True),
+        "contract": port.text("contract") or DEFAULT,
+        "dialogBy": port.text("dialog_by"),
+        "type": port.text("type") or DEFAULT,
+    }
+    for key in ("queue", "format", "path"):
+        if port.has(key):
+            port.known(key)
+            port.fault(key, f"{port.full(key)}: the messages go into dialogs", "leave out the one or the other")
+    port.finish()
+    if names["service"] is None or names["fromService"] is None:
+        return None
+    for key, option in (("service", "service"), ("from_service", "fromService"), ("contract", "contract")):
+        try:
+            checked_name(names[option], f"a {key.replace('_', ' ')}")
+        except UsageError as error:
+            port.fault(key, f"{port.full(key)}: {error.what}", error.remedy)
+            return None
+    return Deliver(BOX, None, {option: value for option, value in names.items() if value is not None})
+
+
+def by_subscriptions() -> Destination:
+    """The one destination of ``route: box``: what the box's subscriptions make of it."""
+    return Destination(Queue("box", Unordered()), Deliver(BOX))
+
+
+def in_place(
+    received: Sequence[Receive], routed: Sequence[Destination], name: str, place: BoxPlace
+) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
+    """What is read from a box and delivered to one, with the options that follow from the whole file."""
+    schema = {} if place.schema is None else {"schema": place.schema}
+
+    def reads(entry: Receive) -> Receive:
+        options = {**entry.source.options, **schema, "pipeline": name}
+        return replace(entry, source=replace(entry.source, options=options))
+
+    def delivers(one: Destination) -> Destination:
+        options = {"type": one.queue.name, **one.deliver.options, **schema}
+        if "service" in options:
+            options = {"dialogBy": "group", **options}
+        if "queue" in options and not isinstance(one.queue.policy, Unordered):
+            options |= {"group": "group", "sequence": "ordinal"}
+        return replace(one, deliver=replace(one.deliver, options=options))
+
+    return (
+        tuple(reads(entry) if entry.source.format == BOX else entry for entry in received),
+        tuple(delivers(one) if one.deliver.format == BOX else one for one in routed),
+    )

@@ -1,0 +1,203 @@
+"""Declarations as values of JSON, in which a message box keeps them, and back.
+
+The keys are a format of their own, with a version: renaming a field of a declaration doesn't rename what lies in boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
+from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["VERSION", "from_json", "storable", "to_json"]
+
+#: Of the keys, all kinds together.
+VERSION = 1
+
+_LOCATION = ("name", "last_number")
+_TYPE = ("name", "properties", "validation", "schema", "namespaces")
+_QUEUE = (
+    *("name", "policy", "group", "sequence", "default_group", "errors", "priority", "keep", "keep_for"),
+    *("max_messages", "when_full", "enabled", "expire_after"),
+    *("attempts", "retry_delay", "retry_factor", "retry_ceiling", "retry_jitter"),
+    *("recoveries", "recover_delay", "recover_factor"),
+    *("activation", "rollbacks"),
+    *("level", "policies"),
+)
+#: Keys that came later; a declaration from before has what is their default.
+_LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
+_SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
+_CONTRACT = ("name", "types")
+_SERVICE = ("name", "queue", "contracts", "retention")
+_KEYS: Mapping[type, tuple[str, ...]] = {
+    Location: _LOCATION,
+    MessageType: _TYPE,
+    Queue: _QUEUE,
+    Subscription: _SUBSCRIPTION,
+    Contract: _CONTRACT,
+    Service: _SERVICE,
+}
+_PERIODS = ("hole_timeout", "window", "timeout")
+_INSTEAD = {
+    "size": "name the property that says how many there are",
+    "last": "write a filter, such as \"kind = 'end'\"",
+}
+
+Declaration = Location | MessageType | Queue | Subscription | Contract | Service
+_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service)
+
+
+def to_json(definition: Declaration) -> dict[str, Any]:
+    """A declaration as a mapping of JSON values; equal declarations give equal mappings.
+
+    Raises:
+        UsageError: it has what a box can't keep.
+    """
+    match definition:
+        case Location():
+            found = _fields(definition, _LOCATION)
+        case MessageType():
+            found = _fields(definition, _TYPE)
+            found["properties"] = {name: _plain(one) for name, one in definition.properties.items()}
+            found["namespaces"] = dict(definition.namespaces)
+        case Queue():
+            found = _fields(storable(definition), _QUEUE)
+            found["policy"] = _policy(definition.policy)
+            found["activation"] = None if definition.activation is None else definition.activation.as_json()
+            found["policies"] = {kind: _policy(one) for kind, one in definition.policies.items()}
+        case Subscription():
+            found = _fields(definition, _SUBSCRIPTION)
+            found["correlate"] = list(definition.correlate)
+        case Contract():
+            found = {"name": definition.name, "types": dict(definition.types)}
+        case Service():
+            found = _fields(definition, _SERVICE)
+            found["contracts"] = list(definition.contracts)
+        case _:
+            raise UsageError(f"{type(definition).__name__} can't be kept in a message box")
+    for key, value in found.items():
+        _check_text(value, f"{key} of {type(definition).__name__} {definition.name!r}")
+    return {"version": VERSION, **found}
+
+
+def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
+    """The declaration of a kind that was made a mapping by `to_json`.
+
+    Raises:
+        SchemaMismatch: the mapping is of a newer seriatim, or it isn't one of `to_json`'s.
+    """
+    version = stored.get("version") if isinstance(stored, Mapping) else None
+    name = stored.get("name") if isinstance(stored, Mapping) else None
+    where = f"{kind.__name__} {name!r}"
+    if isinstance(version, int) and version > VERSION:
+        raise SchemaMismatch(
+            f"it is kept in version {version}, and this seriatim knows {VERSION}",
+            where=where,
+            remedy="upgrade seriatim",
+        )
+    try:
+        return _made(kind, stored)
+    except Exception as error:
+        what = f"what the box has of it can't be read: {error}"
+        raise SchemaMismatch(what, where=where, remedy="define it again") from error
+
+
+def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
+    """As `from_json`, for a mapping that may raise anything."""
+    given = {key: value for key, value in stored.items() if key != "version"}
+    missing = set(_KEYS[kind]) - set(given)
+    if stored["version"] != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
+        raise SchemaMismatch("it isn't kept as seriatim keeps it")
+    if kind is Queue:
+        given["policy"] = _policy_of(given["policy"])
+        if given.get("activation") is not None:
+            given["activation"] = Activation(**given["activation"])
+        given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
+    return kind.as_stored(**given) if kind is MessageType else kind(**given)
+
+
+def storable(queue: Queue) -> Queue:
+    """The queue, if a message box can have it.
+
+    Raises:
+        UsageError: it orders by a function, or has a text or a period that a box can't keep.
+    """
+    for what in ("group", "sequence", "priority"):
+        if (name := getattr(queue, what)) is not None:
+            checked_name(name, f"a property ({what} of queue {queue.name!r})")
+    group = queue.default_group or ""
+    if "\0" in group or len(group.encode(errors="replace")) > MAX_KEY_BYTES:
+        raise _wrong(queue, "default_group can't be a key", f"at most {MAX_KEY_BYTES:,} bytes, without NUL")
+    for policy in queue.all_policies():
+        for what in _PERIODS:
+            period = getattr(policy, what, None)
+            if period is not None and micros(period) > LONGEST_DAYS * micros("1d"):
+                raise _wrong(queue, f"{what} is too long", f"at most {LONGEST_DAYS:,} days")
+        if isinstance(policy, UnitOfWork):
+            _check_unit(queue, policy)
+    return queue
+
+
+def _check_unit(queue: Queue, policy: UnitOfWork) -> None:
+    for what, remedy in _INSTEAD.items():
+        if callable(getattr(policy, what)):
+            raise _wrong(queue, f"{what} is a function, which a message box can't keep", remedy)
+    if isinstance(policy.size, str):
+        checked_name(policy.size, f"a property (size of queue {queue.name!r})")
+    if isinstance(policy.last, str) and not policy.last.strip():
+        raise _wrong(queue, "last is not a filter", _INSTEAD["last"])
+
+
+def _wrong(queue: Queue, what: str, remedy: str) -> UsageError:
+    return UsageError(f"queue {queue.name!r}: {what}", remedy=remedy)
+
+
+def _fields(definition: Declaration, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(definition, name) for name in names}
+
+
+def _plain(declared: str | Mapping[str, Any]) -> Any:
+    if isinstance(declared, str):
+        return declared
+    return {key: value if isinstance(value, str) else list(value) for key, value in declared.items()}
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {"name": policy.name, **{one.name: getattr(policy, one.name) for one in fields(policy)}}
+
+
+def _policy_of(stored: Mapping[str, Any]) -> Policy:
+    return policy_from(stored["name"], **{key: value for key, value in stored.items() if key != "name"})
+
+
+def _check_text(value: object, where: str) -> None:
+    """See that PostgreSQL can keep all text in a value of JSON.
+
+    Raises:
+        UsageError: there is a NUL, or half of a surrogate pair.
+    """
+    match value:
+        case str():
+            if not fits_text(value):
+                raise UsageError("text with a NUL or half a surrogate pair can't be kept", where=where)
+        case Mapping():
+            for key, inner in value.items():
+                _check_text(key, where)
+                _check_text(inner, where)
+        case list() | tuple():
+            for inner in value:
+                _check_text(inner, where)

@@ -1,0 +1,162 @@
+"""Reading a pipeline file: from YAML to a `Pipeline`, or to the list of everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from seriatim.errors import DeclarationError
+from seriatim.pipeline.declared.function import search_folders
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Pipeline
+from seriatim.pipeline.files.box_place import in_place, read_place
+from seriatim.pipeline.files.paths import Paths
+from seriatim.pipeline.files.process import process, returning
+from seriatim.pipeline.files.receive import LATER, receive
+from seriatim.pipeline.files.route import require_property, route
+from seriatim.pipeline.text.document import Problems, read
+from seriatim.pipeline.text.section import Section
+from seriatim.pipeline.types.properties import Properties
+
+__all__ = ["check", "examine", "load"]
+
+#: Keys of the other kind of file.
+_OF_A_BOX = dict.fromkeys(
+    ("contracts", "locations", "queues", "services", "subscriptions", "types"),
+    "it belongs in a box file, for seriatim box apply",
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+
+
+def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None) -> Pipeline:
+    """The pipeline that a file declares.
+
+    Args:
+        path: the file. Relative paths in it are relative to the current directory.
+        environment: where ``${NAME}`` is looked up.
+        original: of a copy, the file that it was copied from: functions are looked for beside that one.
+
+    Raises:
+        DeclarationError: the file is wrong. Several faults are told in one error, a line each.
+    """
+    pipeline, faults = examine(path, environment, original=original)
+    if pipeline is not None and not faults:
+        return pipeline
+    if len(faults) == 1:
+        raise faults[0]
+    listed = "".join(f"\n  {fault}" for fault in faults)
+    raise DeclarationError(f"the file has {len(faults)} faults:{listed}", where=str(path))
+
+
+def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list[DeclarationError]:
+    """Everything that is wrong with a file, in the order of its lines; empty if it can be run."""
+    return examine(path, environment)[1]
+
+
+def examine(
+    path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None
+) -> tuple[Pipeline | None, list[DeclarationError]]:
+    """What a file declares, as far as it can be told, and everything that is wrong with it. Arguments as for `load`.
+
+    The pipeline can be run only if there is no fault.
+    """
+    path = Path(path)
+    problems = Problems(path)
+    table = read(path, problems, environment)
+    if table is None:
+        return None, problems.found()
+    pipeline = _pipeline(Section(table, problems), original or path)
+    return pipeline, problems.found()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    kind: Literal["processing", "event"]
+    time: str | None
+    watermark_s: float
+    arrival: str | None
+
+
+def _pipeline(section: Section, path: Path) -> Pipeline | None:
+    paths = Paths()
+    name = _name(section)
+    checkpoint = _checkpoint(section, name)
+    functions = [Path(folder) for folder in search_folders(path)]
+    received, properties = receive(section, paths, functions)
+    step = process(section, functions, properties)
+    properties = returning(properties, step)
+    routed = route(section, properties, paths, functions)
+    set_aside, unrouted = paths.port(section, "set_aside"), paths.port(section, "unrouted")
+    trigger_s = section.duration_s("trigger")
+    clock = _clock(section, properties)
+    buckets = section.whole("buckets", 1, MOST_BUCKETS)
+    spark, place = _spark(section), read_place(section)
+    section.finish(LATER, _OF_A_BOX)
+    if name is None or checkpoint is None:
+        return None
+    paths.finish(checkpoint, section)
+    received, routed = in_place(received, routed, name, place)
+    return Pipeline(
+        name=name,
+        checkpoint=checkpoint,
+        receive=received,
+        route=routed,
+        process=step,
+        trigger_s=1.0 if trigger_s is None else trigger_s,
+        clock=clock.kind,
+        time=clock.time,
+        watermark_s=clock.watermark_s,
+        arrival=clock.arrival,
+        buckets=buckets,
+        set_aside=set_aside,
+        unrouted=unrouted,
+        spark=spark,
+        box=place,
+        source_file=path,
+    )
+
+
+def _name(section: Section) -> str | None:
+    name = section.text("name", required=True)
+    if name is None or _NAME.fullmatch(name):
+        return name
+    rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit, at most 128"
+    section.fault("name", f"{name!r} can't be a pipeline's name", rule)
+    return None
+
+
+def _checkpoint(section: Section, name: str | None) -> Path | None:
+    # Not one of the ports: what lies in it and beside it is compared when all of them are known.
+    if section.has("checkpoint"):
+        return Paths().written(section, "checkpoint")
+    return Path(".seriatim") / "pipelines" / name if name else None
+
+
+def _clock(section: Section, properties: Properties) -> _Clock:
+    kind = section.choice("clock", ("event", "processing"))
+    time, arrival = section.text("time"), section.text("arrival")
+    watermark_s = section.duration_s("watermark")
+    if arrival is not None:
+        require_property(section, "arrival", arrival, properties)
+    if kind == "event":
+        if time is None and not section.has("time"):
+            section.fault("clock", "clock: event needs time, the property with each message's time", "add time: …")
+        if time is not None:
+            require_property(section, "time", time, properties, ("timestamp",))
+        return _Clock("event", time, watermark_s or 0.0, arrival)
+    for key in ("time", "watermark"):
+        if section.has(key) and (kind == "processing" or not section.has("clock")):
+            section.fault(key, f"{key} is for clock: event, and the clock is processing", "add clock: event")
+    return _Clock("processing", None, 0.0, arrival)
+
+
+def _spark(section: Section) -> Mapping[str, str]:
+    conf = section.options("spark")
+    table = section.section("spark") if conf else None
+    for key in conf:
+        if table is not None and not key.startswith("spark."):
+            table.problems.add(table.key_place(key), f"{key!r} is not a Spark setting", f"did you mean 'spark.{key}'?")
+    return conf

@@ -1,0 +1,75 @@
+"""A policy as YAML says it: its name under ``policy``, and its parameters beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from seriatim.errors import PolicyError
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
+from seriatim.pipeline.text.section import Section
+
+__all__ = ["read_policy"]
+
+_POLICIES: Mapping[str, type[Policy]] = {
+    kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
+}
+
+
+def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
+    """Which policy a section names, and the policy with the parameters that stand beside; None for what is wrong."""
+    kind = _POLICIES.get(section.choice("policy", _POLICIES, required=True) or "")
+    if kind is None:
+        _any_parameter(section)
+        return None, None
+    return kind, _policy(section, kind)
+
+
+def _policy(section: Section, kind: type[Policy]) -> Policy | None:
+    """The policy with the parameters that stand in `section`; each wrong one is reported where it stands."""
+    known = [field.name for field in fields(kind)]
+    _foreign_parameters(section, kind, known)
+    parameters: dict[str, Any] = {
+        key: value for key in known if section.has(key) and (value := section.plain(key)) is not None
+    }
+    faultless = True
+    while True:
+        try:
+            policy = policy_from(kind.name, **parameters)
+        except PolicyError as error:
+            blamed = _blamed(error, parameters)
+            section.fault(blamed or "policy", error.what, error.remedy)
+            if blamed is None:
+                return None
+            faultless = False
+            del parameters[blamed]
+        else:
+            return policy if faultless else None
+
+
+def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
+    words = re.findall(r"\w+", error.what)
+    return next((word for word in words if word in parameters), None)
+
+
+def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:
+    """Ask for the parameters of this policy, and tell those of another from unknown keys."""
+    for key in known:
+        section.known(key)
+    for key in section.names():
+        owners = [name for name, other in _POLICIES.items() if key in {field.name for field in fields(other)}]
+        if key not in known and owners:
+            section.known(key)
+            what = f"{kind.name} takes no {key}"
+            section.problems.add(
+                section.key_place(key), what, f"{' and '.join(owners)} {'do' if owners[1:] else 'does'}"
+            )
+
+
+def _any_parameter(section: Section) -> None:
+    """Without a policy nobody can say which parameters fit: allow those of all."""
+    for kind in _POLICIES.values():
+        for field in fields(kind):
+            section.known(field.name)

@@ -1,0 +1,175 @@
+"""The ``receive`` part of a pipeline file: locations, and what is done to their messages on arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.bodies.xpath import is_prefix
+from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive, Source, Split, Stamp
+from seriatim.pipeline.files.box_place import box_source, with_dialog, with_type
+from seriatim.pipeline.files.paths import Paths
+from seriatim.pipeline.files.promote import is_json_path, promote, usable_function, usable_xpath
+from seriatim.pipeline.files.source import source
+from seriatim.pipeline.text.document import Scalar, Table
+from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.types.properties import PARTS, Properties
+
+__all__ = ["LATER", "read_namespaces", "receive"]
+
+#: Keys of the file's language that later versions understand, wherever they stand.
+LATER = {"dialogs": "dialogs of the pipeline's own"}
+
+_ORDERED = ("string", "long", "timestamp")
+
+
+def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> tuple[tuple[Receive, ...], Properties]:
+    """Read all locations; `functions` are the folders in which the user's are looked for."""
+    received: list[Receive] = []
+    titles: set[str] = set()
+    types: dict[str, str] = {}
+    whole, splits = True, False
+    for section in pipeline.sections("receive"):
+        name = _name(section, titles)
+        entry = _location(section, name or "", paths, functions, types)
+        section.finish(LATER)
+        splits = splits or section.has("split")
+        if name is not None and entry is not None:
+            received.append(entry)
+        else:
+            whole = False
+    by_location = {entry.location: {one.name: one.type for one in entry.promote} for entry in received}
+    unstamped = tuple(entry.location for entry in received if entry.stamp is None)
+    return tuple(received), Properties(by_location, whole and bool(received), splits, unstamped)
+
+
+def _name(section: Section, titles: set[str]) -> str | None:
+    boxed = section.has("queue") or section.has("service")
+    name = section.text("location", required=not boxed) or section.text("queue") or section.text("service")
+    if name is not None and name in titles:
+        section.fault("location", f"location {name!r} is given twice")
+    elif name is not None and len(name) > 128:
+        section.fault("location", "a location has at most 128 characters")
+    titles.add(name or "")
+    return name
+
+
+def _location(
+    section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
+) -> Receive | None:
+    boxed = section.has("queue") or section.has("service")
+    origin = box_source(section) if boxed else source(section, paths)
+    namespaces = read_namespaces(section, origin)
+    split = _split(section, origin, namespaces, functions)
+    # What is wrong with the split is told; paths are read as if it were there.
+    promoted = promote(
+        section, origin, split or (Split() if section.has("split") else None), namespaces, functions, types
+    )
+    stamp = _stamp(section, promoted.properties if promoted else None, split)
+    if origin is None or promoted is None or (section.has("split") and split is None):
+        return None
+    properties = with_type(promoted.properties) if origin.format == BOX else promoted.properties
+    if section.has("service"):
+        properties = with_dialog(section, properties, types, origin.options.get("prefix", ""))
+    return Receive(name, origin, properties, promoted.function, namespaces, split, stamp, promoted.envelope)
+
+
+def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
+    """The prefixes of XPath, and what they stand for; `origin`: what the XPath is for, None if that isn't known."""
+    section = location.section("namespaces")
+    if section is None:
+        return {}
+    if origin is not None and origin.format in ("json", "csv", "text", "parquet"):
+        what = f"{location.full('namespaces')}: {origin.format} has none"
+        location.problems.add(location.key_place("namespaces"), what, "they are for XML")
+    found: dict[str, str] = {}
+    for prefix in section.names():
+        uri = section.text(prefix, required=True)
+        if not is_prefix(prefix):
+            section.problems.add(section.key_place(prefix), f"{prefix!r} can't be a prefix of names in XML")
+        elif uri is not None:
+            found[prefix] = uri
+    return found
+
+
+def _split(
+    location: Section, origin: Source | None, namespaces: Mapping[str, str], functions: Sequence[Path]
+) -> Split | None:
+    value = location.tree("split")
+    if value is None:
+        return None
+    section = location.section("split") if isinstance(value, Table) else None
+    otherwise: Literal["invalid", "whole"] = "invalid"
+    if section is None:
+        inner, key = location, "split"
+    else:
+        inner, key = section, "path"
+        section.known("path")
+        section.known("function")
+        written = section.choice("otherwise", ("invalid", "whole"))
+        if written is None and section.has("otherwise"):
+            return None
+        otherwise = "whole" if written == "whole" else "invalid"
+        section.finish()
+        if section.has("path") == section.has("function"):
+            location.fault("split", f"{location.full('split')} has a path or a function, and one of them")
+            return None
+        if section.has("function"):
+            function = usable_function(section, "function", functions)
+            return Split(function=function, otherwise=otherwise) if function else None
+    path = inner.text(key)
+    return Split(path, otherwise=otherwise) if path and _splits(inner, key, path, origin, namespaces) else None
+
+
+def _splits(section: Section, key: str, path: str, origin: Source | None, namespaces: Mapping[str, str]) -> bool:
+    """Whether the messages of a source can be taken apart by a path."""
+    if origin is None:
+        return True
+    kind = origin.format
+    if kind in ("csv", "text"):
+        what = f"{path!r}: {kind} has no lists to split by a path"
+        section.fault(key, what, "write split: {function: module:name}")
+        return False
+    if kind == "xml" or (kind not in ("json", "parquet") and not path.startswith("$")):
+        return usable_xpath(section, key, path, namespaces)
+    if is_json_path(path):
+        return True
+    section.fault(key, f"{path!r} is not a path into JSON", "write the path to a list, such as $.lines")
+    return False
+
+
+def _stamp(location: Section, promoted: Sequence[Promotion] | None, split: Split | None) -> Stamp | None:
+    value = location.tree("stamp")
+    if value is None or (isinstance(value, Scalar) and value.value is True):
+        return Stamp()
+    if isinstance(value, Scalar) and value.value is False:
+        return None
+    if not isinstance(value, Table):
+        location.fault(
+            "stamp", f"{location.full('stamp')} must be false or a mapping", "{last_number: …, order_by: […]}"
+        )
+        return None
+    section = location.section("stamp")
+    if section is None:
+        return None
+    last_number = section.whole("last_number", 1, LAST_NUMBER)
+    order_by = section.texts("order_by") or ()
+    section.finish()
+    known = {"message_id": "string", "received_at": "timestamp", **(PARTS if split else {})}
+    if promoted is not None:
+        known |= {one.name: one.type for one in promoted}
+        for name in order_by:
+            _check_order(section, name, known)
+    return Stamp(last_number or LAST_NUMBER, order_by)
+
+
+def _check_order(section: Section, name: str, known: Mapping[str, str]) -> None:
+    kind = known.get(name)
+    if kind is None:
+        what = f"{section.full('order_by')}: the location doesn't promote {name!r}"
+        section.fault("order_by", what, likely(name, known))
+    elif kind not in _ORDERED and not kind.startswith("decimal"):
+        what = f"{section.full('order_by')}: {name!r} is {kind}, which says no order of arrival"
+        section.fault("order_by", what, "take a string, long, decimal or timestamp")

@@ -1,0 +1,206 @@
+"""The ``route`` part of a pipeline file: destinations, how each is ordered and where it is delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.pipeline.declared.pipeline import DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
+from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
+from seriatim.pipeline.files.policy import read_policy
+from seriatim.pipeline.files.process import process, returning
+from seriatim.pipeline.files.receive import LATER
+from seriatim.pipeline.files.where import filter_types, where
+from seriatim.pipeline.text.document import Scalar
+from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.types.properties import Properties
+
+__all__ = ["require_property", "route"]
+
+# Sinks whose names are not ours written wrongly, however near they are.
+_SPARK_FORMATS = frozenset(
+    {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}
+)
+# Properties that every message has without being promoted.
+_OWN = {"location": "string", "message_id": "string", "type": "string"}
+
+
+def route(
+    pipeline: Section, properties: Properties, paths: Paths, functions: Sequence[Path]
+) -> tuple[Destination, ...]:
+    """Read all destinations; `functions` are the folders in which the user's are looked for."""
+    written = pipeline.tree("route")
+    if isinstance(written, Scalar) and written.value == "box":
+        return (by_subscriptions(),)
+    returned: dict[str, str] = {}
+    types = filter_types(properties)
+    destinations: list[Destination] = []
+    names: set[str] = set()
+    for number, section in enumerate(pipeline.sections("route")):
+        if number == MOST_DESTINATIONS:
+            what = f"a pipeline has at most {MOST_DESTINATIONS:,} destinations"
+            section.fault(None, what, "make them groups of one destination, or several pipelines")
+            break
+        name = section.text("to", required=True)
+        if name is not None and name in names:
+            section.fault("to", f"destination {name!r} is given twice", "one destination has one policy and one port")
+        names.add(name or "")
+        filtered = where(section, types, whole=properties.whole)
+        step = process(section, functions, properties, returned)
+        found = returning(properties, step)
+        ordering = _resequence(section, name, found, paths)
+        port = _deliver(section, paths, found, ordering[0] if ordering is not None else None)
+        section.finish(LATER)
+        if ordering is not None and port is not None:
+            queue, start_from = ordering
+            destinations.append(Destination(queue, port, filtered, step, start_from))
+    return tuple(destinations)
+
+
+def require_property(
+    section: Section, key: str, name: str, properties: Properties, types: tuple[str, ...] = ()
+) -> None:
+    """Report a property that isn't promoted everywhere, or not with one of `types`."""
+    found = _OWN.get(name) or properties.type_of(name)
+    if found is None:
+        if properties.whole:
+            what = f"{section.full(key)}: no location promotes a property {name!r}"
+            section.fault(key, what, likely(name, properties.names()) or "promote it under receive")
+        return
+    if types and found not in types:
+        what = f"{section.full(key)}: {name!r} is {found}, but has to be {' or '.join(types)}"
+        section.fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
+    lacking = [] if name in _OWN else properties.without(name)
+    if lacking:
+        section.fault(
+            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there too"
+        )
+
+
+def _is_dropped(section: Section) -> bool:
+    """Whether a destination delivers nothing: ``deliver: drop``."""
+    return section.written("deliver") == DROP
+
+
+def _dropping(section: Section) -> Deliver | None:
+    """The port of a destination whose ``deliver`` is a word; None if that is another one, which is reported."""
+    if section.plain("deliver") == DROP:
+        return Deliver(DROP)
+    section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
+    return None
+
+
+def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
+    if section.written("deliver"):
+        return _dropping(section)
+    port = section.section("deliver", required=True)
+    if port is None:
+        return None
+    if port.has("service"):
+        _check_key(port, properties, queue)
+        return service_port(port)
+    if port.has("queue"):
+        return queue_port(port)
+    kind = _port_format(port)
+    options = port.options("options")
+    if kind in PORT_FORMATS:
+        path = paths.port(port, "path", required=True)
+        port.finish()
+        return Deliver(kind, path, options) if kind and path else None
+    # Spark's sinks have paths of all kinds, or none; what isn't a path of this machine goes to Spark as it is.
+    written = port.text("path") if kind else None
+    plain = written is not None and "://" not in written
+    path = paths.port(port, "path") if plain else None
+    if written is not None and not plain:
+        options = {**options, "path": written}
+    port.known("path")
+    port.finish()
+    return Deliver(kind, path, options) if kind else None
+
+
+def _check_key(port: Section, properties: Properties, queue: Queue | None) -> None:
+    """See that messages that go into dialogs have keys: a property, or else the groups in which they are ordered."""
+    key = port.text("dialog_by")
+    if key is not None:
+        require_property(port, "dialog_by", key, properties, ("string", "long"))
+    elif queue is not None and queue.group is None:
+        what = f"{port.full('dialog_by')} is missing, and {queue.policy.name} has no groups"
+        port.fault("service", what, "name the property with a dialog for each value")
+
+
+def _port_format(port: Section) -> str | None:
+    """One of our formats, or any name that is not just one of them written wrongly."""
+    written = port.text("format", required=True)
+    if written is None or written in PORT_FORMATS or written.casefold() in _SPARK_FORMATS or "." in written:
+        return written
+    close = get_close_matches(written.casefold(), PORT_FORMATS, n=1, cutoff=0.6)
+    if not close:
+        return written
+    port.fault("format", f"there is no format {written!r}", f"did you mean {close[0]!r}?")
+    return None
+
+
+def _resequence(
+    destination: Section, name: str | None, properties: Properties, paths: Paths
+) -> tuple[Queue, StartFrom | None] | None:
+    dropped = _is_dropped(destination)
+    section = destination.section("resequence", required=not dropped)
+    if section is None:
+        none = dropped and name is not None and not destination.has("resequence")
+        return (Queue(name or "", Unordered()), None) if none else None
+    kind, policy = read_policy(section)
+    group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
+    start_from = _start_from(section, paths)
+    section.finish(LATER)
+    if kind is None:
+        return None
+    _check_columns(section, kind, policy, group, sequence, properties)
+    if start_from is not None and kind is not Standard:
+        section.fault("start_from", f"{kind.name} has no first number", "start_from goes with policy: standard")
+    if policy is None or name is None:
+        return None
+    try:
+        return Queue(name, policy, group, sequence, default_group), start_from
+    except UsageError as error:
+        section.fault("policy", error.what, error.remedy)
+        return None
+
+
+def _check_columns(
+    section: Section,
+    kind: type[Policy],
+    policy: Policy | None,
+    group: str | None,
+    sequence: str | None,
+    properties: Properties,
+) -> None:
+    if group is not None:
+        require_property(section, "group", group, properties)
+    if sequence == "ticket":
+        if properties.unstamped:
+            what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
+            section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
+    elif sequence is not None and kind not in (Fifo, Unordered):
+        by_time = isinstance(policy, BestEffort) and policy.by == "time"
+        if policy is not None:
+            require_property(section, "sequence", sequence, properties, ("timestamp",) if by_time else ("long",))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
+        require_property(section, "size", policy.size, properties, ("long",))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
+        where(section, filter_types(properties), key="last", whole=properties.whole)
+
+
+def _start_from(section: Section, paths: Paths) -> StartFrom | None:
+    start_from = section.section("start_from")
+    if start_from is None:
+        return None
+    kind = file_format(start_from)
+    path = paths.file(start_from, "path")
+    group, following = start_from.text("group"), start_from.text("next")
+    start_from.finish()
+    return StartFrom(kind, path, group or "group", following or "next") if kind and path else None

@@ -1,0 +1,150 @@
+"""A location's ``source``: the format and what goes with it.
+
+Five formats are known well: their rows have names of their own, and their options are checked. Any other format of
+Spark's says by `id` which columns name a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from seriatim.pipeline.declared.pipeline import Source, Split
+from seriatim.pipeline.files.paths import Paths
+from seriatim.pipeline.text.section import Section, likely
+
+__all__ = ["FILE_OPTIONS", "KNOWN", "OPTIONS", "column_of", "in_body", "source"]
+
+#: What every format of files takes, in lower case: how Spark finds files and how many it takes at once.
+FILE_OPTIONS = frozenset(
+    {
+        "cleansource",
+        "discardcachedinputratio",
+        "filenameonly",
+        "latestfirst",
+        "maxbytespertrigger",
+        "maxcachedfiles",
+        "maxfileage",
+        "maxfilespertrigger",
+        "pathglobfilter",
+        "recursivefilelookup",
+        "sourcearchivedir",
+    }
+)
+#: What each known format takes besides, in lower case.
+OPTIONS: Mapping[str, frozenset[str]] = {
+    "json": frozenset({"multiline", "linesep"}),
+    "csv": frozenset({"header", "sep", "delimiter", "quote", "escape", "linesep"}),
+    "text": frozenset({"multiline", "wholetext", "linesep"}),
+    "xml": frozenset({"multiline", "linesep"}),
+    "parquet": frozenset(),
+}
+#: The formats that are known well.
+KNOWN = tuple(sorted(OPTIONS))
+
+_FLAGS = frozenset({"header", "multiline", "wholetext"})
+_SPELLING: Mapping[str, str] = {
+    "cleansource": "cleanSource",
+    "linesep": "lineSep",
+    "latestfirst": "latestFirst",
+    "maxbytespertrigger": "maxBytesPerTrigger",
+    "maxfileage": "maxFileAge",
+    "maxfilespertrigger": "maxFilesPerTrigger",
+    "multiline": "multiLine",
+    "pathglobfilter": "pathGlobFilter",
+    "recursivefilelookup": "recursiveFileLookup",
+    "sourcearchivedir": "sourceArchiveDir",
+}
+
+
+_INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
+
+
+def in_body(kind: str, path: str, split: Split | None, envelope: str | None = None) -> bool:
+    """Whether a property's path leads into the body; of rows with columns it may also be a column's name.
+
+    Args:
+        kind: the source's format.
+        path: ``$.name`` leads into JSON, ``/name`` into XML.
+        split: how messages are taken apart. Those of Parquet have a body to look into only then,
+        envelope: and where this is looked for in them.
+    """
+    if kind in ("json", "text", "xml"):
+        return True
+    if kind == "csv":
+        return False
+    return path.startswith(("$", "/")) and (kind != "parquet" or split is not None or envelope is not None)
+
+
+def column_of(path: str) -> tuple[str | None, str | None]:
+    """What a path of rows with columns leads to.
+
+    Returns:
+        the column, None where it is the body; and the path into the JSON that is the column's text, None: all of it.
+    """
+    if path.startswith(("$", "/")):
+        return None, None
+    into = _INTO_COLUMN.fullmatch(path)
+    return (path, None) if into is None else (into[1], into[2])
+
+
+def source(location: Section, paths: Paths) -> Source | None:
+    """Read the source of a location."""
+    section = location.section("source", required=True)
+    if section is None:
+        return None
+    kind = section.text("format", required=True)
+    schema, body, ids = section.text("schema"), section.text("body"), section.texts("id")
+    options = section.options("options")
+    if kind in KNOWN:
+        fitting = True
+        _check_keys(section, kind, schema)
+        _check_options(section, kind, options)
+    else:
+        fitting = kind is not None and _other(section, kind, ids)
+    path = paths.source(section, "path") if kind in KNOWN or section.has("path") else None
+    section.known("path")
+    section.finish()
+    if kind is None or not fitting or (path is None and (kind in KNOWN or section.has("path"))):
+        return None
+    return Source(kind, path, options, schema, ids or (), body)
+
+
+def _check_keys(section: Section, kind: str, schema: str | None) -> None:
+    if schema is not None and kind not in ("csv", "parquet"):
+        what = f"{kind.upper() if kind != 'text' else kind} is read as it is and takes no schema"
+        section.fault("schema", what, "promote what you need, with its type")
+    for key in ("id", "body"):
+        if section.has(key):
+            what = f"{section.full(key)}: {kind} has messages with names and bodies of their own"
+            section.fault(key, what, "leave it out; it is for formats of which only Spark knows the rows")
+
+
+def _other(section: Section, kind: str, ids: tuple[str, ...] | None) -> bool:
+    if ids:
+        return True
+    if not section.has("id"):
+        meant = get_close_matches(kind.casefold(), [*KNOWN, "txt"], n=1, cutoff=0.7)
+        if meant:
+            meant = ["text"] if meant == ["txt"] else meant
+            section.fault("format", f"the format {kind!r} is not known", likely(meant[0], KNOWN))
+        else:
+            what = f"the format {kind!r} needs id, the columns that name a row in order of arrival"
+            remedy = f"such as id: [topic, partition, offset]; without it there are {', '.join(KNOWN)}"
+            section.fault("format", what, remedy)
+    return False
+
+
+def _check_options(section: Section, kind: str, options: Mapping[str, str]) -> None:
+    inner = section.section("options")
+    known = OPTIONS[kind] | FILE_OPTIONS
+    for name, value in options.items():
+        if inner is None:
+            return
+        if name.lower() not in known:
+            what = f"unknown option {name!r} of {kind}"
+            spelt = [_SPELLING.get(option, option) for option in known]
+            inner.problems.add(inner.key_place(name), what, likely(name, spelt))
+        elif name.lower() in _FLAGS and value.lower() not in ("true", "false"):
+            inner.fault(name, f"{inner.full(name)} is true or false, not {value!r}")

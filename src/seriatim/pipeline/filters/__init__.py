@@ -1,0 +1,1 @@
+"""Filters: from their text to the kernel's expression."""

@@ -1,0 +1,232 @@
+"""One mapping of a pipeline file, asked key by key. Owns the plain checks of a value's kind.
+
+Whoever reads a section asks for every key that it knows and then calls `finish`; what is left was not
+asked for by anyone, so it is unknown. A value that is wrong is reported and read as None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+
+from seriatim.errors import UsageError
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
+
+__all__ = ["Section", "likely"]
+
+
+def likely(name: object, known: Collection[str]) -> str:
+    """What to say to someone who wrote `name` where only `known` names are allowed."""
+    by_fold = {candidate.casefold(): candidate for candidate in known}
+    close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6) if isinstance(name, str) else []
+    if close:
+        return f"did you mean {by_fold[close[0]]!r}?"
+    return f"one of {', '.join(sorted(known))}" if known else ""
+
+
+class Section:
+    """A mapping of the file.
+
+    Args:
+        table: the mapping.
+        problems: where faults go.
+        title: what it is called in messages, e.g. ``route[1].deliver``; empty for the whole file.
+    """
+
+    def __init__(self, table: Table, problems: Problems, title: str = "") -> None:
+        self._table = table
+        self._asked: set[str] = set()
+        self.problems = problems
+        self.title = title
+
+    def place(self, key: str | None = None) -> Place:
+        """Where the value of `key` stands, or the key, or the section."""
+        value = self._table.entries.get(key) if key else None
+        return value.place if value else self.key_place(key)
+
+    def key_place(self, key: str | None) -> Place:
+        """Where `key` itself stands, or the section."""
+        return self._table.keys.get(key, self._table.place) if key else self._table.place
+
+    def has(self, key: str) -> bool:
+        """Whether the key stands there, with a value or without."""
+        return key in self._table.keys
+
+    def names(self) -> list[str]:
+        """All keys, in the order of the file."""
+        return list(self._table.keys)
+
+    def fault(self, key: str | None, what: str, remedy: str = "") -> None:
+        """Report a fault of the value of `key`."""
+        self.problems.add(self.place(key), what, remedy)
+
+    def known(self, key: str) -> None:
+        """Say that the key is known, whether it is asked for or not."""
+        self._asked.add(key)
+
+    def full(self, key: str) -> str:
+        """The key's name with the way to it."""
+        return f"{self.title}.{key}" if self.title else key
+
+    def tree(self, key: str, *, required: bool = False) -> Tree | None:
+        """What stands under `key`. A required one that is missing is a fault."""
+        self._asked.add(key)
+        value = self._table.entries.get(key)
+        absent = value is None or (isinstance(value, Scalar) and value.value is None)
+        if absent and self.has(key):
+            # YAML places an absent value where the next thing begins, so the key is what to point at.
+            remedy = "" if required else "give one or leave the key out"
+            self.problems.add(self.key_place(key), f"{self.full(key)} has no value", remedy)
+        elif absent and required:
+            self.fault(None, f"{self.full(key)} is missing")
+        return None if absent else value
+
+    def plain(self, key: str, *, required: bool = False) -> str | int | float | bool | None:
+        """A single value of any kind."""
+        value = self.tree(key, required=required)
+        if value is None or isinstance(value, Scalar):
+            return value.value if value else None
+        self.fault(key, f"{self.full(key)} must be a single value, not a {_kind(value)}")
+        return None
+
+    def text(self, key: str, *, required: bool = False) -> str | None:
+        """Text, not empty."""
+        value = self.plain(key, required=required)
+        if value is None or (isinstance(value, str) and value and "\0" not in value):
+            return value
+        remedy = "put it in quotes" if not isinstance(value, str) else ""
+        self.fault(key, f"{self.full(key)} must be text, not {_shown(value)}", remedy)
+        return None
+
+    def written(self, key: str) -> str:
+        """How a single value stands in the file, before ``${NAME}`` is replaced; empty where there is none."""
+        value = self._table.entries.get(key)
+        return value.written if isinstance(value, Scalar) else ""
+
+    def choice(self, key: str, allowed: Collection[str], *, required: bool = False) -> str | None:
+        """One of a few words."""
+        value = self.text(key, required=required)
+        if value is None or value in allowed:
+            return value
+        self.fault(key, f"{self.full(key)} can't be {value!r}", likely(value, allowed))
+        return None
+
+    def whole(self, key: str, least: int, most: int) -> int | None:
+        """A whole number from `least` to `most`."""
+        value = self.plain(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.fault(key, f"{self.full(key)} must be a whole number from {least} to {most}, not {_shown(value)}")
+            return None
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        """True or false."""
+        value = self.plain(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.fault(key, f"{self.full(key)} must be true or false, not {_shown(value)}")
+        return None
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, each once and at least one; a single text stands for a list of it."""
+        value = self.tree(key)
+        if value is None or isinstance(value, Scalar):
+            one = self.text(key) if value is not None else None
+            return (one,) if one is not None else None
+        found = [item.value for item in value.items if isinstance(item, Scalar)] if isinstance(value, Items) else []
+        texts = tuple(one for one in found if isinstance(one, str) and one and "\0" not in one)
+        if not isinstance(value, Items) or not texts or len(set(texts)) != len(value.items):
+            self.fault(key, f"{self.full(key)} must be a text or a list of texts, each once")
+            return None
+        return texts
+
+    def duration_s(self, key: str) -> float | None:
+        """Seconds, not negative."""
+        value = self.plain(key)
+        if value is None:
+            return None
+        try:
+            period = micros(value)
+        except UsageError:
+            period = -1
+        if period >= 0:
+            return seconds(period)
+        example = 'write seconds, or "100s", "5m", "1.5h", "250ms"'
+        self.fault(key, f"{self.full(key)}: {_shown(value)} is not a duration", example)
+        return None
+
+    def section(self, key: str, *, required: bool = False) -> Section | None:
+        """A mapping below this one."""
+        value = self.tree(key, required=required)
+        if value is None or isinstance(value, Table):
+            return Section(value, self.problems, self.full(key)) if value else None
+        self.fault(key, f"{self.full(key)} must be a mapping, not {_kind(value)}")
+        return None
+
+    def sections(self, key: str) -> Iterator[Section]:
+        """The mappings of a list that must have at least one."""
+        value = self.tree(key, required=True)
+        if value is None:
+            return
+        if not isinstance(value, Items):
+            self.fault(key, f"{self.full(key)} must be a list", "begin each entry with '- '")
+            return
+        if not value.items:
+            self.fault(key, f"{self.full(key)} has no entry")
+        for number, item in enumerate(value.items):
+            title = f"{self.full(key)}[{number}]"
+            if isinstance(item, Table):
+                yield Section(item, self.problems, title)
+            else:
+                self.problems.add(item.place, f"{title} must be a mapping, not {_kind(item)}")
+
+    def options(self, key: str) -> Mapping[str, str]:
+        """A mapping of free names to single values, as text the way Spark takes them."""
+        section = self.section(key)
+        if section is None:
+            return {}
+        given: dict[str, str] = {}
+        for name in section.names():
+            value = section.plain(name, required=True)
+            if isinstance(value, bool):
+                given[name] = "true" if value else "false"
+            elif value is not None:
+                given[name] = str(value)
+        return given
+
+    def finish(self, later: Mapping[str, str] | None = None, elsewhere: Mapping[str, str] | None = None) -> None:
+        """Report the keys that nobody asked for.
+
+        Args:
+            later: keys that are part of the file's language but not of this version, and what they are for.
+            elsewhere: keys of another language, and what to say of them.
+        """
+        for key in self._table.keys:
+            if key in self._asked:
+                continue
+            if later and key in later:
+                what = f"{self.full(key)} ({later[key]}) is not available in this version"
+                self.problems.add(self.key_place(key), what, "leave it out")
+            else:
+                here = f" in {self.title}" if self.title else ""
+                remedy = (elsewhere or {}).get(key) or likely(key, self._asked)
+                self.problems.add(self.key_place(key), f"unknown key {key!r}{here}", remedy)
+
+
+def _kind(value: Tree) -> str:
+    match value:
+        case Table():
+            return "mapping"
+        case Items():
+            return "list"
+        case Scalar():
+            return _shown(value.value)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)

@@ -1,0 +1,161 @@
+"""The properties of the messages in a box: those that every message has, and those that the message types declare.
+
+One name has one type in a box, whichever message types declare it: a filter and a queue see messages of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError
+from seriatim.kernel.filter import type_from
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, UnitOfWork, Unordered
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.filters.syntax import named, parsed
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["DIALOG", "OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
+
+#: What every message of a box has without its type declaring it; what it wasn't given is null. `ticket` is the number.
+OWN: Mapping[str, str] = {
+    "correlation_id": "string",
+    "epoch": "long",
+    "location": "string",
+    "message_id": "string",
+    "parent_id": "string",
+    "part": "long",
+    "parts": "long",
+    "received_at": "timestamp",
+    "ticket": "long",
+    "to": "string",
+    "type": "string",
+}
+#: What tells of its dialog, of a message that came for a service; `dialog_sequence` is its number in its direction.
+DIALOG: Mapping[str, str] = {
+    "handle": "string",
+    "conversation_id": "string",
+    "service": "string",
+    "far_service": "string",
+    "contract": "string",
+    "dialog_sequence": "long",
+    "is_initiator": "boolean",
+    "is_monolog": "boolean",
+}
+#: What a message gets when its transaction commits; it is routed before.
+_AT_COMMIT = frozenset({"epoch", "ticket"})
+#: What is there besides, but no filter can look at.
+UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A property that two message types declare, each in another way."""
+
+    type: str
+    property: str
+    what: str
+
+    def error(self) -> UsageError:
+        """What whoever declares it is told."""
+        return UsageError(self.what, where=f"type {self.type!r}", remedy="one name has one type in a box")
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A part of a queue that doesn't go with the properties: the field, what is wrong, and what to do."""
+
+    field: str
+    what: str
+    remedy: str = ""
+
+
+def declared(kind: MessageType) -> dict[str, str]:
+    """The properties that a message type declares, and their types."""
+    return kind.types()
+
+
+def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
+    """Where message types don't agree; the later one is blamed."""
+    seen: dict[str, tuple[str, str, str]] = {}
+    for kind in types:
+        for name, written in declared(kind).items():
+            before, meant, owner = seen.setdefault(name.casefold(), (name, written, kind.name))
+            if before != name:
+                what = f"{name!r} is {before!r} in type {owner!r}, and Spark doesn't tell capitals apart"
+                yield Clash(kind.name, name, what)
+            elif meant != written:
+                yield Clash(kind.name, name, f"property {name!r} is {written} here and {meant} in type {owner!r}")
+
+
+def property_types(types: Iterable[MessageType]) -> dict[str, str]:
+    """What filters and queues of a box may name, and of which type it is: what the types declare, `OWN`, and what a
+    failure has, whose name a type may take for something else.
+
+    Raises:
+        UsageError: two types don't agree.
+    """
+    known = tuple(types)
+    for clash in clashes(known):
+        raise clash.error()
+    own = {**OWN, **FAILURE_PROPERTIES}
+    return own | {name: written for kind in known for name, written in declared(kind).items()}
+
+
+def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> Iterator[Misfit]:
+    """What of a queue doesn't go with the properties of a box.
+
+    Args:
+        queue: the queue.
+        types: the properties, and their types, as from `property_types`.
+        whole: whether these are all; if not, a name that isn't among them may be right.
+    """
+    for policy in queue.all_policies():
+        yield from _misfits(queue, policy, types, whole=whole)
+
+
+def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
+    if isinstance(policy, Unordered):
+        needed: list[tuple[str, str | None, str]] = []
+    else:
+        needed = [] if queue.group == CONVERSATION_GROUP else [("group", queue.group, "")]
+        if not isinstance(policy, Fifo):
+            by_time = isinstance(policy, BestEffort) and policy.by == "time"
+            needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
+        needed.append(("size", policy.size, "long"))
+    for field, name, fitting in [*needed, ("priority", queue.priority, "long")]:
+        if name in _AT_COMMIT:
+            yield _too_early(field, name)
+            continue
+        found = types.get(name or "")
+        if name is None or (found is None and not whole):
+            continue
+        if found is None:
+            remedy = (
+                likely(name, types)
+                if len(types) > len(OWN) + len(FAILURE_PROPERTIES)
+                else "declare it in a message type"
+            )
+            yield Misfit(field, f"no message type declares {name!r}", remedy)
+        elif fitting and found != fitting:
+            yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")
+    if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
+        yield from _wrong_filter(policy.last, types, whole=whole)
+
+
+def _too_early(field: str, name: str) -> Misfit:
+    what = f"{name!r} isn't known when a message is put into a queue: it is numbered when its transaction commits"
+    return Misfit(field, what, "the order of arrival is that of the commits: Fifo goes by it")
+
+
+def _wrong_filter(text: str, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
+    try:
+        for name in sorted(named(text) & _AT_COMMIT):
+            yield _too_early("last", name)
+        if whole or named(text) <= {*types, *UNFIT}:
+            parsed(text, {name: type_from(kind) for name, kind in types.items()}, unfit=UNFIT)
+    except UsageError as error:
+        yield Misfit("last", f"{error.where} of the filter: {error.what}", error.remedy)

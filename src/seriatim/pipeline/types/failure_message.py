@@ -1,0 +1,93 @@
+"""The message that tells of a failure, so that anybody can subscribe to failures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from seriatim.kernel.filter import Expression
+from seriatim.kernel.route import properties
+from seriatim.pipeline.types.message import Message, Property, Received
+
+__all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
+
+#: Its type, and the location where it is received: who tells, in a transaction apart, waits for nobody who has taken numbers
+#: of another location.
+FAILURE = "seriatim.failure"
+#: What a filter may name of it, whether a type declares it or not.
+FAILURE_PROPERTIES: Mapping[str, str] = {
+    "failed_queue": "string",
+    "failed_group": "string",
+    "failed_type": "string",
+    "error_class": "string",
+    "attempts": "long",
+    "fault_kind": "string",
+    "will_retry": "boolean",
+    "dead_letter": "boolean",
+}
+#: Where the failed message was sent; the failure goes its own way.
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
+
+
+def asks_for_failures(where: str, expression: Expression) -> bool:
+    """Whether a filter asks for failures: it says their type, or names a property that only they have.
+
+    Args:
+        where: its text.
+        expression: what that stands for.
+    """
+    return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What went wrong with a message.
+
+    Args:
+        queue: the queue's name; None where no queue has it.
+        group: the key of its group; None where it has none.
+        kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (what comes before it is
+            missing), ``dead`` (it was set aside for good), ``invalid`` (it isn't what the queue, or its type, asks for),
+            ``unrouted``.
+        error_class: the name of the error's class.
+        error: what it said.
+        attempts: how often it was tried.
+        ordinal: its position among what leaves the group, if it was released.
+        will_retry: whether it will be tried again by itself.
+        dead_letter: whether it is a dead letter now.
+    """
+
+    queue: str | None
+    group: str | None
+    kind: str
+    error_class: str
+    error: str
+    attempts: int
+    ordinal: int | None = None
+    will_retry: bool = False
+    dead_letter: bool = False
+
+
+def failure_of(message: Message, what: Failed) -> Message:
+    """The failure at a message, with the properties of the message, and of its dialog, beside what went wrong."""
+    about: dict[str, Property] = {
+        "failed_queue": what.queue,
+        "failed_group": what.group,
+        "failed_type": message.type,
+        "error_class": what.error_class,
+        "attempts": what.attempts,
+        "fault_kind": what.kind,
+        "will_retry": what.will_retry,
+        "dead_letter": what.dead_letter,
+    }
+    kept = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}
+    if isinstance(message, Received) and message.dialog is not None:
+        kept |= message.dialog.properties()
+    body = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
+    return Message(
+        type=FAILURE,
+        body=json.dumps(body).encode(),
+        content_type="application/json",
+        context={**kept, **about, "location": FAILURE, "parent_id": message.message_id},
+    )

@@ -1,0 +1,215 @@
+"""The message, as an application gives it to the box."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+from uuid import UUID
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.storable import fits_text
+
+__all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
+
+_LONGEST_NAME = 256
+#: In UTF-8: an index of PostgreSQL has to take it.
+_LONGEST_ID_BYTES = 1024
+
+#: What a property of a message can be: string, long, decimal, boolean or timestamp.
+Property = str | int | Decimal | float | bool | datetime | None
+
+
+class Ticket(NamedTuple):
+    """The `number` of one message in its `epoch` at its `location`."""
+
+    location: str
+    epoch: int
+    number: int
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != "" and fits_text(value)
+
+
+def _check_content(content_type: object, body: object, of: str) -> None:
+    """Refuse a content type that isn't text, or a body that isn't bytes.
+
+    Raises:
+        UsageError: what is wrong, and of what.
+    """
+    if content_type is not None and not _is_text(content_type):
+        raise UsageError(
+            f"the content type of {of} can't be {shown(content_type, 80)}", remedy="a media type, without NUL, or None"
+        )
+    if not isinstance(body, bytes):
+        raise UsageError(f"the body of {of} is {type(body).__name__}", remedy="give bytes: encode it")
+
+
+def new_message_id() -> str:
+    """An id that nobody else has: a UUID of version 7, so that ids made later sort later."""
+    moment_ms = time.time_ns() // 1_000_000
+    chance = int.from_bytes(os.urandom(10)) & ~(0xF << 76) & ~(0x3 << 62)
+    digits = f"{moment_ms << 80 | 0x7 << 76 | 0x2 << 62 | chance:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a message has beside its body, such as an attachment.
+
+    Args:
+        name: what it is called in its message; at most 256 characters.
+        content_type: how it is to be read, as a media type.
+        body: its content.
+
+    Raises:
+        UsageError: a name that isn't text, a body that isn't bytes.
+    """
+
+    name: str
+    content_type: str | None = None
+    body: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if not _is_text(self.name) or len(self.name) > _LONGEST_NAME:
+            raise UsageError(
+                f"{shown(self.name, 80)} can't be the name of a part",
+                remedy=f"text, 1 to {_LONGEST_NAME} characters, without NUL",
+            )
+        _check_content(self.content_type, self.body, f"part {self.name!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message; immutable. What is printed of it has no bodies, which may hold what logs must not.
+
+    Args:
+        type: what kind of message it is.
+        body: its content.
+        context: its properties; ``location`` among them says where it is received (default: ``box``).
+        message_id: its id, by which a second publishing is recognised, at most 1,024 bytes of UTF-8; given where it isn't.
+        content_type: how the body is to be read, as a media type.
+        parts: what it has beside the body, in their order; no two of one name.
+
+    Raises:
+        UsageError: a type or id that isn't text, a context that isn't a mapping, a body that isn't bytes, parts that aren't
+            parts.
+    """
+
+    type: str
+    body: bytes = field(default=b"", repr=False)
+    context: Mapping[str, Property] = field(default_factory=dict)
+    message_id: str = field(default_factory=new_message_id)
+    content_type: str | None = None
+    parts: Sequence[Part] = ()
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """See that it can be published; errors as above."""
+        for name, text in (("type", self.type), ("message_id", self.message_id)):
+            if not _is_text(text):
+                raise UsageError(
+                    f"{shown(text, 80)} can't be the {name} of a message", remedy="text, not empty, without NUL"
+                )
+        # No character has more than four bytes.
+        if len(self.message_id) > _LONGEST_ID_BYTES // 4 and len(self.message_id.encode()) > _LONGEST_ID_BYTES:
+            raise UsageError(
+                f"{shown(self.message_id, 80)} can't be the message_id of a message",
+                remedy=f"at most {_LONGEST_ID_BYTES:,} bytes of UTF-8",
+            )
+        if not isinstance(self.context, Mapping):
+            raise UsageError(
+                f"the context of message {self.message_id} is {type(self.context).__name__}",
+                remedy="give a dictionary: its properties by their names",
+            )
+        _check_content(self.content_type, self.body, f"message {self.message_id}")
+        if self.parts != ():
+            object.__setattr__(self, "parts", self._checked_parts())
+
+    def _checked_parts(self) -> tuple[Part, ...]:
+        where = f"message {self.message_id}"
+        if not isinstance(self.parts, Sequence) or not all(isinstance(part, Part) for part in self.parts):
+            raise UsageError("parts are given as a list of seriatim.Part", where=where)
+        names = Counter(part.name for part in self.parts)
+        if repeated := {name for name, count in names.items() if count > 1}:
+            raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
+        return tuple(self.parts)
+
+
+class Dialog(NamedTuple):
+    """Of a message of a dialog: which dialog it is, seen from the side that receives it.
+
+    Args:
+        handle: by which the receiver sends and ends; the other side has another one.
+        conversation_id: what both sides have in common.
+        service: the receiver's.
+        far_service: the sender's.
+        contract: under which the dialog was begun.
+        type: the type of the message.
+        sequence: its number in its direction, from 0; None of an ``Error`` and a ``Timer``, which go ahead.
+        is_initiator: whether the receiver began the dialog.
+        is_monolog: whether it goes one way only, to several.
+    """
+
+    handle: UUID
+    conversation_id: UUID
+    service: str
+    far_service: str
+    contract: str
+    type: str
+    sequence: int | None
+    is_initiator: bool
+    is_monolog: bool = False
+
+    def properties(self) -> dict[str, Property]:
+        """What tells of it, under the names of properties."""
+        return {
+            "handle": str(self.handle),
+            "conversation_id": str(self.conversation_id),
+            "service": self.service,
+            "far_service": self.far_service,
+            "contract": self.contract,
+            "dialog_sequence": self.sequence,
+            "is_initiator": self.is_initiator,
+            "is_monolog": self.is_monolog,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received(Message):
+    """A message as a queue of a box hands it out.
+
+    What it consists of was checked when it was published, and is again where it is published once more.
+
+    Args:
+        ticket: which message of which location it is.
+        received_at: when it was published.
+        sequence: its position in its group, as its producer numbered it; None where the queue doesn't go by that.
+        ordinal: its position among all that left its group; None in a queue that is `Unordered`.
+        late: whether it is out of order.
+        attempt: how often it has been handed out, this time included, as far as the box was told.
+        priority: 1 to 10.
+        subscriptions: the names of those that brought it here.
+        dialog: of a message of a dialog which that is; None otherwise.
+    """
+
+    ticket: Ticket
+    received_at: datetime
+    sequence: int | None = None
+    ordinal: int | None = None
+    late: bool = False
+    attempt: int = 1
+    priority: int = 5
+    subscriptions: tuple[str, ...] = ()
+    dialog: Dialog | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is checked: a receiver makes one for each message."""

@@ -1,0 +1,193 @@
+"""The message type: which properties messages have, where they are found, and how a body is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.bodies.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
+from seriatim.pipeline.bodies.json_paths import path_steps
+from seriatim.pipeline.bodies.property_values import Unreadable, problem_text
+from seriatim.pipeline.bodies.xpath import compiled, is_prefix
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property, checked_type
+
+__all__ = ["MessageType"]
+
+_WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id'}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """What the messages of one type look like.
+
+    Args:
+        name: its name, compared byte for byte.
+        properties: by name the type of each property (``string``, ``long``, ``double``, ``decimal(p,s)``, ``boolean``,
+            ``timestamp``), or ``{"type": …, "path": …}`` for one that is promoted: found in the body by a JSON path
+            (``$.customer.id``) or XPath, or by the first of several paths whose value is neither absent nor null. A
+            message of the type has no others, apart from the reserved ones.
+        validation: how a body is checked: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
+            ``"well_formed_xml"``, ``"valid_xml"``.
+        schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It refers to nothing outside.
+        namespaces: the prefixes that XPath may use, and what they stand for.
+
+    Raises:
+        UsageError: a name, type, path or schema that can't be, or parts that don't go together; names type and property.
+    """
+
+    name: str
+    properties: Mapping[str, str | Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
+    validation: Literal["none", "empty", "well_formed_json", "valid_json", "well_formed_xml", "valid_xml"] = "none"
+    schema: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a message type's name")
+        if self.validation not in VALIDATIONS:
+            raise self._wrong(f"validation can't be {shown(self.validation)}", f"one of {', '.join(VALIDATIONS)}")
+        object.__setattr__(self, "namespaces", self._checked_namespaces())
+        object.__setattr__(self, "properties", self._checked_properties())
+        self._check_format()
+        self._check_schema()
+
+    @classmethod
+    def as_stored(cls, **given: Any) -> MessageType:
+        """The type that a box has stored, also where its schema can't be used any more: no body is valid then.
+
+        Raises:
+            UsageError: anything else of it is wrong.
+        """
+        schema, validation = given.pop("schema"), given.pop("validation")
+        try:
+            return cls(**given, schema=schema, validation=validation)
+        except UsageError:
+            if validation not in WITH_SCHEMA or not isinstance(schema, str) or not schema.strip():
+                raise
+        found = cls(**given, validation=f"well_formed_{FORMATS[validation]}")  # type: ignore[arg-type] # one of them
+        object.__setattr__(found, "schema", schema)
+        object.__setattr__(found, "validation", validation)
+        return found
+
+    def types(self) -> dict[str, str]:
+        """By name the type of each property."""
+        return {name: one if isinstance(one, str) else str(one["type"]) for name, one in self.properties.items()}
+
+    def promotions(self) -> tuple[Promotion, ...]:
+        """The properties that are found in the body."""
+        return tuple(
+            Promotion(name, one["path"] if isinstance(one["path"], str) else tuple(one["path"]), str(one["type"]))
+            for name, one in self.properties.items()
+            if not isinstance(one, str)
+        )
+
+    @property
+    def checks_bodies(self) -> bool:
+        """Whether a body can be one that it refuses."""
+        return self.validation != "none" or self.format() is not None
+
+    def violation(self, body: bytes) -> str | None:
+        """What is wrong with a body; None: nothing."""
+        try:
+            body_reader(self.validation, self.schema, self.format())(body)
+        except Unreadable as error:
+            return problem_text(str(error))
+        return None
+
+    def format(self) -> Format | None:
+        """What bodies are read as; None: they aren't read."""
+        return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
+
+    def _wrong(self, what: str, remedy: str = "") -> UsageError:
+        return UsageError(what, where=f"message type {self.name!r}", remedy=remedy)
+
+    def _checked_namespaces(self) -> dict[str, str]:
+        if not isinstance(self.namespaces, Mapping):
+            raise self._wrong(f"namespaces can't be {shown(self.namespaces, 80)}", "a mapping from prefixes to names")
+        for prefix, meant in self.namespaces.items():
+            if not isinstance(prefix, str) or not is_prefix(prefix):
+                raise self._wrong(f"{shown(prefix)} is not a prefix", "letters, digits, '-', '_' and '.'")
+            if not isinstance(meant, str) or not meant or "\0" in meant:
+                raise self._wrong(f"the prefix {shown(prefix)} can't stand for {shown(meant)}", "such as urn:orders")
+        return dict(self.namespaces)
+
+    def _checked_properties(self) -> dict[str, str | dict[str, str | tuple[str, ...]]]:
+        if not isinstance(self.properties, Mapping):
+            raise self._wrong(f"properties can't be {shown(self.properties, 80)}", "a mapping from names to types")
+        found: dict[str, str | dict[str, str | tuple[str, ...]]] = {}
+        folded: dict[str, str] = {}
+        for name, written in self.properties.items():
+            if name == "type":  # which a pipeline may promote; here it is a field of the message
+                raise self._wrong("'type' is a field of every message", "give the property another name")
+            try:
+                checked_property(name, OF_MESSAGES)
+                found[name] = self._checked_property(written)
+            except UsageError as error:
+                raise self._wrong(f"property {shown(name, 80)}: {error.what}", error.remedy) from error
+            if (other := folded.setdefault(name.casefold(), name)) != name:
+                what = f"the properties {other!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
+                raise self._wrong(what, "give one of them another name")
+        return found
+
+    def _checked_property(self, written: object) -> str | dict[str, str | tuple[str, ...]]:
+        if isinstance(written, str):
+            if written.startswith(("$", "/")):
+                raise UsageError(
+                    f"{shown(written)} is not a type", remedy=f"a path is given as {{'path': {shown(written)}}}"
+                )
+            return checked_type(written)
+        if not isinstance(written, Mapping) or not {"type", "path"} >= written.keys() or not written:
+            raise UsageError(f"{shown(written, 80)} says nothing about it", remedy=_WRITTEN)
+        kind = checked_type(written.get("type", "string"))
+        if "path" not in written:
+            return kind
+        given = written["path"]
+        paths = tuple(given) if isinstance(given, list | tuple) else (given,)
+        for path in paths:
+            self._check_path(path)
+        if not paths or len(set(paths)) < len(paths):
+            raise UsageError(f"{given!r:.80} is no list of paths, each once", remedy="[$.after.id, $.before.id]")
+        return {"type": kind, "path": paths[0] if len(paths) == 1 else paths}
+
+    def _check_path(self, path: object) -> None:
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise UsageError(f"{path!r:.80} is not a path", remedy="such as $.customer.id or /order/customer/@id")
+        if _format_of(path) == "json":
+            path_steps(path)
+        else:
+            compiled(path, self.namespaces)
+
+    def _check_format(self) -> None:
+        formats = {_format_of(path) for one in self.promotions() for path in one.paths}
+        if len(formats) > 1:
+            raise self._wrong("some paths are JSON paths and others XPath", "a body is one or the other")
+        if formats and self.validation == "empty":
+            raise self._wrong("bodies are empty, so nothing is found in them", "leave the paths out")
+        checked = FORMATS[self.validation]
+        if checked is not None and formats - {checked}:
+            raise self._wrong(
+                f"validation is {self.validation}, and the paths are not for it", f"write paths for {checked}"
+            )
+        if self.namespaces and (self.format() == "json" or self.validation == "empty"):
+            raise self._wrong("namespaces are for XPath", "leave them out")
+
+    def _check_schema(self) -> None:
+        if self.validation not in WITH_SCHEMA:
+            if self.schema is not None:
+                raise self._wrong(
+                    f"validation is {self.validation}, which takes no schema", "valid_json or valid_xml takes one"
+                )
+            return
+        if not isinstance(self.schema, str) or not self.schema.strip():
+            raise self._wrong(f"{self.validation} needs a schema", "give its text")
+        try:
+            schema_check(self.validation, self.schema)
+        except UsageError as error:
+            raise self._wrong(error.what, error.remedy) from error
+
+
+def _format_of(path: str) -> Format:
+    return "json" if path.startswith("$") else "xml"

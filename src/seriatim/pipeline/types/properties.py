@@ -1,0 +1,140 @@
+"""Properties of messages: how they may be called, of which types they are, and who has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.section import Section, likely
+
+__all__ = [
+    "OF_MESSAGES",
+    "PARTS",
+    "RESERVED",
+    "Properties",
+    "checked_property",
+    "checked_type",
+    "property_type",
+    "usable_name",
+]
+
+#: What the parts of messages that were split have besides, and its types.
+PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
+
+#: What every message has apart from its properties: nothing else is called so, in any mixture of capitals.
+OF_MESSAGES = frozenset(
+    {
+        *("body", "content_type", "context", "correlation_id", "message_id", "parent_id", "part", "parts"),
+        *("received_at", "epoch", "location", "ticket", "to"),
+    }
+)
+#: And the columns that a pipeline adds. ``type`` may be promoted there: it then says the message's type.
+RESERVED = OF_MESSAGES | {"destination", "disposition", "group", "late", "ordinal", "reason", "sequence"}
+
+_TYPES = ("string", "long", "double", "boolean", "timestamp")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_NAME_RULE = "letters, digits and underscores, beginning with a letter, at most 128"
+_MEANT = {
+    "bigint": "long",
+    "bool": "boolean",
+    "date": "timestamp",
+    "datetime": "timestamp",
+    "float": "double",
+    "int": "long",
+    "integer": "long",
+    "number": "long or decimal(p,s)",
+    "str": "string",
+    "text": "string",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the locations promote: per location the type of each property; `whole`: none was left out for a fault.
+
+    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets.
+    """
+
+    by_location: Mapping[str, Mapping[str, str]]
+    whole: bool
+    splits: bool = False
+    unstamped: tuple[str, ...] = ()
+
+    def type_of(self, name: str) -> str | None:
+        """The property's type, None where no location promotes it."""
+        if self.splits and name in PARTS:
+            return PARTS[name]
+        return next((types[name] for types in self.by_location.values() if name in types), None)
+
+    def names(self) -> set[str]:
+        """Every property that any location promotes, and those of parts where there are any."""
+        return {*(PARTS if self.splits else ()), *(name for types in self.by_location.values() for name in types)}
+
+    def without(self, name: str) -> list[str]:
+        """The locations that don't promote it. Whole messages have no properties of parts, and that is no fault."""
+        if self.splits and name in PARTS:
+            return []
+        return [location for location, types in self.by_location.items() if name not in types]
+
+
+def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
+    """The name of a property, if it can be one.
+
+    Args:
+        name: the name.
+        reserved: what no property is called, in small letters.
+
+    Raises:
+        UsageError: it can't.
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
+    if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):
+        raise UsageError(f"{name!r} is a column of seriatim's own", remedy="give the property another name")
+    if not name.isidentifier() or name.startswith("_") or len(name) > 128:
+        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
+    return name
+
+
+def checked_type(written: object) -> str:
+    """The type of a property as it is `written`, without spaces.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(written, str):
+        raise UsageError(f"{shown(written)} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
+    if written in _TYPES:
+        return written
+    decimal = _DECIMAL.fullmatch(written)
+    if decimal:
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"decimal({precision},{scale})"
+        raise UsageError(f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
+    if written.startswith("decimal"):
+        raise UsageError(f"{shown(written)} is not a type", remedy="write decimal(precision,scale), e.g. decimal(12,2)")
+    meant = _MEANT.get(written.casefold())
+    remedy = f"did you mean {meant}?" if meant else likely(written, (*_TYPES, "decimal(p,s)"))
+    raise UsageError(f"{shown(written)} is not a type", remedy=remedy)
+
+
+def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVED) -> bool:
+    """Whether a property may have the name that stands as a key; if not, that is reported. Arguments as above."""
+    try:
+        checked_property(name, reserved)
+    except UsageError as error:
+        section.problems.add(section.key_place(name), error.what, error.remedy)
+        return False
+    return True
+
+
+def property_type(section: Section, key: str, written: str) -> str | None:
+    """The type of a property as it is `written` under `key`; None where it is none, which is reported."""
+    try:
+        return checked_type(written)
+    except UsageError as error:
+        section.fault(key, error.what, error.remedy)
+        return None

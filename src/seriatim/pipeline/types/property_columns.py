@@ -1,0 +1,97 @@
+"""The properties of a batch as columns: lists, and for filters arrays in the form of `filter_eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Context
+from typing import Any
+
+from seriatim.kernel.filter import Kind, Type
+from seriatim.kernel.filter_eval import Values, column
+from seriatim.pipeline.declared.location import DEFAULT_LOCATION
+from seriatim.pipeline.types.python_values import given_converter
+from seriatim.pipeline.types.typed_message import Typed
+
+__all__ = ["Column", "columns"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# More digits than any property has.
+_EXACT = Context(prec=100)
+
+
+@dataclass(slots=True)
+class Column:
+    """A property of a batch. Few need arrays of it: for one message they cost more than all else that is done with it.
+
+    Attributes:
+        values: a value for each message, as `filter_eval.column` takes them; None where it isn't known.
+        kind: its type.
+    """
+
+    values: list[Any]
+    kind: Type
+    _arrays: Values | None = field(default=None, init=False)
+
+    def arrays(self) -> Values:
+        """The same for filters."""
+        if self._arrays is None:
+            self._arrays = column(self.values, self.kind)
+        return self._arrays
+
+
+def columns(typed: Typed, properties: Mapping[str, Type], *, received_at: datetime | None = None) -> dict[str, Column]:
+    """The columns of some properties, each as long as the batch.
+
+    What a message doesn't have is unknown, and so is everything but `type` and `message_id` where there is a problem.
+    A property of a message whose type isn't declared is converted where it can be, and else unknown. `ticket` and
+    `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
+
+    Args:
+        typed: the batch.
+        properties: those that are wanted, with the types that they have in ``MessageTypes.properties``.
+        received_at: when the messages are received, the time of the publisher's transaction; None: unknown.
+    """
+    return {name: Column(_values(typed, name, kind, received_at), kind) for name, kind in properties.items()}
+
+
+def _values(typed: Typed, name: str, kind: Type, received_at: datetime | None) -> list[Any]:
+    match name:
+        case "type":
+            return [message.type for message in typed.messages]
+        case "message_id":
+            return [message.message_id for message in typed.messages]
+        case "ticket" | "epoch":
+            return [None] * len(typed.messages)
+        case "received_at":
+            return _stored([received_at], kind) * len(typed.messages)
+    values: list[Any] = [context.get(name) for context in typed.contexts]
+    if name == "location":
+        fine = [problem is None for problem in typed.problems]
+        values = [(one or DEFAULT_LOCATION) if known else None for one, known in zip(values, fine, strict=True)]
+    elif typed.undeclared:
+        _convert(values, typed.undeclared, kind)
+    return _stored(values, kind)
+
+
+def _convert(values: list[Any], rows: Sequence[int], kind: Type) -> None:
+    """Make of some values what their property's type demands, or None."""
+    convert = given_converter(str(kind))
+    for row in rows:
+        if (value := values[row]) is not None:
+            try:
+                values[row] = convert(value)
+            except (ValueError, ArithmeticError):
+                values[row] = None
+
+
+def _stored(values: list[Any], kind: Type) -> list[Any]:
+    """Decimals as their whole numbers, moments as their microseconds."""
+    match kind.kind:
+        case Kind.DECIMAL:
+            return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in values]
+        case Kind.TIMESTAMP:
+            return [None if one is None else (one - _EPOCH) // _MICROSECOND for one in values]
+    return values

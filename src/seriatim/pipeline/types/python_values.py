@@ -1,0 +1,97 @@
+"""Values that an application gives as properties: Python's, and not what JSON has."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from seriatim.kernel.filter import MOST_DIGITS, Kind, type_from
+from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
+
+__all__ = ["given_converter", "kept", "without_nul"]
+
+_INT64 = 2**63
+
+
+def given_converter(written: str) -> Converter:
+    """What makes a value of a property's type; it raises `ValueError` or `ArithmeticError`.
+
+    The rules are those of values in a body. A `datetime` without a time zone is in UTC.
+    """
+    kind, convert = type_from(written).kind, converter(written)
+
+    def converted(value: Value) -> Value:
+        if isinstance(value, float | datetime):
+            if kind is Kind.TIMESTAMP and isinstance(value, datetime):
+                return _utc(value)
+            if kind is Kind.DOUBLE and isinstance(value, float) and math.isfinite(value):
+                return float(value)
+            value = as_in_json(value)
+        elif not isinstance(value, str | int | Decimal):
+            raise _no_property(value)
+        return without_nul(convert(value))
+
+    # Nearly all values are what they have to be.
+    if kind is Kind.STRING:
+        return lambda value: value if _is_plain(value) else converted(value)
+    if kind is Kind.LONG:
+        return lambda value: value if type(value) is int and -_INT64 <= value < _INT64 else converted(value)
+    return converted
+
+
+def kept(value: Value) -> Value:
+    """A value whose type nobody declared: it stays what it is, if a property can be that.
+
+    Raises:
+        ValueError: it can't.
+        ArithmeticError: a moment outside of what a timestamp can be.
+    """
+    match value:
+        case str():
+            return value if _is_plain(value) else without_nul(value)
+        case datetime():
+            return _utc(value)
+        case int():
+            fits = -_INT64 <= value < _INT64
+        case float():
+            fits = math.isfinite(value)
+        case Decimal():
+            fits = value.is_finite() and _digits(value) <= MOST_DIGITS
+        case _:
+            raise _no_property(value)
+    if not fits:
+        raise ValueError(f"{value_text(value)} is not finite, or has more digits than a property can have")
+    return value
+
+
+def without_nul(value: Value) -> Value:
+    """A value that isn't text with what PostgreSQL can't hold in one. Raises `ValueError`."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError(f"{shortened(value)!r} has a NUL")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("half a surrogate pair is no text") from None
+    return value
+
+
+def _is_plain(value: Value) -> bool:
+    return type(value) is str and value.isascii() and "\0" not in value
+
+
+def _utc(value: datetime) -> datetime:
+    return value.astimezone(UTC) if value.utcoffset() is not None else value.replace(tzinfo=UTC)
+
+
+def _digits(value: Decimal) -> int:
+    """How many digits it has when it is written without an exponent; the exponent isn't written out for that."""
+    exponent = value.as_tuple().exponent
+    places = -exponent if isinstance(exponent, int) and exponent < 0 else 0
+    return max(value.adjusted() + 1, 0) + places if value else max(places, 1)
+
+
+def _no_property(value: Value) -> ValueError:
+    return ValueError(f"{type(value).__name__} can't be a property's value")

@@ -1,0 +1,66 @@
+"""How often a query that failed is begun again, and after how long. What heals is said in `spark/session/transient_failures.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from seriatim.errors import SeriatimError
+from seriatim.runtime.pipelines.failure_cause import cause_of
+from seriatim.runtime.pipelines.progress import Again, Tell
+from seriatim.runtime.stop_signal import Stop
+from seriatim.spark.session.transient_failures import healing
+
+__all__ = ["WAITS_S", "Attempts"]
+
+#: Seconds before each time that a query is begun again without having got on in between.
+WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+
+
+class Attempts:
+    """The attempts at one query.
+
+    Args:
+        stop: ends the waiting.
+        tell: called before the query is begun again.
+        lives: whether Spark runs at all; where it doesn't nothing heals.
+    """
+
+    def __init__(self, *, stop: Stop, tell: Tell | None, lives: Callable[[], bool]) -> None:
+        self._stop = stop
+        self._tell = tell
+        self._lives = lives
+        self._made = 0
+
+    def got_on(self) -> None:
+        """The query did a micro-batch: what failed before counts no more."""
+        self._made = 0
+
+    def after(self, failure: BaseException) -> bool:
+        """Wait until the query is to be begun again: True; or until someone asks for the end: False.
+
+        Args:
+            failure: why it failed.
+
+        Raises:
+            SeriatimError: the failure, where it is none that heals, or the query was begun too often.
+        """
+        error = cause_of(failure)
+        what = healing(error, str(failure.__cause__ or failure)) if self._lives() else None
+        if what is None:
+            raise error from _cause(failure, error)
+        if self._made == len(WAITS_S):
+            told = f"{error.what}; tried {self._made + 1} times without getting on"
+            raise type(error)(told, where=error.where, remedy=error.remedy) from failure
+        seconds = WAITS_S[self._made]
+        self._made += 1
+        if self._tell is not None:
+            self._tell(Again(what, error.what, seconds, self._made, len(WAITS_S)))
+        until = monotonic() + seconds
+        while not self._stop.requested and (left := until - monotonic()) > 0:
+            self._stop.wait(left)
+        return not self._stop.requested
+
+
+def _cause(failure: BaseException, error: SeriatimError) -> BaseException | None:
+    return failure.__cause__ if failure is error else failure

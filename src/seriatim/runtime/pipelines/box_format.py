@@ -1,0 +1,98 @@
+"""Spark's format ``seriatim`` with a box behind it: puts the two engines together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connections import DEFAULT_SCHEMA, VARIABLE
+from seriatim.box.dialog_staging import DialogStaging, Speaker
+from seriatim.box.dsn import without_secret
+from seriatim.box.feed import Feed
+from seriatim.box.incoming import Incoming
+from seriatim.box.staging import Staging
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.spark.box.format import BoxFormat, BoxOptions
+
+__all__ = ["DefaultSource", "boxed", "register"]
+
+
+class DefaultSource(BoxFormat):
+    """The format. Spark finds it by this name in the module ``pyspark_seriatim``."""
+
+    @staticmethod
+    def feed(options: BoxOptions) -> Feed:
+        """See `BoxFormat`."""
+        return Feed(
+            without_secret(options.dsn),
+            options.schema or DEFAULT_SCHEMA,
+            queue=options.queue,
+            service=options.service,
+            pipeline=options.pipeline,
+            takes_over=options.takes_over,
+            prefix=options.prefix,
+        )
+
+    @staticmethod
+    def staging(options: BoxOptions) -> Staging:
+        """See `BoxFormat`."""
+        if options.service is not None:
+            return DialogStaging(
+                without_secret(options.dsn),
+                options.schema or DEFAULT_SCHEMA,
+                speaker=Speaker(str(options.from_service), options.service, options.contract or DEFAULT),
+                incoming=Incoming(options.type or DEFAULT, options.dialog_by),
+            )
+        return Staging(
+            without_secret(options.dsn),
+            options.schema or DEFAULT_SCHEMA,
+            queue=options.queue,
+            incoming=Incoming(options.type, options.group, options.sequence),
+            wait=options.wait_s,
+        )
+
+
+def register(session: Any, dsn: str | None = None) -> None:
+    """Make the format known to a session, and which box is meant where a frame names none.
+
+    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. This one's workers get the DSN in
+    their environment, wherever they are; it is in no option, plan or checkpoint.
+
+    Args:
+        session: a `SparkSession`.
+        dsn: the box; None: what ``SERIATIM_DSN`` says here.
+    """
+    environment = session.sparkContext.environment
+    before = environment.get(VARIABLE)
+    told = dsn or os.environ.get(VARIABLE)
+    if told is not None:
+        environment[VARIABLE] = told
+    try:
+        session.dataSource.register(DefaultSource)
+    finally:
+        environment.pop(VARIABLE, None)
+        if before is not None:
+            environment[VARIABLE] = before
+
+
+@contextmanager
+def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
+    """Give a session the box of a pipeline that needs one; it is open while the block runs.
+
+    Raises:
+        EnvironmentProblem: it can't be reached; names host and database.
+        SchemaMismatch: its schema is older or newer, or isn't there; only the usual one is made.
+    """
+    if not pipeline.needs_box:
+        yield
+        return
+    schema = pipeline.box.schema or DEFAULT_SCHEMA
+    # As with the commands: the name of another schema may be mistyped.
+    creates = schema == DEFAULT_SCHEMA
+    with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
+        register(session, box.dsn)
+        yield

@@ -1,0 +1,248 @@
+"""A pipeline's checkpoint: the folder that makes one run go on where another stopped.
+
+    .seriatim/pipelines/orders/
+    ├── pipeline.json     whose checkpoint this is, and what must not change
+    ├── declaration.yaml  the pipeline file under which the last batch was begun
+    ├── lock              held by the run that works on it, with its process id
+    ├── tally.json        what became of the messages so far (`tally.py`)
+    ├── control/          commands to the operator, read as a stream
+    ├── query/            Spark's own: offsets, commits, state
+    ├── set-aside/        messages that were not released, unless the pipeline names a folder
+    ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
+    ├── waiting/          what was released and waits for a port that fails, by destination
+    ├── calls/            calls of the user's code under way, and messages at which one ended its process
+    └── spark.log         what Spark wrote to standard error in the last run
+
+Owns the folder's layout, its lock and its identity; what is in Spark's part is not its business.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from seriatim.spark.state.manifest import identity
+
+__all__ = ["Checkpoint", "Identity"]
+
+_LAYOUT = 2
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a checkpoint is from its first start on.
+
+    Args:
+        id: tells it from every other one, also from an earlier one in the same folder.
+        buckets: into how many parts its state is cut.
+        splitting: Spark's settings for cutting files, so that a replay names rows alike.
+    """
+
+    id: str
+    buckets: int
+    splitting: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The folder."""
+
+    root: Path
+
+    @property
+    def query(self) -> Path:
+        """Spark's part."""
+        return self.root / "query"
+
+    @property
+    def control(self) -> Path:
+        """Commands to the operator."""
+        return self.root / "control"
+
+    @property
+    def set_aside(self) -> Path:
+        """Where messages go that were not released, unless the pipeline says."""
+        return self.root / "set-aside"
+
+    @property
+    def unrouted(self) -> Path:
+        """Where messages go that match no destination, unless the pipeline says."""
+        return self.root / "unrouted"
+
+    @property
+    def waiting(self) -> Path:
+        """Where released messages wait for ports that fail."""
+        return self.root / "waiting"
+
+    @property
+    def calls(self) -> Path:
+        """Where workers note which of the user's functions are at work, and which messages end their processes."""
+        return self.root / "calls"
+
+    @property
+    def tally(self) -> Path:
+        """The file of `tally.py`."""
+        return self.root / "tally.json"
+
+    @property
+    def log(self) -> Path:
+        """Spark's standard error."""
+        return self.root / "spark.log"
+
+    def last_begun(self) -> int:
+        """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
+        offsets = self.query / "offsets"
+        found = [int(file.name) for file in offsets.iterdir() if file.name.isdecimal()] if offsets.exists() else []
+        return max(found, default=-1)
+
+    def in_flight(self) -> bool:
+        """Whether a batch was begun and not committed."""
+        last = self.last_begun()
+        return last >= 0 and not (self.query / "commits" / str(last)).exists()
+
+    def former(self, pipeline: Pipeline) -> Pipeline | None:
+        """The pipeline under which the batch in flight was begun, where it was declared otherwise than today.
+
+        That batch has to be finished as it was begun: a message may have been delivered already.
+        """
+        file = self.root / "declaration.yaml"
+        if not self.in_flight() or not file.exists() or pipeline.source_file is None:
+            return None
+        if file.read_bytes() == pipeline.source_file.read_bytes():
+            return None
+        return load(file, original=pipeline.source_file)
+
+    def remember(self, pipeline: Pipeline) -> None:
+        """Note under which declaration batches are begun from now on. A pipeline without a file can't be noted."""
+        if pipeline.source_file is not None:
+            write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """Keep everyone else off while the block runs; yields the open lock file.
+
+        Spark's process inherits it. So where this process was killed and Spark has not ended yet, the next
+        run waits for that end instead of writing beside it.
+
+        Raises:
+            EnvironmentProblem: another run works on it (its process id is named), or the folder can't be written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            what = f"the checkpoint can't be written: {error.strerror}"
+            raise EnvironmentProblem(what, where=str(self.root)) from error
+        try:
+            self._lock(lock)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _lock(self, lock: int) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                    raise
+                holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
+                if _lives(holder) or time.monotonic() > deadline:
+                    raise EnvironmentProblem(
+                        f"another run works on this checkpoint: process {holder or 'unknown'}",
+                        where=str(self.root),
+                        remedy="stop that one first",
+                    ) from error
+                time.sleep(0.1)
+            else:
+                return
+
+    def identify(self, pipeline: Pipeline, splitting: Mapping[str, str]) -> Identity:
+        """The identity of this checkpoint, given at the first start; later on the pipeline is compared with it.
+
+        Args:
+            pipeline: the pipeline that wants to go on here.
+            splitting: the settings for a checkpoint that starts now.
+
+        Raises:
+            CheckpointMismatch: it belongs to another pipeline, or its locations, queues, clock or buckets were others.
+        """
+        file = self.root / "pipeline.json"
+        if not file.exists():
+            if self.query.exists():
+                what = "the checkpoint doesn't say of which pipeline it is"
+                remedy = "restore its pipeline.json, or start in a new folder"
+                raise CheckpointMismatch(what, where=str(self.root), remedy=remedy)
+            made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
+            content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting}
+            write_synced(file, json.dumps(content, indent=2).encode())
+            return made
+        try:
+            found = json.loads(file.read_bytes())
+            known = Identity(found["id"], found["buckets"], found["splitting"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+        for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
+            if found.get(fact) != wanted:
+                verb = "are" if fact.endswith("s") else "is"
+                raise CheckpointMismatch(
+                    f"the checkpoint is of another declaration: "
+                    f"its {fact} {verb} {_told(found.get(fact))}, yours {verb} {_told(wanted)}",
+                    where=str(self.root),
+                    remedy="give the pipeline a checkpoint of its own, or change it back",
+                )
+        return known
+
+
+def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
+    """What must not change as long as a checkpoint lives; the policies' parameters may."""
+    facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
+    locations = {entry.location: _origin(entry) for entry in pipeline.receive}
+    tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
+    queues = {name: f"{queue['policy']} by {queue['group']}" for name, queue in facts["queues"].items()}
+    # Spark's offsets go by the place of a location, so their order counts.
+    told = {"layout": _LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
+    told |= {"tickets": tickets, "buckets": buckets, "clock": facts["clock"]}
+    plain: dict[str, object] = json.loads(json.dumps(told))
+    return plain
+
+
+def _origin(entry: Receive) -> str:
+    """Where a location's messages come from, and what identifies them."""
+    path = entry.source.path
+    where = f" in {path.absolute()}" if path else ""
+    return f"{entry.source.format}{where}{' by ' if entry.source.id else ''}{', '.join(entry.source.id)}"
+
+
+def _told(value: object) -> str:
+    pairs = value.items() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return str(value) if pairs is None else ", ".join(f"{name} ({what})" for name, what in pairs)
+
+
+def _lives(process: str) -> bool:
+    if not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,226 @@
+"""What a run tells of itself, while it runs and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from seriatim.errors import InvariantBroken
+from seriatim.spark.calls.register import Call
+from seriatim.spark.deliver.outgoing import Waiting
+
+__all__ = [
+    "Account",
+    "Again",
+    "Ending",
+    "News",
+    "Ports",
+    "Progress",
+    "Report",
+    "Routing",
+    "RunSummary",
+    "Running",
+    "Spread",
+    "Tell",
+    "Waiting",
+]
+
+#: Why a run ended: a signal; nothing more was there; time ran out after that.
+Ending = Literal["stopped", "once", "finished"]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The law of conservation for one destination and one run, in messages.
+
+    Args:
+        destination: its name.
+        held_before: held when the run began.
+        arrived: taken in during the run.
+        released: left in order, or late and delivered; and so on for the other dispositions.
+        held: held now.
+    """
+
+    destination: str
+    held_before: int = 0
+    arrived: int = 0
+    released: int = 0
+    held: int = 0
+    late: int = 0
+    duplicate: int = 0
+    invalid: int = 0
+    rejected: int = 0
+    dead: int = 0
+
+    @property
+    def set_aside(self) -> int:
+        """Decided and not released."""
+        return self.late + self.duplicate + self.invalid + self.rejected + self.dead
+
+    @property
+    def missing(self) -> int:
+        """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
+        return self.held_before + self.arrived - self.released - self.held - self.set_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The law of conservation for the router and one run, in messages.
+
+    Args:
+        received: taken in during the run.
+        routed: went to one destination or several.
+        unrouted: matched none, and lie in the unrouted port.
+        invalid: were invalid and matched none, and are set aside.
+    """
+
+    received: int = 0
+    routed: int = 0
+    unrouted: int = 0
+    invalid: int = 0
+
+    @property
+    def missing(self) -> int:
+        """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
+        return self.received - self.routed - self.unrouted - self.invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a batch was spread: how many tasks had messages of it, and how many the least and the most."""
+
+    tasks: int = 0
+    least: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A batch that is in hand for long.
+
+    Args:
+        batch: its id.
+        seconds: for how long.
+        call: the user's function that is longest at work, where it is known.
+    """
+
+    batch: int
+    seconds: float
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The destinations whose ports fail have changed, or their reasons; `waiting` is empty when all work again."""
+
+    waiting: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The query failed at something that may be over soon, and is begun again.
+
+    Args:
+        what: what has happened.
+        reason: the failure.
+        seconds: until it is begun.
+        attempt: which try it is since the query last got on, from 1.
+        attempts: how many there are.
+    """
+
+    what: str
+    reason: str
+    seconds: float
+    attempt: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a run after a micro-batch.
+
+    Args:
+        batch: its id.
+        seconds: how long it took.
+        rows: rows read in it.
+        rows_per_s: rows read in a second, of this batch.
+        accounts: each destination since the run began.
+        holes: holes that are open.
+        routing: the router since the run began.
+        waiting: destinations that don't have all that was released for them, or whose ports fail.
+        spread: how the batch was spread over tasks.
+    """
+
+    batch: int
+    seconds: float
+    rows: int
+    rows_per_s: float
+    accounts: tuple[Account, ...]
+    holes: int
+    routing: Routing = Routing()
+    waiting: tuple[Waiting, ...] = ()
+    spread: Spread = Spread()
+
+    @property
+    def held(self) -> int:
+        """Messages held, over all destinations."""
+        return sum(account.held for account in self.accounts)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run that ended well.
+
+    Args:
+        pipeline: its name.
+        ending: why it ended.
+        seconds: from the start of the query to its end.
+        batches: micro-batches that brought or decided something.
+        accounts: each destination.
+        holes: holes that are open at the end.
+        routing: the router.
+        waiting: destinations that don't have all that was released for them, or whose ports fail.
+    """
+
+    pipeline: str
+    ending: Ending
+    seconds: float
+    batches: int
+    accounts: tuple[Account, ...]
+    holes: int
+    routing: Routing = Routing()
+    waiting: tuple[Waiting, ...] = ()
+
+    @property
+    def invalid(self) -> int:
+        """Invalid messages, over all destinations and of those that have none."""
+        return sum(account.invalid for account in self.accounts) + self.routing.invalid
+
+    @property
+    def undelivered(self) -> int:
+        """Released rows that their ports don't have yet; they are kept in the checkpoint."""
+        return sum(one.rows for one in self.waiting)
+
+    def check(self) -> None:
+        """See that the law of conservation holds.
+
+        Raises:
+            InvariantBroken: it doesn't.
+        """
+        for account in self.accounts:
+            if account.missing:
+                raise InvariantBroken(
+                    f"the law of conservation is broken by {account.missing}: {account}",
+                    where=f"destination {account.destination}",
+                )
+        if self.routing.missing:
+            what = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
+            raise InvariantBroken(what, where="route")
+
+
+#: Called after each micro-batch.
+Report = Callable[[Progress], None]
+#: What is told between micro-batches.
+News = Running | Ports | Again
+Tell = Callable[[News], None]

@@ -1,0 +1,423 @@
+"""Running a pipeline: the one place that puts checkpoint, session, query and sink together.
+
+Owns the life of a run: claim, start, watch, stop, account. Shows nothing; whoever calls gets a `Progress`
+after each micro-batch and a `RunSummary` at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.runtime.pipelines.attempts import Attempts
+from seriatim.runtime.pipelines.box_format import boxed
+from seriatim.runtime.pipelines.checkpoint import Checkpoint, Identity
+from seriatim.runtime.pipelines.failure_cause import cause_of
+from seriatim.runtime.pipelines.progress import (
+    Account,
+    Ending,
+    Ports,
+    Progress,
+    Report,
+    Routing,
+    Running,
+    RunSummary,
+    Spread,
+    Tell,
+    Waiting,
+)
+from seriatim.runtime.pipelines.tally import Standing, Tally
+from seriatim.runtime.stop_signal import Stop
+from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
+from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
+from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
+from seriatim.spark.receive.listed_files import check_files
+from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
+
+__all__ = ["run"]
+
+_LOOK_S = 0.1
+# How often ports that fail are looked after, and a batch that takes long is told of.
+_CARE_S = 0.5
+_TELL_S = 1.0
+# A connection to Spark's process breaks so long before its end is seen, at most.
+_SEEN_S = 1.0
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    once: bool = False,
+    finish: bool = False,
+    progress: Report | None = None,
+    tell: Tell | None = None,
+    conf: Mapping[str, str] | None = None,
+    stop: Stop | None = None,
+    verbose: bool = False,
+) -> RunSummary:
+    """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`, going on where its checkpoint is.
+
+    Args:
+        pipeline: what to run.
+        once: end when all that is there has been taken in.
+        finish: after that let time run out, so that nothing waits any more that has a time-out; implies `once`.
+        progress: called after each micro-batch that read or decided something, and when what is held changed.
+        tell: called between them: every second of a batch that takes longer, and when a port fails or works again.
+        conf: Spark settings; they win over the pipeline's own.
+        stop: another way to ask for the end.
+        verbose: leave Spark's own messages on standard error instead of in the checkpoint.
+
+    Raises:
+        UsageError: the pipeline can't be run as it is written.
+        CheckpointMismatch: the checkpoint or a port belongs to another pipeline.
+        EnvironmentProblem: Java, Spark, a folder, or another run that is at work.
+        SeriatimError: the query failed; says why.
+        InvariantBroken: the law of conservation doesn't hold.
+    """
+    stop = stop or Stop()
+    checkpoint = Checkpoint(pipeline.checkpoint.absolute())
+    with stop.listening(), checkpoint.held() as lock:
+        identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
+        tally = Tally(checkpoint.tally)
+        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
+        settings = _settings(pipeline, identity, conf or {})
+        # Spark takes SIGINT for itself when it starts, so it is taken back once more.
+        with (
+            _session(settings, checkpoint, lock, verbose=verbose) as session,
+            boxed(pipeline, session),
+            stop.listening(),
+        ):
+            begin = partial(_start, session, checkpoint, identity, tally)
+            attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
+            former = checkpoint.former(pipeline)
+            if former is not None:
+                _finish_batch(_Query(partial(begin, former, trigger_s=None), attempts()), watch)
+            checkpoint.remember(pipeline)
+            trigger_s = 0.0 if once or finish else pipeline.trigger_s
+            query = _Query(partial(begin, pipeline, trigger_s=trigger_s), attempts())
+            try:
+                ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
+                if finish and ending == "once":
+                    let_time_run_out(checkpoint.control, identity.buckets)
+                    ending = "finished" if watch.follow(query, ends=True, commanded=True) else "stopped"
+                query.stop()
+                if ending != "stopped":
+                    watch.settle(query.sink)
+            finally:
+                query.close(wait=not stop.at_once)
+        return watch.summary(ending, query.waiting())
+
+
+def _chosen(defaults: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
+    chosen = dict(defaults)
+    for settings in given:
+        chosen |= {name: value for name, value in settings.items() if name in defaults}
+    return chosen
+
+
+def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -> dict[str, str]:
+    settings = {"spark.app.name": pipeline.name}
+    # What the checkpoint began with wins: rows would be named otherwise in the middle of a batch.
+    return {**settings, **pipeline.spark, **conf, **identity.splitting}
+
+
+@contextmanager
+def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
+    shared = is_running()
+    session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
+    try:
+        yield session
+    except Exception as error:
+        if has_ended(session, _SEEN_S):
+            raise EnvironmentProblem(
+                "Spark's process has ended", where=str(checkpoint.log), remedy="the same start goes on where it was"
+            ) from error
+        raise
+    finally:
+        if not shared and not has_ended(session):
+            session.stop()
+
+
+def _start(
+    session: Any,
+    checkpoint: Checkpoint,
+    identity: Identity,
+    tally: Tally,
+    pipeline: Pipeline,
+    *,
+    trigger_s: float | None,
+) -> tuple[StreamingQuery, Sink]:
+    folders = Folders(
+        pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted, checkpoint.waiting
+    )
+    # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
+    calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
+    forget_calls(checkpoint.calls)
+    sink = Sink(session, pipeline, identity.id, folders, tally.add)
+
+    def before(batch: int) -> None:
+        check_files(session, checkpoint.query, batch)
+        forget_fatal(checkpoint.calls, batch)
+
+    try:
+        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
+        query = start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s, before=before)
+    except BaseException as error:
+        sink.close()
+        if isinstance(error, SeriatimError) or not isinstance(error, Exception):
+            raise
+        raise cause_of(error) from error  # py4j raises whatever the JVM did
+    return query, sink
+
+
+class _Query:
+    """A query and its sink, which are begun again where they failed at something that heals.
+
+    Args:
+        begin: starts both.
+        attempts: how often, and after how long.
+
+    Raises:
+        SeriatimError: they don't start.
+    """
+
+    def __init__(self, begin: Callable[[], tuple[StreamingQuery, Sink]], attempts: Attempts) -> None:
+        self._begin = begin
+        self.attempts = attempts
+        self.query, self.sink = self._begun()
+
+    def again(self, failure: BaseException) -> bool:
+        """After a failure: begun again, True; or someone asked for the end: False, and nothing runs.
+
+        Raises:
+            SeriatimError: it is none that heals, or it was begun too often without getting on.
+        """
+        self.sink.close()
+        if not self.attempts.after(failure):
+            return False
+        self.query, self.sink = self._begun()
+        return True
+
+    def stop(self) -> None:
+        """End the query."""
+        self.query.stop()
+
+    def close(self, *, wait: bool = True) -> None:
+        """End both; see `Sink.close`."""
+        self.query.stop()
+        self.sink.close(wait=wait)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """See `Sink.waiting`."""
+        return self.sink.waiting()
+
+    def _begun(self) -> tuple[StreamingQuery, Sink]:
+        while True:
+            try:
+                return self._begin()
+            except SeriatimError as failure:
+                if not self.attempts.after(failure):
+                    raise
+
+
+def _finish_batch(query: _Query, watch: _Watch) -> None:
+    """Finishes the one batch of a query that was begun under a former declaration."""
+    try:
+        watch.follow(query, ends=True)
+    finally:
+        query.close()
+
+
+class _Watch:
+    """Follows the queries of a run and keeps its accounts.
+
+    The sink may be a batch ahead of the events that Spark reports, so every event is matched with what
+    stood after just its batch. A batch that was cancelled has no event: the next run does it again.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        tally: Tally,
+        stop: Stop,
+        report: Report | None,
+        tell: Tell | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._checkpoint = checkpoint
+        self._tally = tally
+        self._stop = stop
+        self._report = report
+        self._tell = tell
+        # A batch that was begun before and runs again doesn't look for new messages.
+        self._last_begun = checkpoint.last_begun()
+        self._began = time.monotonic()
+        self._batches = 0
+        self._seen = ""
+        self._arrived = {destination.queue.name: 0 for destination in pipeline.route}
+        self._standing: Standing | None = None
+        self._received = self._routed = 0
+        self._told: tuple[tuple[Account, ...], Routing] = ((), Routing())
+        self._cared = self._timed = 0.0
+        self._failing: tuple[tuple[str, str], ...] = ()
+
+    def follow(self, running: _Query, *, ends: bool, commanded: bool = False) -> bool:
+        """Until the query has nothing more to do: True; or until someone asked for its end: False.
+
+        Args:
+            running: the query.
+            ends: whether it ends when there is nothing more to do; else it goes on and waits.
+            commanded: there is a command on its way; before it was taken in there is more to do.
+
+        Raises:
+            SeriatimError: it failed, and that doesn't heal.
+        """
+        while True:
+            query, seen = running.query, self._seen
+            failure = query.exception()
+            commanded, idle = self._take_in(running, commanded=commanded)
+            if failure is not None:
+                if not running.again(failure):
+                    return False
+                self._last_begun = self._checkpoint.last_begun()
+                continue
+            if ends and idle:
+                return True
+            if self._stop.requested and self._between_batches(query, seen):
+                return False
+            if not query.isActive and not _events_after(query, self._seen):
+                return True
+            self._care(running.sink)
+            self._stop.wait(_LOOK_S)
+
+    def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
+        """Whether a query may be ended now: a batch has ended since `seen`, none is at work, or that is cancelled."""
+        return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
+
+    def _take_in(self, running: _Query, *, commanded: bool) -> tuple[bool, bool]:
+        """Account for what has happened; whether a command is still on its way, and whether there was nothing new."""
+        idle = False
+        for event in _events_after(running.query, self._seen):
+            self._seen = event["timestamp"]
+            if self._note(event, running.sink):
+                running.attempts.got_on()
+            commanded = commanded and not was_commanded(event)
+            idle = idle or (not commanded and event["batchId"] > self._last_begun and is_idle(event))
+        return commanded, idle
+
+    def settle(self, sink: Sink) -> None:
+        """Try once more to deliver what waits, and wait for the end of that, unless someone wants to stop."""
+        sink.carry(now=True)
+        while not sink.settled() and not self._stop.requested:
+            self._stop.wait(_LOOK_S)
+        self._tell_ports(sink)
+
+    def _care(self, sink: Sink) -> None:
+        """What has to be done between batches, and told."""
+        now = time.monotonic()
+        if now - self._cared >= _CARE_S:
+            self._cared = now
+            sink.carry()
+            self._tell_ports(sink)
+        hand = sink.in_hand()
+        if hand is not None and hand.seconds >= _TELL_S and now - self._timed >= _TELL_S and self._tell is not None:
+            self._timed = now
+            self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
+
+    def _tell_ports(self, sink: Sink) -> None:
+        waiting = tuple(one for one in sink.waiting() if one.reason)
+        failing = tuple((one.destination, one.reason) for one in waiting)
+        if failing != self._failing:
+            self._failing = failing
+            if self._tell is not None:
+                self._tell(Ports(waiting))
+
+    def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
+        """Account for a trigger; whether it ran a micro-batch."""
+        standing = self._tally.after(event["batchId"])
+        if standing is None or standing is self._standing:
+            return False  # Spark looked for new messages and ran nothing
+        self._standing = standing
+        for name, rows in arrived_in(event, self._pipeline).items():
+            self._arrived[name] += rows
+        received, routed = received_in(event)
+        self._received, self._routed = self._received + received, self._routed + routed
+        accounts, routing = self.accounts(), self.routing()
+        if (accounts, routing) == self._told:
+            return True
+        self._told = accounts, routing
+        self._batches += 1
+        if self._report is not None:
+            seconds = event["durationMs"].get("triggerExecution", 0) / 1000
+            rows = event["numInputRows"]
+            rate = rows / seconds if seconds else 0.0
+            tasks = [one for one in self._tally.tasks(event["batchId"]) if one]
+            spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
+            self._report(
+                Progress(
+                    event["batchId"], seconds, rows, rate, accounts, standing.holes(), routing, sink.waiting(), spread
+                )
+            )
+        return True
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Each destination since the run began."""
+        before = self._tally.opening
+        now = self._standing or before
+        return tuple(_account(name, arrived, before, now) for name, arrived in self._arrived.items())
+
+    def routing(self) -> Routing:
+        """The router since the run began."""
+        before = self._tally.opening
+        now = self._standing or before
+        unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
+        return Routing(self._received, self._routed, unrouted, invalid)
+
+    def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
+        """The run as it ended.
+
+        Args:
+            ending: why.
+            waiting: the destinations that don't have everything.
+
+        Raises:
+            InvariantBroken: the law of conservation doesn't hold.
+        """
+        seconds = time.monotonic() - self._began
+        holes = (self._standing or self._tally.opening).holes()
+        accounts, routing = self.accounts(), self.routing()
+        summary = RunSummary(self._pipeline.name, ending, seconds, self._batches, accounts, holes, routing, waiting)
+        summary.check()
+        return summary
+
+
+def _account(name: str, arrived: int, before: Standing, now: Standing) -> Account:
+    def made(disposition: str) -> int:
+        return now.count(name, disposition) - before.count(name, disposition)
+
+    return Account(
+        name,
+        held_before=before.held(name),
+        arrived=arrived,
+        released=made("released"),
+        held=now.held(name),
+        late=made("late"),
+        duplicate=made("duplicate"),
+        invalid=made("invalid"),
+        rejected=made("rejected"),
+        dead=made("dead"),
+    )
+
+
+def _events_after(query: StreamingQuery, seen: str) -> list[Mapping[str, Any]]:
+    """Progress events that are newer; the times at which their triggers began tell them apart."""
+    last = query.lastProgress
+    if last is None or last["timestamp"] <= seen:
+        return []
+    return [event for event in query.recentProgress if event["timestamp"] > seen]

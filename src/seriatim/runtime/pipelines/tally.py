@@ -1,0 +1,128 @@
+"""What became of a pipeline's messages, from the first batch on, exactly.
+
+The tally is kept in the checkpoint and renewed after each batch is in place, before Spark commits it. A
+batch that runs again is counted on top of what stood before it, so it counts once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import CheckpointMismatch
+from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.deliver.stage import Delivered
+
+__all__ = ["Standing", "Tally"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The counts after a batch.
+
+    Args:
+        batch: its id; -1 before the first.
+        counts: messages decided so far, by destination and disposition.
+        reports: the operator's last word on each bucket of its state.
+    """
+
+    batch: int = -1
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def count(self, destination: str, disposition: str) -> int:
+        """Messages of that destination with that disposition."""
+        return self.counts.get(destination, {}).get(disposition, 0)
+
+    def held(self, destination: str) -> int:
+        """Messages of that destination that are held, as the operator says."""
+        return sum(_whole(report.get("held", {}), destination) for report in self.reports.values())
+
+    def holes(self) -> int:
+        """Holes that are open, over all destinations."""
+        return sum(_all(report.get("holes", 0)) for report in self.reports.values())
+
+    def after(self, delivered: Delivered) -> Standing:
+        """With a batch on top."""
+        counts = {destination: Counter(by) for destination, by in self.counts.items()}
+        for (destination, disposition), rows in delivered.counts.items():
+            counts.setdefault(destination, Counter())[disposition] += rows
+        told = [json.loads(report) for report in delivered.reports]
+        reports = {**self.reports, **{str(report["bucket"]): report for report in told}}
+        return Standing(delivered.batch, {name: dict(by) for name, by in counts.items()}, reports)
+
+
+def _whole(value: int | Mapping[str, int], destination: str) -> int:
+    """A number that is told by destination, or for the only one there is."""
+    return value.get(destination, 0) if isinstance(value, Mapping) else value
+
+
+def _all(value: int | Mapping[str, int]) -> int:
+    return sum(value.values()) if isinstance(value, Mapping) else value
+
+
+class Tally:
+    """The tally of one checkpoint.
+
+    Args:
+        file: where it is kept.
+
+    Raises:
+        CheckpointMismatch: the file is damaged.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.standing, self._before = _read(file)
+        #: What stood before the first batch that this object counted.
+        self.opening = self.standing
+        self._opened = False
+        # Of the batches that nobody has asked for yet.
+        self._counted: dict[int, Standing] = {}
+        self._tasks: dict[int, tuple[int, ...]] = {}
+
+    def add(self, delivered: Delivered) -> None:
+        """Count a batch; instead of itself if it was the last one counted."""
+        replayed = delivered.batch <= self.standing.batch
+        before = self._before if replayed else self.standing
+        if not self._opened:
+            self.opening, self._opened = before, True
+        after = before.after(delivered)
+        changed = after.counts != self.standing.counts or after.reports != self.standing.reports
+        self._before, self.standing = before, after
+        self._counted[delivered.batch] = after
+        self._tasks[delivered.batch] = delivered.tasks
+        if changed or replayed:
+            write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
+
+    def after(self, batch: int) -> Standing | None:
+        """What stood after a batch that this object counted; those before it are forgotten.
+
+        A batch may be counted and then be cancelled.
+        """
+        for old in [one for one in list(self._counted) if one < batch]:
+            del self._counted[old]
+            self._tasks.pop(old, None)
+        return self._counted.get(batch)
+
+    def tasks(self, batch: int) -> tuple[int, ...]:
+        """How many messages each task had of a batch that this object counted."""
+        return self._tasks.get(batch, ())
+
+
+def _plain(standing: Standing) -> dict[str, object]:
+    return {"batch": standing.batch, "counts": standing.counts, "reports": standing.reports}
+
+
+def _read(file: Path) -> tuple[Standing, Standing]:
+    try:
+        found = json.loads(file.read_bytes())
+        return Standing(**found["standing"]), Standing(**found["before"])
+    except FileNotFoundError:
+        return Standing(), Standing()
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatch("the tally is damaged", where=str(file), remedy="restore or remove it") from error

@@ -1,0 +1,152 @@
+"""The readers of a queue in a process that serves: as many as there are to be, or none for a while."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seriatim.box.activations import Activated
+from seriatim.box.box import MessageBox
+from seriatim.box.slots import Slots
+from seriatim.errors import SeriatimError
+from seriatim.pipeline.declared.activation import Activation
+from seriatim.runtime.processes.reader_count import Readers, after_look
+from seriatim.runtime.processes.supervisor import Supervisor
+from seriatim.runtime.workers.worker import Limits
+
+__all__ = ["ReaderPool"]
+
+_LOG = logging.getLogger("seriatim.serve")
+#: After readers that couldn't begin others are started after so long; from time to time twice that.
+_SHORT_REST_S, _LONG_REST_S = 1.0, 60.0
+#: Readers that were at work for so long had begun.
+_SETTLED_S = 10.0
+
+
+class ReaderPool:
+    """The readers of one queue.
+
+    Args:
+        box: the message box.
+        queue: the queue's name.
+        limits: of each reader.
+        folders: where modules are looked for.
+    """
+
+    def __init__(self, box: MessageBox, queue: str, limits: Limits, folders: Sequence[str]) -> None:
+        self._box = box
+        self._queue = queue
+        self._limits = replace(limits, workers=1)
+        self._folders = folders
+        self._readers = Readers()
+        self._orders: Activation | None = None
+        self._work: _Work | None = None
+        self._failures = 0
+        self._rest_until = 0.0
+        self._told = -1
+
+    def look(self, seen: Activated, slots: Slots) -> None:
+        """Have as many readers as there are to be, as far as others don't have them.
+
+        Raises:
+            EnvironmentProblem, Unavailable: as `Slots.fill`.
+        """
+        now, said = time.monotonic(), seen.activation
+        self._collect(now)
+        orders = replace(said, minimum=0, maximum=1, enabled=True)
+        if orders != self._orders:
+            self._orders, self._failures, self._rest_until = orders, 0, 0.0
+            self._dismiss()
+        if seen.is_on:
+            self._readers = after_look(self._readers, seen.ready, said.minimum, said.maximum, now)
+        else:
+            self._readers = Readers()
+        may = now >= self._rest_until and (self._work is None or not self._work.is_dismissed)
+        here = slots.fill(seen.queue_id, self._readers.wanted if may else 0)
+        if here and self._work is None:
+            self._work = self._hired(orders, here, now)
+        alive = 0
+        if self._work is not None:
+            self._work.supervisor.resize(here)
+            alive = self._work.supervisor.alive
+            if here == alive == 0:
+                self._dismiss()
+        slots.leave(seen.queue_id, max(here, alive))
+        if here != self._told and (here or self._told > 0):
+            _LOG.info("queue %r: %d reader%s here", self._queue, here, "" if here == 1 else "s")
+        self._told = here
+
+    def end(self) -> None:
+        """Tell all to end after their turns."""
+        self._dismiss()
+
+    def wait(self, seconds: float, *, at_once: bool) -> bool:
+        """Wait until all have ended, at most so long.
+
+        Args:
+            seconds: how long.
+            at_once: whether they shall end whatever they have in hand.
+
+        Returns:
+            whether they have.
+        """
+        if self._work is None:
+            return True
+        if at_once:
+            self._work.supervisor.insist()
+        self._work.thread.join(seconds)
+        return not self._work.thread.is_alive()
+
+    def _hired(self, orders: Activation, here: int, now: float) -> _Work | None:
+        try:
+            supervisor = Supervisor(
+                self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
+                limits=replace(self._limits, batch=orders.batch), port=orders.port,
+            )  # fmt: skip
+        except SeriatimError as error:
+            self._rest(error, now)
+            return None
+        return _Work(supervisor, now)
+
+    def _dismiss(self) -> None:
+        if self._work is not None and not self._work.is_dismissed:
+            self._work.is_dismissed = True
+            self._work.supervisor.stop()
+
+    def _collect(self, now: float) -> None:
+        """See whether the supervisor has ended, and why."""
+        work = self._work
+        if work is None or work.thread.is_alive():
+            return
+        self._work = None
+        if now - work.began > _SETTLED_S:
+            self._failures = 0
+        if work.error is not None:
+            self._rest(work.error, now)
+
+    def _rest(self, error: BaseException, now: float) -> None:
+        self._failures += 1
+        rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)
+        self._rest_until = now + rest_s
+        _LOG.error("queue %r: readers can't work: %s; others begin in %g s", self._queue, error, rest_s)
+
+
+class _Work:
+    """A supervisor at work, in a thread."""
+
+    def __init__(self, supervisor: Supervisor, began: float) -> None:
+        self.supervisor = supervisor
+        self.began = began
+        self.is_dismissed = False
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.supervisor.run()
+        except Exception as error:  # noqa: BLE001 -- it is told, and others begin
+            self.error = error

@@ -1,0 +1,1 @@
+"""Workers: the threads of one process that take turns on queues, and call the user's handlers."""

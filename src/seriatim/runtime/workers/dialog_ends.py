@@ -1,0 +1,48 @@
+"""Dialogs that the other side has ended: a worker ends its own, where its handler has no case for that."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+
+from seriatim.box.session import Session
+from seriatim.kernel.dialog import END_DIALOG, ERROR
+from seriatim.pipeline.types.message import Dialog, Received
+
+__all__ = ["end_sides", "ends_dialog"]
+
+_LOG = logging.getLogger("seriatim.worker")
+
+
+def ends_dialog(message: Received) -> bool:
+    """Whether a dialog has ended with this message, or has failed."""
+    return message.dialog is not None and message.type in (END_DIALOG, ERROR)
+
+
+def end_sides(session: Session, messages: Sequence[Received], named: Callable[[str], bool]) -> None:
+    """End the sides of dialogs that have ended, and that their handler has left as they were; log those that have failed.
+
+    Args:
+        session: of the turn.
+        messages: what a handler was given, and is done.
+        named: whether there is a handler for a type by its name: then the dialog is left to that.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    for message in messages:
+        if message.dialog is None or not ends_dialog(message) or named(message.type):
+            continue
+        if not session.has_ended(message.dialog.handle):
+            session.end(message.dialog.handle)
+            if message.type == ERROR:
+                _log(message.dialog, message.body)
+
+
+def _log(dialog: Dialog, body: bytes) -> None:
+    said = json.loads(body)
+    _LOG.warning(
+        "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
+        said["code"], said["text"],
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""The user's functions that a worker calls with messages: found, checked, and what they answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from seriatim.box.session import Session
+from seriatim.errors import Business, UsageError, shown
+from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.types.message import Message, Received
+from seriatim.runtime.workers.dialog_ends import ends_dialog
+
+__all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered"]
+
+#: In a mapping, the handler of all types that it doesn't name.
+OTHERS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """A handler's answer: what it was given is done, or the first of it.
+
+    Args:
+        count: so many messages of a batch, from the first, are done, and the others are handed out again, those first
+            that weren't; None: all.
+
+    Raises:
+        UsageError: a count below 1.
+    """
+
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None and (
+            isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1
+        ):
+            raise UsageError(
+                f"{shown(self.count)} messages can't be consumed",
+                remedy="1 at least; raise Transient to get them again",
+            )
+
+
+Answer: TypeAlias = Message | Sequence[Message] | Consumed | None
+#: Takes a message, or a `Delivery`, and the open session.
+Handler: TypeAlias = Callable[[Any, Session], Answer]
+
+
+class Handlers:
+    """What a worker calls.
+
+    Args:
+        given: a function; one for each message type; names of such (``module:function``); None: each message goes to
+            the function that the starting subscription of its instance names.
+        folders: where modules are looked for besides Python's own path.
+
+    Raises:
+        UsageError: something that can't be called with a message and a session.
+    """
+
+    def __init__(self, given: Handler | str | Mapping[str, Handler | str] | None, folders: Sequence[str] = ()) -> None:
+        self._folders = [Path(one) for one in folders] or [Path.cwd()]
+        self._instances = given is None
+        self._only: Handler | None = None
+        self._by_type: dict[str, Handler] = {}
+        self._started: dict[str, Handler] = {}
+        if isinstance(given, Mapping):
+            if not given:
+                raise UsageError("there is no handler for any type", remedy='such as {"order": handle}')
+            self._by_type = {name: self._loaded(one) for name, one in given.items()}
+        elif given is not None:
+            self._only = self._loaded(given)
+
+    @property
+    def by_type(self) -> bool:
+        """Whether there is one for each type."""
+        return bool(self._by_type)
+
+    @property
+    def by_instance(self) -> bool:
+        """Whether starting subscriptions name them."""
+        return self._instances
+
+    def names(self, kind: str) -> bool:
+        """Whether there is one for that type by its name."""
+        return kind in self._by_type
+
+    def handler(self, message: Received, session: Session) -> Handler:
+        """The one for a message that has been received.
+
+        Where there is none for a message with which a dialog ends, it is one that does nothing.
+
+        Raises:
+            Business: there is none.
+            UsageError: the function that a starting subscription names can't be had.
+        """
+        if self._only is not None:
+            return self._only
+        if self._instances:
+            if session.instance is None:
+                raise Business("no instance wants the message, and there is no other handler")
+            name = session.instance.starts
+            if name not in self._started:
+                self._started[name] = self._loaded(name)
+            return self._started[name]
+        found = self._by_type.get(message.type) or self._by_type.get(OTHERS)
+        if found is None and ends_dialog(message):
+            return _nothing
+        if found is None:
+            raise Business(f"there is no handler for messages of type {message.type!r}")
+        return found
+
+    def _loaded(self, given: object) -> Handler:
+        found = load_function(given, self._folders) if isinstance(given, str) else given
+        if not callable(found):
+            raise UsageError(
+                f"{type(found).__name__} is no handler", remedy="give a function of a message and a session"
+            )
+        _check_signature(found, given)
+        return found
+
+
+def _nothing(_message: Any, _session: Session) -> None:
+    """Of a dialog that has ended, the worker ends its side."""
+
+
+def _check_signature(function: Callable[..., Any], given: object) -> None:
+    """See that it can be called with a message and a session.
+
+    Raises:
+        UsageError: it can't, or gives something that is awaited or iterated.
+    """
+    name = given if isinstance(given, str) else getattr(function, "__qualname__", repr(function))
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        kind = "a coroutine" if inspect.iscoroutinefunction(function) else "a generator"
+        raise UsageError(f"the handler {name} is {kind} function", remedy="write a plain function: def …")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C tell nothing
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise UsageError(
+            f"the handler {name}{signature} can't be called with a message and a session ({error})",
+            remedy="def handle(message, tx): …",
+        ) from None
+
+
+def answered(answer: object, given: int) -> tuple[list[Message], int]:
+    """What a handler answered: the messages to publish, and how many of those that it was given are done.
+
+    Raises:
+        UsageError: something else.
+    """
+    match answer:
+        case None:
+            return [], given
+        case Message():
+            return [answer], given
+        case Consumed():
+            if answer.count is not None and answer.count > given:
+                raise UsageError(f"the handler consumed {answer.count} messages, and was given {given}")
+            return [], given if answer.count is None else answer.count
+        case list() | tuple() if all(isinstance(one, Message) for one in answer):
+            return list(answer), given
+        case _ if answer is Consumed:
+            return [], given
+    what = type(answer).__name__
+    if isinstance(answer, list | tuple):
+        what = f"{what} of {', '.join(sorted({type(one).__name__ for one in answer}))}"
+    raise UsageError(
+        f"the handler returned {what}", remedy="return None, a seriatim.Message, a list of them, or seriatim.Consumed"
+    )

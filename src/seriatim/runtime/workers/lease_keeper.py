@@ -1,0 +1,126 @@
+"""The lease keeper: renews the leases of a worker, all of them together, and looks for those of others that have run out.
+
+A lease that is there no more is told to the session of its handler, whose next use raises. So is one that could not be
+renewed in time: a second thread looks for that, because a heartbeat may hang, and for longer than a lease lasts.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from seriatim.box.apart import Apart
+from seriatim.box.box import MessageBox
+from seriatim.box.lease import Lease, renew
+from seriatim.box.reap import reap
+from seriatim.box.translate import translated
+from seriatim.errors import SeriatimError
+
+__all__ = ["LeaseKeeper"]
+
+_LOG = logging.getLogger("seriatim.worker")
+#: Looks so often for leases that have run out, or at each heartbeat if that is more often.
+_LOOK_S = 1.0
+
+
+class LeaseKeeper(threading.Thread):
+    """One thread of a worker, and one that watches it.
+
+    Args:
+        box: the message box.
+        queue: the queue's name.
+        period_us: how long a lease lasts that isn't renewed, microseconds.
+        heartbeat_s: they are renewed so often.
+    """
+
+    def __init__(self, box: MessageBox, queue: str, period_us: int, heartbeat_s: float) -> None:
+        super().__init__(name="seriatim-keeper", daemon=True)
+        self.period_us = period_us
+        self._box = box
+        self._queue = queue
+        self._heartbeat_s = heartbeat_s
+        self._lock = threading.Lock()
+        self._leases: dict[int, Lease] = {}
+        #: When the database last said that a lease was there; on this side's monotonic clock.
+        self._seen: dict[int, float] = {}
+        self._ended = threading.Event()
+
+    @contextmanager
+    def keeping(self, lease: Lease) -> Iterator[None]:
+        """Within the block the lease is renewed."""
+        with self._lock:
+            self._leases[lease.token] = lease
+            self._seen[lease.token] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._leases[lease.token], self._seen[lease.token]
+
+    def lose(self, token: int) -> None:
+        """It was taken away by this process."""
+        with self._lock:
+            lease = self._leases.get(token)
+        if lease is not None:
+            lease.lost.set()
+
+    def end(self) -> None:
+        """Renew no more."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Renew, until it is ended."""
+        threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
+        due = time.monotonic() + self._heartbeat_s
+        while not self._ended.wait(min(_LOOK_S, self._heartbeat_s, max(due - time.monotonic(), 0.0))):
+            try:
+                if time.monotonic() >= due:
+                    due = time.monotonic() + self._heartbeat_s
+                    self._renew()
+                with self._box.session() as session, translated(session.access.place):
+                    transaction = session.transaction
+                    queue = session.access.known.current(transaction).queue(self._queue)
+                    reap(transaction, queue, Apart(transaction, is_free=True))
+            except SeriatimError as error:
+                _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
+            except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
+                _LOG.exception("the leases of queue %r couldn't be renewed", self._queue)
+
+    def _watch(self) -> None:
+        """Look for leases that weren't renewed in time, whatever the heartbeat does."""
+        while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
+            self._lose_unseen()
+
+    def _renew(self) -> None:
+        with self._lock:
+            leases = dict(self._leases)
+        if not leases:
+            return
+        asked = time.monotonic()
+        with self._box.session() as session, translated(session.access.place):
+            queue = next(iter(leases.values())).queue
+            kept = renew(session.transaction, queue, leases, self.period_us)
+        for token, lease in leases.items():
+            with self._lock:
+                if token in self._seen and token in kept:
+                    self._seen[token] = asked
+                    continue
+                is_lost = token in self._leases and not lease.lost.is_set()
+            if is_lost:  # and not ended by its worker meanwhile
+                self._tell(lease)
+
+    def _lose_unseen(self) -> None:
+        """Where the database can't be asked, a lease is over when it has lasted; the database decides all the same."""
+        longest_s, now = self.period_us / 1e6, time.monotonic()
+        with self._lock:
+            over = [one for token, one in self._leases.items() if now - self._seen[token] > longest_s]
+        for lease in over:
+            if not lease.lost.is_set():
+                self._tell(lease)
+
+    def _tell(self, lease: Lease) -> None:
+        lease.lost.set()
+        _LOG.error("%s", lease.error())

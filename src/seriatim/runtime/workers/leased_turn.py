@@ -1,0 +1,208 @@
+"""A turn in leased mode: a run of messages of one group, each in a short transaction of its own, under a lease of all.
+
+No transaction is open while a handler works that doesn't ask for one. A message that fails ends the lease, in the
+transaction in which the fault is written down.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.lease import Lease, claim, drop, give_back
+from seriatim.box.leased_session import LeasedSession
+from seriatim.box.steps import TurnEnded, refusal
+from seriatim.box.translate import translated
+from seriatim.errors import LeaseLost, SeriatimError, Unavailable
+from seriatim.kernel.fault import FaultKind
+from seriatim.runtime.workers.handlers import answered
+from seriatim.runtime.workers.lease_keeper import LeaseKeeper
+from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.turn import LONG_S, PATIENCE_S, TransactionalTurns, fault_of, untried
+
+__all__ = ["LeasedTurns"]
+
+_LOG = logging.getLogger("seriatim.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTurns:
+    """The turns of one queue, in leases; as `TransactionalTurns`.
+
+    Args:
+        turns: what is done, and with which limits.
+        keeper: renews the leases.
+    """
+
+    turns: TransactionalTurns
+    keeper: LeaseKeeper
+
+    @property
+    def worker(self) -> str:
+        """Who does it."""
+        return self.turns.worker
+
+    @property
+    def run_length(self) -> int:
+        """At most so many messages in a turn."""
+        return self.turns.run_length
+
+    @property
+    def turn_limit_s(self) -> float:
+        """How long a handler may take."""
+        return self.turns.turn_limit_s
+
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
+        """Do one, if there is something to do in time; arguments, result and errors as of `TransactionalTurns.take`."""
+        with ExitStack() as around:
+            lease = self._claimed(wait_s, limit, around)
+            if lease is None:
+                return None
+            turn = _Turn(self, lease, slot)
+            around.enter_context(self.keeper.keeping(lease))
+            try:
+                turn.run()
+            except LeaseLost as error:
+                _LOG.error("%s: %s", self.worker, error)
+            except BaseException:
+                self._give_back(lease)
+                raise
+            finally:
+                slot.end()
+        return turn.tried
+
+    def time_out(self, work: Work) -> None:
+        """Take the lease of a slow handler away, and write that down; errors as of `TransactionalTurns.time_out`."""
+        if work.entry_id is not None and work.token is not None:
+            error = f"the handler took longer than {self.turn_limit_s:g} s"
+            what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+            self.keeper.lose(work.token)
+            with self.turns.box.session() as session, translated(session.access.place):
+                note_lost(
+                    session.transaction, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S
+                )
+
+    def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
+        turns = self.turns
+        with turns.box.session() as session, translated(session.access.place):
+            delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s)
+            if delivery is None:
+                return None
+            # Before the claim, which costs an attempt if the process dies.
+            around.enter_context(turns.exclusion(delivery, session.access.known.definitions.queue(turns.queue)))
+            turns.turn_size.counts = delivery.group is None
+            size = len(delivery) if turns.whole else untried(delivery.messages)
+            return claim(
+                session.transaction,
+                delivery,
+                size,
+                turns.worker,
+                self.keeper.period_us,
+                is_led=session.instance is not None,
+            )
+
+    def _give_back(self, lease: Lease) -> None:
+        """What isn't done is free at once. If that can't be said, the lease runs out."""
+        try:
+            with self.turns.box.session() as session:
+                give_back(session.transaction, self.turns.queue, lease.token)
+        except SeriatimError as error:
+            _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
+
+
+class _Turn:
+    """One of them."""
+
+    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
+        self.tried = 0
+        self._turns = leased.turns
+        self._lease = lease
+        self._slot = slot
+
+    def run(self) -> None:
+        """Give the messages to their handlers, until one fails, or others shall have their turn.
+
+        Raises:
+            LeaseLost: it was taken away.
+            Unavailable: the rest of it has to be given back.
+        """
+        together = self._turns.whole or self._turns.batch
+        began = time.monotonic()
+        while self._lease.left:
+            size = self._lease.left if together else 1
+            try:
+                if not self._call(size, began, together=together):
+                    return
+            except (LeaseLost, _Doubt):
+                raise
+            except TurnEnded as error:
+                # The handler may have committed what it wrote; the message is not done.
+                with self._turns.box.session() as session, translated(session.access.place):
+                    note_lost(session.transaction, self._lost(), fault_of(error, self._turns.worker), PATIENCE_S)
+                return
+            except BaseException as error:  # noqa: BLE001 -- of the handler's
+                self._fail(size, error)
+                return
+
+    def _call(self, size: int, began: float, *, together: bool) -> bool:
+        """Call a handler, and commit what it did; whether the lease goes on."""
+        turns, lease, box = self._turns, self._lease, self._turns.box
+        message = lease.messages[0]
+        given = lease.delivery.part(lease.done, lease.done + size) if together else message
+        self._slot.begin(turns.queue, lease.delivery.group, 0, lease.token)
+        self._slot.call(lease.at_hand)
+        self.tried += size
+        called = time.monotonic()
+        with LeasedSession(lease, box.session, turns.run_as) as session:
+            answer = turns.handlers.handler(message, session)(given, session)
+            published, consumed = answered(answer, size)
+            if published:
+                session.publish(published)
+            session.handled()
+            self._slot.returned()
+            took = time.monotonic() - began
+            turns.turn_size.note(consumed, time.monotonic() - called)
+            ends = consumed < size or took > LONG_S or turns.turn_size.is_over(took) or turns.ending()
+            _complete(session, consumed, ends=ends)
+        return not ends
+
+    def _fail(self, size: int, error: BaseException) -> None:
+        """Write a failure down, and end the lease."""
+        what = fault_of(error, self._turns.worker, self._turns.transient)
+        lease = self._lease
+        with self._turns.box.session() as session, translated(session.access.place):
+            if not drop(session.transaction, lease.queue, lease.token):
+                raise lease.error()
+            alone = size == 1 or self._turns.whole
+            fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
+
+    def _lost(self) -> Lost:
+        lease = self._lease
+        return Lost(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
+
+
+def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
+    """Commit what a handler did.
+
+    Raises:
+        LeaseLost, TurnEnded: as of `LeasedSession.complete`.
+        _Doubt: it has to be repeated.
+        psycopg.Error: the database refuses it, and would again; what it says is told as if the handler had raised it.
+    """
+    try:
+        session.complete(count, ends=ends)
+    except (LeaseLost, TurnEnded):
+        raise
+    except SeriatimError as error:
+        if (said := refusal(error)) is not None:
+            raise said from None
+        if isinstance(error, Unavailable):
+            raise _Doubt(error.what, where=error.where, remedy=error.remedy) from error
+        raise
+
+
+class _Doubt(Unavailable):
+    """The commit of what a handler did has failed, or nobody knows."""

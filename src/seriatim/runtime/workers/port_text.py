@@ -1,0 +1,130 @@
+"""A port as text, ``http: {url: https://…}``, and the handler that it stands for.
+
+``${NAME}`` is replaced from the environment of the process that works; a password has no other place in the text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from seriatim.box.dsn import resolve, without_secret
+from seriatim.errors import DeclarationError, UsageError
+from seriatim.pipeline.text.document import Language, Problems, parse
+from seriatim.pipeline.text.section import Section
+
+__all__ = ["port_of"]
+
+_PORT = Language("port", "http: {url: …}", "ports.md")
+
+
+def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[..., Any]:
+    """The handler that a text stands for.
+
+    Args:
+        text: YAML, a mapping with one key, the kind: ``http``, ``table``, ``files`` or ``queue``.
+        environment: where ``${NAME}`` is looked up.
+
+    Raises:
+        DeclarationError: the text is wrong.
+        UsageError: a value that can't be.
+    """
+    problems = Problems(Path("port"))
+    plain = parse(text, problems, {name: f"${{{name}}}" for name in environment}, language=_PORT)
+    given = parse(text, problems, environment, language=_PORT)
+    made: Callable[..., Any] | None = None
+    if plain is not None and given is not None:
+        made = _Reading(Section(given, problems), Section(plain, Problems(Path("port"))), environment).port()
+    if faults := problems.found():
+        raise faults[0] if len(faults) == 1 else DeclarationError("; ".join(map(str, faults)), where="port")
+    assert made is not None  # noqa: S101 -- or there was a fault
+    return made
+
+
+class _Reading:
+    """One text. `plain`: the same with its ``${NAME}`` left as they are."""
+
+    def __init__(self, text: Section, plain: Section, environment: Mapping[str, str]) -> None:
+        self._text = text
+        self._plain = plain
+        self._environment = environment
+
+    def port(self) -> Callable[..., Any] | None:
+        """The handler; None if something is wrong, which is reported."""
+        readers = {"http": self._http, "table": self._table, "files": self._files, "queue": self._queue}
+        kinds = [kind for kind in readers if self._text.has(kind)]
+        for kind in readers:
+            self._text.known(kind)
+        self._text.finish()
+        if len(kinds) != 1:
+            self._text.fault(None, "a port is one of http, table, files and queue", "such as http: {url: https://…}")
+            return None
+        entry, plain = self._text.section(kinds[0], required=True), self._plain.section(kinds[0])
+        if entry is None or plain is None:
+            return None
+        make = readers[kinds[0]](entry, plain)
+        entry.finish()
+        if self._text.problems.found():
+            return None
+        try:
+            return make()
+        except DeclarationError:
+            raise
+        except UsageError as error:
+            raise UsageError(error.what, where=error.where or f"port {kinds[0]}", remedy=error.remedy) from None
+
+    def _http(self, entry: Section, _: Section) -> Callable[[], Callable[..., Any]]:
+        url, source = entry.text("url", required=True), entry.text("source")
+        timeout = entry.duration_s("timeout")
+        headers, extensions = _texts(entry, "headers"), _texts(entry, "extensions")
+
+        def make() -> Callable[..., Any]:
+            from seriatim.endpoints.http import HttpPort  # noqa: PLC0415 -- the client, when it is needed
+
+            more = {} if timeout is None else {"timeout": timeout}
+            return HttpPort(url or "", headers=headers, source=source, extensions=extensions, **more)
+
+        return make
+
+    def _table(self, entry: Section, plain: Section) -> Callable[[], Callable[..., Any]]:
+        name, columns = entry.text("name", required=True), _texts(entry, "columns")
+        key, dsn = entry.texts("key") or (), plain.text("dsn")
+        entry.known("dsn")
+
+        def make() -> Callable[..., Any]:
+            from seriatim.endpoints.table import TablePort  # noqa: PLC0415
+
+            reached = None if dsn is None else resolve(without_secret(dsn) or "", self._environment)
+            return TablePort(name or "", columns, key=key, dsn=reached)
+
+        return make
+
+    def _files(self, entry: Section, _: Section) -> Callable[[], Callable[..., Any]]:
+        path, suffix = entry.text("path", required=True), entry.text("suffix")
+
+        def make() -> Callable[..., Any]:
+            from seriatim.endpoints.files import FilePort  # noqa: PLC0415
+
+            return FilePort(path or "", suffix=suffix or "")
+
+        return make
+
+    def _queue(self, entry: Section, _: Section) -> Callable[[], Callable[..., Any]]:
+        name, ordinal = entry.text("name", required=True), entry.text("ordinal")
+
+        def make() -> Callable[..., Any]:
+            from seriatim.endpoints.queue import QueuePort  # noqa: PLC0415
+
+            return QueuePort(name or "", ordinal=ordinal)
+
+        return make
+
+
+def _texts(entry: Section, key: str) -> dict[str, str]:
+    """A mapping of names to texts; what is wrong is reported."""
+    section = entry.section(key)
+    if section is None:
+        return {}
+    return {name: found for name in section.names() if (found := section.text(name, required=True)) is not None}

@@ -1,0 +1,42 @@
+"""How many messages may be begun a second, so that what is behind the handlers isn't flooded."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+__all__ = ["RateLimit"]
+
+
+class RateLimit:
+    """Permits, as many a second as there may be messages; threads share it.
+
+    Args:
+        rate: messages a second; None: as many as there are.
+        burst: so many permits are saved up at most.
+    """
+
+    def __init__(self, rate: float | None, burst: int) -> None:
+        self._rate = rate
+        self._burst = max(1.0, min(float(burst), rate or 0.0))
+        self._lock = threading.Lock()
+        self._saved = 1.0
+        self._at = time.monotonic()
+
+    def take(self, most: int) -> tuple[int | None, float]:
+        """Permits, at most so many, None: they don't count; and how many seconds to wait for the first where there is none."""
+        if self._rate is None:
+            return None, 0.0
+        with self._lock:
+            now = time.monotonic()
+            self._saved = min(self._burst, self._saved + (now - self._at) * self._rate)
+            self._at = now
+            got = min(most, int(self._saved))
+            self._saved -= got
+            return got, 0.0 if got else (1.0 - self._saved) / self._rate
+
+    def give_back(self, permits: int) -> None:
+        """What wasn't used."""
+        if self._rate is not None and permits > 0:
+            with self._lock:
+                self._saved += permits

@@ -1,0 +1,318 @@
+"""One turn of a worker: a run of messages of one group, each given to its handler, in one transaction.
+
+What the handlers wrote, what they published and that the messages are done is committed together. At a fault the messages
+before it are done in the same commit, and those after it are handed out again. Where the database refuses the commit nobody
+knows which message it was: they are handed out again one by one, each with a commit of its own.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+
+from seriatim.box.box import MessageBox
+from seriatim.box.definition import BoxQueue
+from seriatim.box.delivery import Delivery
+from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.session import Session
+from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient, refusal
+from seriatim.box.translate import translated
+from seriatim.errors import SeriatimError, Transient, Unavailable, UsageError
+from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.time import micros
+from seriatim.pipeline.types.message import Received
+from seriatim.runtime.workers.dialog_ends import end_sides
+from seriatim.runtime.workers.exclusion import EXCLUSION
+from seriatim.runtime.workers.handlers import Handlers, answered
+from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.turn_size import TurnSize
+
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "fault_of", "untried"]
+
+#: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
+LONG_S = 1.0
+#: The network, the disk, the server.
+_TRANSIENT = (ConnectionError, TimeoutError, Unavailable)
+#: Waits so long for a group whose turn was ended by its handler.
+PATIENCE_S = 10.0
+_LONGEST_US = 10_000 * 86_400 * 10**6
+#: Where the connection of a turn is lost after so much of its time, that was why.
+_NEARLY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalTurns:
+    """The turns of one queue.
+
+    Args:
+        box: the message box.
+        queue: the queue's name.
+        handlers: what is called.
+        worker: who does it, for faults.
+        run_length: at most so many messages in a turn.
+        batch: whether a handler gets all of them at once.
+        whole: whether the queue's messages come as sets, which are worked on all or none.
+        transient: further errors that the same again may mend.
+        turn_limit_s: how long a turn may take.
+        ending: says that no further message is to be begun.
+        turn_size: how many of these are taken from a queue without groups.
+        run_as: the role of the database that handlers have; None: that of the worker.
+    """
+
+    box: MessageBox
+    queue: str
+    handlers: Handlers
+    worker: str
+    run_length: int
+    batch: bool
+    whole: bool
+    transient: tuple[type[BaseException], ...]
+    turn_limit_s: float
+    ending: Callable[[], bool]
+    turn_size: TurnSize
+    run_as: str | None = None
+
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
+        """Do one, if there is something to do within so many seconds; without a limit others after it, if they are there.
+
+        Args:
+            slot: where is written what is in hand.
+            wait_s: how long to wait.
+            limit: at most so many messages, in one turn; None: as many as there are, for a second.
+
+        Returns:
+            how many messages were given to handlers; None: there was nothing.
+
+        Raises:
+            UsageError: there is no such queue.
+            ActionRefused: the queue is off, or belongs to a pipeline.
+            Unavailable: the transaction has to be repeated.
+        """
+        begun: list[_Turn] = []
+        try:
+            self._take(begun, slot, wait_s, limit)
+        except SeriatimError as error:
+            if not begun:
+                raise
+            if _refused(error, begun[-1]) is None:
+                self._note_ended(begun[-1], error, slot)
+            else:
+                self._repeat(begun, slot)
+        finally:
+            slot.end()
+        return sum(turn.tried for turn in begun) if begun else None
+
+    def _take(
+        self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None = None
+    ) -> None:
+        """Do turns, one after another; each is added to `begun` before it begins. After one that was refused, of its group."""
+        group = None if refused is None else refused.delivery.group
+        until = time.monotonic() + LONG_S
+        with self.box.sessions() as sessions, translated(sessions.session.access.place):
+            delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
+            while delivery is not None:
+                self.turn_size.counts = delivery.group is None
+                turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
+                begun.append(turn)
+                with self.exclusion(delivery, sessions.session.access.known.definitions.queue(self.queue)):
+                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                    turn.run()
+                if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
+                    turn.end()
+                    return
+                ended = time.monotonic()
+                delivery = sessions.next(limit=self.most(limit))
+                self.turn_size.note_between(time.monotonic() - ended)
+
+    def _repeat(self, begun: list[_Turn], slot: Slot) -> None:
+        """Do the last turn, which was rolled back, again: one message at a time, so that it is known at which it fails."""
+        refused, left = begun[-1], begun[-1].tried
+        while left > 0 and not self.ending():
+            before = len(begun)
+            try:
+                self._take(begun, slot, 0, 1, refused)
+            except SeriatimError as error:
+                if len(begun) == before:
+                    raise
+                said = _refused(error, begun[-1])
+                if said is None:
+                    self._note_ended(begun[-1], error, slot)
+                else:
+                    self._note(begun[-1], fault_of(said, self.worker, self.transient))
+                return
+            if len(begun) == before:  # somebody else has the group
+                return
+            left -= begun[-1].tried
+
+    def _note_ended(self, turn: _Turn, error: SeriatimError, slot: Slot) -> None:
+        """Write down that a handler has ended its transaction, or took too long; another error goes on."""
+        work = slot.read()
+        if isinstance(error, TurnEnded):
+            # What was worked on before in the turn is worked on again, unless the handler has committed it.
+            self._note(turn, fault_of(error, self.worker), turn.delivery)
+        elif (
+            isinstance(error, Unavailable)
+            and work is not None
+            and turn.steps.is_lost
+            and work.since >= _NEARLY * self.turn_limit_s
+        ):
+            if slot.claim(work.turn):  # PostgreSQL has ended it, before anybody here did
+                self.time_out(work)
+        else:
+            raise error
+
+    def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
+        """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
+        lost = Lost(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
+        with self.box.session() as session:
+            note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
+
+    def most(self, limit: int | None) -> int:
+        """How many messages a turn may have, where so many may be begun; None: as many as there are."""
+        return self.turn_size.of(self.run_length if limit is None else min(limit, self.run_length))
+
+    def exclusion(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
+        """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""
+        attempts = queue.declared.attempts
+        last = attempts > 1 and delivery.messages[0].attempt >= attempts
+        return EXCLUSION.at_work(alone=last, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
+
+    def time_out(self, work: Work) -> None:
+        """Have a turn ended that takes too long, and write that down; for whoever has claimed it.
+
+        Raises:
+            Unavailable: the transaction has to be repeated.
+        """
+        with self.box.session() as session:
+            end_backend(session, work.backend_pid, work.since)
+            if work.entry_id is not None:
+                error = f"the turn took longer than {self.turn_limit_s:g} s"
+                what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+                note_lost(session.transaction, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
+
+
+class _Turn:
+    """One of them, in its transaction."""
+
+    def __init__(
+        self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot, *, checks: bool
+    ) -> None:
+        self.delivery = delivery
+        self.steps = Steps(session, turns.run_as)
+        self.tried = 0
+        self._turns = turns
+        self._session = session
+        self._slot = slot
+        self._done = 0
+        self._checks = checks
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was delivered has been worked on."""
+        return self._done == len(self.delivery)
+
+    @property
+    def at_hand(self) -> int:
+        """The entry of the message that comes next, or is being worked on."""
+        return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
+
+    def run(self) -> None:
+        """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own.
+
+        Whoever calls this ends it.
+        """
+        together = self._turns.whole or self._turns.batch
+        last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
+        began = time.monotonic()
+        while self._done < last:
+            size = last - self._done if together else 1
+            try:
+                consumed = self._call(size, together=together)
+            except TurnEnded:
+                raise
+            except BaseException as error:
+                if self.steps.is_lost:
+                    raise
+                self._fail(size, error)
+                return
+            self._done += consumed
+            took = time.monotonic() - began
+            if consumed < size or took > LONG_S or self._turns.turn_size.is_over(took) or self._turns.ending():
+                break
+        self._turns.turn_size.note(self._done, time.monotonic() - began)
+        self.steps.finish()
+
+    def end(self) -> None:
+        """What has been worked on is done; the rest is handed out again. Does nothing where a failure was written down."""
+        self.delivery.done_through(self._done)
+
+    def _call(self, size: int, *, together: bool) -> int:
+        """Call a handler, and publish what it returns."""
+        begin, end = self._done, self._done + size
+        message = self.delivery.messages[begin]
+        given = self.delivery.part(begin, end) if together else message
+        self.tried += size
+        self._slot.call(self.at_hand)
+        with self.steps.step(self.at_hand):
+            with self.delivery._lend():  # noqa: SLF001 -- a worker does so
+                answer = self._turns.handlers.handler(message, self._session)(given, self._session)
+            self._check_in_hand()
+            published, consumed = answered(answer, size)
+            if published:
+                self._session.publish(published)
+            self.steps.handled()
+            self._session.save_instance()
+            end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
+            if self._checks:
+                self.steps.check()
+        self._slot.returned()
+        return consumed
+
+    def _check_in_hand(self) -> None:
+        """See that a handler has not let go of what was received, by a session of its own in the same transaction."""
+        if self._session.delivery is not self.delivery:
+            raise UsageError(
+                "the handler has received in the transaction of its message, or ended what was received there",
+                remedy="leave that to the worker; publish by the session that the handler is given",
+            )
+
+    def _fail(self, size: int, error: BaseException) -> None:
+        what = fault_of(error, self._turns.worker, self._turns.transient)
+        self.steps.finish()
+        alone = size == 1 or self._turns.whole
+        fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
+
+
+def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:
+    """What the database said where it refused what a turn has written, and would refuse the same again."""
+    return None if isinstance(error, TurnEnded) or turn.steps.is_lost else refusal(error)
+
+
+def untried(messages: Sequence[Received]) -> int:
+    """How many messages belong into one turn: one that failed before has a turn of its own."""
+    return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
+                len(messages))  # fmt: skip
+
+
+def fault_of(error: BaseException, worker: str, transient: tuple[type[BaseException], ...] = ()) -> Fault:
+    """What a handler raised, as a fault.
+
+    Args:
+        error: what it raised.
+        worker: whose handler it was.
+        transient: errors that the same again may mend, beside those that are known.
+    """
+    kind, retry_after = FaultKind.BUSINESS, None
+    if isinstance(error, (Transient, *_TRANSIENT, *transient)) or is_transient(error):
+        kind = FaultKind.TRANSIENT
+    if isinstance(error, Transient) and error.retry_after is not None:
+        with suppress(UsageError):  # what is no time doesn't count
+            retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
+    told = "".join(traceback.format_exception(error))
+    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
+    with suppress(Exception):
+        said = str(error)
+    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after)

@@ -1,0 +1,262 @@
+"""Spark's format ``seriatim``: its options, and which reader or writer they ask for.
+
+Knows the box's side only by what it does (`Feed`, `Staging`); whoever composes the two says how they are opened.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from seriatim.errors import UsageError
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.text.section import likely
+from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
+from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, schema_of
+
+__all__ = ["BoxFormat", "BoxOptions"]
+
+_MESSAGES = 100_000
+_WAIT_S = 30.0
+_MOST_MESSAGES = 2**31 - 2
+# Of a number in an option's text.
+_MOST_DIGITS = 18
+_KNOWN = (
+    "dsn",
+    "schema",
+    "queue",
+    "pipeline",
+    "maxMessagesPerTrigger",
+    "prefix",
+    "takeOver",
+    "writer",
+    "batch",
+    "type",
+    "group",
+    "sequence",
+    "wait",
+    "service",
+    "fromService",
+    "contract",
+    "dialogBy",
+)
+_READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
+_WRITING = frozenset(
+    {"batch", "contract", "dialogBy", "fromService", "group", "sequence", "type", "wait", "writer"}
+)  # fmt: skip
+#: Spark adds these itself.
+_SPARKS = frozenset({"checkpointlocation", "path"})
+
+
+@dataclass(frozen=True, slots=True)
+class BoxOptions:
+    """The options of a frame.
+
+    Args:
+        dsn: the box; None: what ``SERIATIM_DSN`` says, or the embedded one.
+        schema: the box's schema.
+        queue: the queue.
+        pipeline: the name under which a queue belongs to a query.
+        at_most: so many messages a batch.
+        prefix: what the names of the columns of properties begin with.
+        takes_over: whether the queue is taken from a checkpoint that is no more.
+        type: the type of rows that have none.
+        group: the column with the groups.
+        sequence: the column with their numbers.
+        writer: who writes a frame that may be written again: then it is there once.
+        batch: which of his frames it is; each has a higher number than the one before.
+        wait_s: at most so many seconds a batch waits for room in a full queue.
+        service: the service to which rows are sent in dialogs; or for which messages come that are read.
+        from_service: where these begin.
+        contract: under which; None: the one that every box has.
+        dialog_by: the column with the keys: each has a dialog.
+    """
+
+    dsn: str | None = None
+    schema: str | None = None
+    queue: str | None = None
+    pipeline: str = "spark"
+    at_most: int = _MESSAGES
+    prefix: str = ""
+    takes_over: bool = False
+    type: str | None = None
+    group: str | None = None
+    sequence: str | None = None
+    writer: str | None = None
+    batch: int = 0
+    wait_s: float = _WAIT_S
+    service: str | None = None
+    from_service: str | None = None
+    contract: str | None = None
+    dialog_by: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> BoxOptions:
+        """From Spark's, whose names it writes in lower case.
+
+        Raises:
+            UsageError: one that isn't known, or a value that can't be.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in given:
+            if name not in {*(one.lower() for one in _KNOWN), *_SPARKS}:
+                raise UsageError(f"unknown option {name!r} of the format seriatim", remedy=likely(name, _KNOWN))
+        if given.get("path"):
+            raise UsageError("a message box has no path", remedy='.option("queue", "…") names a queue')
+        takes_over = given.get("takeover", "false").lower()
+        if takes_over not in ("true", "false"):
+            raise UsageError(f"takeOver is true or false, not {takes_over!r}")
+        if ("group" in given) != ("sequence" in given) or ("group" in given and "queue" not in given):
+            raise UsageError("group, sequence and queue go together", remedy="give all of them, or the queue alone")
+        if ("writer" in given) != ("batch" in given):
+            raise UsageError(
+                f"there is no {'batch' if 'writer' in given else 'writer'}",
+                remedy="writer and batch go together: who writes, and which of his frames it is, each with a higher number",
+            )
+        if given.get("writer") == "":
+            raise UsageError("writer is empty", remedy="name who writes, or leave out writer and batch")
+        return cls(
+            given.get("dsn"),
+            given.get("schema"),
+            given.get("queue"),
+            given.get("pipeline", "spark"),
+            _whole("maxMessagesPerTrigger", given.get("maxmessagespertrigger", str(_MESSAGES)), 1),
+            given.get("prefix", ""),
+            takes_over == "true",
+            given.get("type"),
+            given.get("group"),
+            given.get("sequence"),
+            given.get("writer"),
+            _whole("batch", given.get("batch", "0"), 0),
+            seconds(micros(given["wait"])) if "wait" in given else _WAIT_S,
+            given.get("service"),
+            given.get("fromservice"),
+            given.get("contract"),
+            given.get("dialogby"),
+        )
+
+    @staticmethod
+    def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
+        """Refuse options that mean nothing here.
+
+        Args:
+            options: Spark's.
+            others: those that mean nothing.
+            what: what they are for.
+
+        Raises:
+            UsageError: names one.
+        """
+        folded = {one.lower(): one for one in others}
+        for name in options:
+            if (wrong := folded.get(name.lower())) is not None:
+                raise UsageError(f"the option {wrong!r} of the format seriatim is for {what}", remedy="leave it out")
+
+    @property
+    def reads_queue(self) -> bool:
+        """Whether it is a queue that is read, and not the spool."""
+        return self.queue is not None or self.service is not None
+
+    def check_dialogs(self) -> None:
+        """Refuse what can't be written to both, dialogs and queues.
+
+        Raises:
+            UsageError: says which options go together.
+        """
+        named = {"service": self.service, "fromService": self.from_service, "dialogBy": self.dialog_by}
+        lacking = [name for name, value in named.items() if value is None]
+        if len(lacking) == len(named) and self.contract is None:
+            return
+        if lacking:
+            raise UsageError(
+                f"there is no {lacking[0]} for the dialogs", remedy="service, fromService and dialogBy go together"
+            )
+        if self.queue is not None or self.group is not None:
+            raise UsageError("messages go into a queue, or into dialogs", remedy="give queue or service, not both")
+
+
+def _whole(name: str, text: str, least: int) -> int:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not least <= int(text) <= _MOST_MESSAGES:
+        raise UsageError(f"{name} can't be {text!r:.80}", remedy=f"a whole number from {least} to {_MOST_MESSAGES:,}")
+    return int(text)
+
+
+class BoxFormat(DataSource):
+    """The format; whoever composes it with a box gives the two ways to open that."""
+
+    @staticmethod
+    @abstractmethod
+    def feed(options: BoxOptions) -> Feed:
+        """Open what is read."""
+
+    @staticmethod
+    @abstractmethod
+    def staging(options: BoxOptions) -> Staging:
+        """Open the way in."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in ``format(…)``."""
+        return "seriatim"
+
+    def schema(self) -> StructType:
+        """The columns of what is read: asks the box which properties there are."""
+        options = self._read_options()
+        feed = self.feed(options)
+        try:
+            return schema_of(feed.properties(), options.prefix, ordered=options.reads_queue)
+        finally:
+            feed.close()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """See Spark."""
+        options = self._read_options()
+        return BoxReader(partial(self.feed, options), schema, options.prefix)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """See Spark."""
+        options = self._read_options()
+        if not options.reads_queue:
+            raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
+        return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
+        """See Spark."""
+        options = self._checked(schema, overwrite=overwrite)
+        self._open_once(options)
+        return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
+        """See Spark."""
+        BoxOptions.refuse(self.options, ("writer", "batch"), "frames: a stream has its own")
+        options = self._checked(schema, overwrite=overwrite)
+        self._open_once(options)
+        return BoxStreamWriter(partial(self.staging, options))
+
+    def _open_once(self, options: BoxOptions) -> None:
+        """See that the box is there, and the queue or service, before tasks run: a frame may have no rows."""
+        self.staging(options).close()
+
+    def _read_options(self) -> BoxOptions:
+        BoxOptions.refuse(self.options, _WRITING, "writing")
+        options = BoxOptions.of(self.options)
+        if options.queue is not None and options.service is not None:
+            raise UsageError("a service has a queue", remedy="give queue or service, not both")
+        return options
+
+    def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:
+        BoxOptions.refuse(self.options, _READING, "reading")
+        options = BoxOptions.of(self.options)
+        if overwrite:
+            raise UsageError("messages are only added to a box", remedy='.mode("append")')
+        options.check_dialogs()
+        if options.type is None and options.service is None and "type" not in schema.names:
+            raise UsageError("the messages have no type", remedy='a column "type", or .option("type", "…") for all')
+        check_columns(schema, options.group, options.sequence, options.dialog_by)
+        return options

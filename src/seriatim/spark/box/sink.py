@@ -1,0 +1,224 @@
+"""Writing into a message box: each micro-batch once, each task's rows as a part of it.
+
+Tasks stage parts under the query's id and the batch's; the driver merges those that Spark says make up the batch. What
+the box does with them, and how it knows a batch that it has already, is its own business (its *staging*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from seriatim.errors import ColumnError
+from seriatim.pipeline.types.box_properties import OWN
+
+__all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
+
+_TEXT = (T.StringType, T.BinaryType)
+#: The columns that aren't properties, and the types that they can be of.
+_FIELDS: dict[str, tuple[type[T.DataType], ...]] = {
+    "message_id": (T.StringType,),
+    "type": (T.StringType,),
+    "body": _TEXT,
+    "content_type": (T.StringType,),
+    "context": (T.StringType,),
+    "location": (T.StringType,),
+}
+_PROPERTIES = (
+    T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType,
+    T.BooleanType, T.TimestampType, T.TimestampNTZType,
+)  # fmt: skip
+_KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+#: What the box gives; a frame that was read from one has them.
+_GIVEN = frozenset({"ticket", "epoch", "received_at"})
+#: All names that mean something to a box, by themselves in small letters.
+_OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
+
+
+class Staging(Protocol):
+    """The way into the box. A part is (its id, how many messages it has)."""
+
+    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> tuple[int, int]:
+        """Stage a part of a batch, that of this number."""
+
+    def merge(self, writer: str, batch: int, parts: Sequence[tuple[int, int]]) -> int:
+        """Take the parts of a batch in, unless it is there."""
+
+    def discard(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Forget parts that aren't merged."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged(WriterCommitMessage):
+    """What a task tells the driver; `part` is None where it had no rows."""
+
+    writer: str
+    partition: int
+    part: tuple[int, int] | None
+
+
+def check_columns(schema: T.StructType, group: str | None, sequence: str | None, dialog_by: str | None = None) -> None:
+    """Refuse a frame whose columns can't be those of messages.
+
+    Args:
+        schema: the frame's.
+        group: the column with the groups, if the rows bring them.
+        sequence: the column with their numbers.
+        dialog_by: the column with the keys, if the rows go into dialogs.
+
+    Raises:
+        ColumnError: names the column.
+    """
+    for name, role in ((group, "group"), (sequence, "sequence"), (dialog_by, "key of dialogs")):
+        if name is not None and name not in schema.names:
+            raise ColumnError(
+                f"there is no such column for the {role}",
+                where=f"column {name!r}",
+                remedy=f"the frame has {', '.join(schema.names)}",
+            )
+    for field in schema:
+        where = f"column {field.name!r}"
+        _check_name(field.name, where, is_named=field.name in (group, sequence, dialog_by))
+        if field.name == "parts" and isinstance(field.dataType, T.ArrayType):
+            if dialog_by is not None:
+                raise ColumnError("messages of dialogs have no parts", where=where, remedy="drop it")
+            _check_parts(field.dataType)
+            continue
+        if field.name == dialog_by:
+            fitting: tuple[type[T.DataType], ...] = _KEYS
+        elif field.name in (group, sequence):
+            fitting = (T.StringType,) if field.name == group else (T.LongType,)
+        else:
+            fitting = _FIELDS.get(field.name, _PROPERTIES)
+        if not isinstance(field.dataType, fitting):
+            known = ", ".join(kind.typeName() for kind in fitting)
+            raise ColumnError(f"it can't be {field.dataType.simpleString()}", where=where, remedy=f"cast it to {known}")
+
+
+def _check_name(name: str, where: str, *, is_named: bool) -> None:
+    """Refuse the columns that the box gives, and those that only seem to be ours; `is_named`: by an option."""
+    if name in _GIVEN:
+        raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
+    meant = _OURS.get(name.lower(), name)
+    if meant != name and not is_named:
+        what = f"it differs from {meant!r} by capitals only, which Spark doesn't tell apart"
+        raise ColumnError(what, where=where, remedy=f"name it {meant!r}, or otherwise")
+
+
+def _check_parts(given: T.ArrayType) -> None:
+    """Refuse parts that aren't structs of a name, a body and perhaps a content type."""
+    one = given.elementType
+    kinds = {field.name: field.dataType for field in one} if isinstance(one, T.StructType) else {}
+    fitting = {"name": (T.StringType,), "content_type": (T.StringType,), "body": _TEXT}
+    if (
+        not {"name", "body"} <= kinds.keys() <= fitting.keys()
+        or not all(isinstance(kind, fitting[name]) for name, kind in kinds.items())
+    ):  # fmt: skip
+        raise ColumnError(
+            f"it can't be {given.simpleString()}",
+            where="column 'parts'",
+            remedy="make it array<struct<name string, content_type string, body binary>>",
+        )
+
+
+def _stage(
+    open_staging: Callable[[], Staging], writer: str, batch: int, rows: Iterator[pa.RecordBatch], context: TaskContext
+) -> _Staged:
+    first = next((one for one in rows if len(one)), None)
+    if first is None:
+        return _Staged(writer, context.partitionId(), None)
+    staging = open_staging()
+    try:
+        part = staging.stage(writer, batch, chain([first], rows), context.partitionId())
+    finally:
+        staging.close()
+    return _Staged(writer, context.partitionId(), part)
+
+
+def _parts(messages: Iterable[WriterCommitMessage | None]) -> list[tuple[int, int]]:
+    """The parts, in the order of the partitions."""
+    staged = [one for one in messages if isinstance(one, _Staged)]
+    return [one.part for one in sorted(staged, key=lambda one: one.partition) if one.part is not None]
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("parts are staged in a Spark task")
+    return context
+
+
+def _end(open_staging: Callable[[], Staging], end: Callable[[Staging], Any]) -> None:
+    staging = open_staging()
+    try:
+        end(staging)
+    finally:
+        staging.close()
+
+
+class BoxStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query, each once.
+
+    Args:
+        open_staging: opens the box's side.
+    """
+
+    def __init__(self, open_staging: Callable[[], Staging]) -> None:
+        self._open = open_staging
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of a task."""
+        context = _context()
+        writer = f"query {context.getLocalProperty('sql.streaming.queryId')}"
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        return _stage(self._open, writer, batch, iterator, context)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        """Take the batch in, unless it is there."""
+        if parts := _parts(messages):
+            writer = next(one.writer for one in messages if isinstance(one, _Staged))
+            _end(self._open, lambda staging: staging.merge(writer, batchId, parts))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        """Forget what was staged. Spark may say so of a batch that is in the box; then there is nothing to forget."""
+        if parts := _parts(messages):
+            _end(self._open, lambda staging: staging.discard(parts))
+
+
+class BoxWriter(DataSourceArrowWriter):
+    """Writes a frame, as one batch.
+
+    Args:
+        open_staging: opens the box's side.
+        writer: who writes it.
+        batch: which of his batches it is.
+    """
+
+    def __init__(self, open_staging: Callable[[], Staging], writer: str, batch: int) -> None:
+        self._open = open_staging
+        self._writer = writer
+        self._batch = batch
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of a task."""
+        return _stage(self._open, self._writer, self._batch, iterator, _context())
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Take it in."""
+        if parts := _parts(messages):
+            _end(self._open, lambda staging: staging.merge(self._writer, self._batch, parts))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Forget what was staged."""
+        if parts := _parts(messages):
+            _end(self._open, lambda staging: staging.discard(parts))

@@ -1,0 +1,1 @@
+"""Calls of the user's code: in a worker, or in a process of their own."""

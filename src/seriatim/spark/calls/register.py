@@ -1,0 +1,185 @@
+"""Calls of the user's code: noted while they are under way, and apart from the worker where one has ended it.
+
+A worker that calls the user's function says so in a small file and removes it when the call returns. So a run can tell
+in which function a batch has been for so long; and where a worker was ended by what it called (a segmentation fault,
+the kernel's killer of processes that take all memory), the file stays, and the batch is worked on once more with each
+call in a process of its own (`child_process.py`). A message at which that ends, too, is *fatal*: it is written down for its
+batch before anything of the batch leaves, so that a batch that runs again, in whatever way, makes the same of it.
+
+It is told as far as the workers share the folder with the driver; elsewhere nothing is noted, and a fatal message is
+found by Spark's own second attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark import TaskContext
+
+from seriatim.spark.calls.child_process import Ended, apart
+
+__all__ = ["Call", "Calling", "calls_in", "forget_calls", "forget_fatal", "left_calls", "noted"]
+
+_T = TypeVar("_T")
+_BATCH_ID = "streaming.sql.batchId"
+_FATAL = "fatal"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call under way.
+
+    Args:
+        function: its name.
+        messages: how many it got.
+        first: the id of the first of them.
+        since_s: when it began, in seconds since 1970.
+        batch: the micro-batch; -1: none.
+    """
+
+    function: str
+    messages: int
+    first: str
+    since_s: float
+    batch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """How a worker calls the user's code.
+
+    Args:
+        folder: where calls are noted; None: nowhere.
+        doubted: the micro-batch in which a worker was ended before; -1: none.
+        batch: the micro-batch that is being worked on; -1: none.
+        apart: each call is made in a process of its own.
+        function: what is called.
+        place: the destination under which it stands; "" before ``route``.
+    """
+
+    folder: str | None = None
+    doubted: int = -1
+    batch: int = -1
+    apart: bool = False
+    function: str = ""
+    place: str = ""
+
+    def here(self) -> Calling:
+        """The same in the task that this thread runs."""
+        task = TaskContext.get()
+        if task is None:
+            return self
+        batch = int(task.getLocalProperty(_BATCH_ID) or -1)
+        again = batch >= 0 and batch == self.doubted
+        return replace(self, batch=batch, apart=again or task.attemptNumber() > 0)
+
+    def of(self, function: str, place: str | None) -> Calling:
+        """The same for a function."""
+        return replace(self, function=function, place=place or "")
+
+    def call(self, messages: int, first: str, work: Callable[[], _T]) -> _T | Ended:
+        """Do `work`, which calls the function; where that is done apart, it may end without a result.
+
+        Args:
+            messages: with how many messages.
+            first: the id of the first of them.
+            work: what calls it.
+        """
+        with self.noted(messages, first):
+            return apart(work) if self.apart else work()
+
+    def noted(self, messages: int, first: str) -> AbstractContextManager[None]:
+        """Note a call while the block runs."""
+        return noted(self.folder, self.function, messages, first, self.batch)
+
+    def fatal(self, messages: Callable[[], Iterable[tuple[str, bytes | None]]]) -> dict[int, str]:
+        """The places of messages that were found fatal in this batch before, and the reasons.
+
+        Args:
+            messages: ids and bodies; asked for only where there are any such messages.
+        """
+        folder = self._fatal()
+        if folder is None or not folder.is_dir():
+            return {}
+        known = {file.name for file in folder.iterdir()}
+        names = (self._name(message_id, body) for message_id, body in messages())
+        return {place: (folder / name).read_text("utf-8") for place, name in enumerate(names) if name in known}
+
+    def keep_fatal(self, message_id: str, body: bytes | None, reason: str) -> None:
+        """Write down that a message is fatal. Raises `OSError`."""
+        folder = self._fatal()
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / self._name(message_id, body)
+        hidden = folder / f".{file.name}-{uuid.uuid4().hex}"
+        with hidden.open("w", encoding="utf-8") as out:
+            out.write(reason)
+            out.flush()
+            os.fsync(out.fileno())
+        hidden.rename(file)
+
+    def _fatal(self) -> Path | None:
+        return None if self.folder is None or self.batch < 0 else Path(self.folder, _FATAL, str(self.batch))
+
+    def _name(self, message_id: str, body: bytes | None) -> str:
+        """What tells one message from all others of a batch; a source may bring two of one id."""
+        told = json.dumps([self.function, self.place, message_id]).encode()
+        return blake2b(told + (body or b""), digest_size=20).hexdigest()
+
+
+@contextmanager
+def noted(folder: str | None, function: str, messages: int, first: str, batch: int = -1) -> Iterator[None]:
+    """Note a call while the block runs; where the folder can't be written, do without."""
+    if folder is None:
+        yield
+        return
+    note = Path(folder, f"{os.getpid()}-{uuid.uuid4().hex}")
+    with suppress(OSError):
+        note.write_text(json.dumps(asdict(Call(function, messages, first, time.time(), batch))), encoding="utf-8")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            note.unlink(missing_ok=True)
+
+
+def calls_in(folder: Path) -> list[Call]:
+    """The calls under way, the longest first. Those of a worker that was killed stay until `forget_calls`."""
+    found = []
+    with suppress(OSError):
+        for note in folder.iterdir():
+            with suppress(OSError, ValueError, TypeError):  # it has just returned, or is being written
+                found.append(Call(**json.loads(note.read_text(encoding="utf-8"))))
+    return sorted(found, key=lambda call: call.since_s)
+
+
+def left_calls(folder: Path) -> int:
+    """The last micro-batch with a call that never returned; -1: none. To be asked while no query runs."""
+    return max((call.batch for call in calls_in(folder)), default=-1)
+
+
+def forget_calls(folder: Path) -> None:
+    """Make the folder, without calls; before a query starts there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for note in folder.iterdir():
+        if note.name != _FATAL:
+            note.unlink(missing_ok=True)
+
+
+def forget_fatal(folder: Path, batch: int) -> None:
+    """Forget which messages were fatal before a micro-batch: these batches are done and won't run again."""
+    with suppress(FileNotFoundError):
+        for old in Path(folder, _FATAL).iterdir():
+            if int(old.name) < batch:
+                shutil.rmtree(old)

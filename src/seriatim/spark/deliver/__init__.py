@@ -1,0 +1,1 @@
+"""Deliver: one sink for all ports, one Spark job for each micro-batch; `stage.py` is its door."""

@@ -1,0 +1,229 @@
+"""How the frame of a micro-batch is laid out for the workers that write it: which columns, and which text.
+
+A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
+promoted properties, and ``body``; what the frame doesn't have (a ticket, parts) is left out. In Parquet ``ticket`` is
+a struct and ``body`` binary; in JSON the one is an object and the other text; in CSV both are text (``crm/0/17``).
+
+Destinations that are ordered by the same columns share their expressions, so that ten thousand of them make a plan as
+small as one. Which port a row belongs to is looked up in the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.pipeline.declared.pipeline import DROP
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.process.stage import spread
+from seriatim.spark.process.step import OUTPUTS
+
+__all__ = ["Layout"]
+
+_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_PARTS = ("parent_id", "part", "parts")
+_LEFT = (("ordinal", "ordinal"), ("late", "late"))
+# Formats that have no structs.
+_FLAT = frozenset({"csv", "jdbc"})
+
+# Before the name of a column: what the message had there when it was put in order.
+_KEPT = "_by_"
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What two queues have in common whose rows are laid out alike."""
+
+    group: str | None
+    default_group: str | None
+    sequence: str | None
+
+
+class Layout:
+    """The layout of a pipeline's frame.
+
+    Args:
+        queues: the destinations, in the order of their places.
+        formats: the format of each one's port, `DROP` where it has none.
+        properties: the promoted properties.
+    """
+
+    def __init__(self, queues: Sequence[Queue], formats: Sequence[str], properties: Sequence[str]) -> None:
+        self._properties = tuple(properties)
+        self._shapes = {queue.name: _Shape(queue.group, queue.default_group, queue.sequence) for queue in queues}
+        self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
+        self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
+        self._flat = any(kind in _FLAT for kind in formats)
+        self._selected: dict[tuple[str, ...], list[Column]] = {}
+        self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
+
+    def columns(self, queue: Queue, kind: str, rows: T.StructType) -> tuple[tuple[str, str], ...]:
+        """The columns of a delivered file, each with the column that it is taken from; none for lines of text.
+
+        Args:
+            queue: its queue.
+            kind: the port's format.
+            rows: the decided rows.
+        """
+        if kind == "json":
+            return ()
+        key = (self._shapes[queue.name], kind in _FLAT, tuple(rows.names))
+        if key not in self._shared:
+            self._shared[key] = self._columns(*key[:2], rows)
+        return self._shared[key]
+
+    def _columns(self, shape: _Shape, flat: bool, rows: T.StructType) -> tuple[tuple[str, str], ...]:
+        source = {"ticket": "_ticket"} if flat else {}
+        own = [(name, source.get(name, name)) for name in _own(rows.names)]
+        sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
+        group = _group_as_it_is(shape, rows) if shape.group is not None else ""
+        order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
+        return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
+
+    def is_straight(self, rows: T.StructType) -> bool:
+        """Whether files of columns can be written from the rows as they are."""
+        return OUTPUTS not in rows.names and not self._computed(rows)
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """The rows with what files of columns don't find in them, a row for each output of a message.
+
+        Group and sequence stay the message's, whatever its outputs have there.
+        """
+        if OUTPUTS in frame.columns:
+            used = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
+            kept = {f"{_KEPT}{name}": F.col(name) for name in sorted(used)}
+            frame = spread(_with_whole_tickets(frame).withColumns(kept))
+        return frame.withColumns(self._computed(frame.schema))
+
+    def _computed(self, rows: T.StructType) -> dict[str, Column]:
+        typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines | self._dropped}
+        found = {}
+        if any(shape.group is not None and _group_as_it_is(shape, rows) is None for shape in typed.values()):
+            groups = {name: (shape.group, shape.default_group) for name, shape in typed.items()}
+            found["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
+        if self._flat and "ticket" in rows.names:
+            found["_ticket"] = _ticket_text()
+        return found
+
+    def lines(self, frame: DataFrame) -> DataFrame:
+        """The rows as they are written as text.
+
+        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message, and ``_output`` where the frame
+        has it.
+        """
+        frame = _with_whole_tickets(frame)
+        names = tuple(frame.columns)
+        if names not in self._selected:
+            self._selected[names] = [
+                F.col("destination"),
+                F.col("disposition"),
+                F.when(F.col("disposition").isNull(), F.col("reason")).alias("reason"),
+                self._line(frame).alias("_line"),
+                *([F.col("_output")] if "_output" in names else []),
+            ]
+        return frame.select(*self._selected[names])
+
+    def _line(self, rows: DataFrame) -> Column:
+        """The row as text: of a released one if its port takes text, of any other always."""
+        frame = rows.columns
+        mine = {name: shape for name, shape in self._shapes.items() if name in self._lines}
+        released = F.col("disposition") == "released"
+        aside = F.when(
+            F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
+        ).otherwise(self._aside(_Shape(None, None, None), frame))
+        rest = F.when(F.col("disposition").isNotNull() & ~released, aside)
+        if not mine:
+            return rest
+        written = released & F.col("destination").isin(sorted(mine)) if len(mine) < len(self._shapes) else released
+        return F.when(written, _by_destination(mine, lambda shape: self._released(shape, frame))).otherwise(rest)
+
+    def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
+        text = F.col("body").cast("string")
+        first = [F.col(name) for name in (*_own(frame), "ordinal", "late", *self._properties)]
+        place = len(_own(frame))
+        first[place:place] = _order(shape, frame)
+        plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)
+        no_text = F.lit(None).cast("string").alias("body")
+        encoded = F.to_json(F.struct(*first, no_text, F.base64("body").alias("body_base64")), _JSON)
+        return F.when(F.coalesce(F.is_valid_utf8(text), F.lit(True)), plain).otherwise(encoded)
+
+    def _aside(self, shape: _Shape, frame: Sequence[str]) -> Column:
+        """A row that was not released. A body that is no text is in base64, so that nothing of it is lost."""
+        text = F.col("body").cast("string")
+        return F.to_json(
+            F.struct(
+                "destination",
+                "disposition",
+                "reason",
+                *_own(frame),
+                *_order(shape, frame),
+                *self._properties,
+                F.when(F.is_valid_utf8(text), text).alias("body"),
+                F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
+            ),
+            _JSON,
+        )
+
+
+def _with_whole_tickets(frame: DataFrame) -> DataFrame:
+    """The frame with nulls for tickets of nulls, which a location without `stamp` has."""
+    if "ticket" not in frame.columns:
+        return frame
+    return frame.withColumn("ticket", F.when(F.col("ticket.number").isNotNull(), F.col("ticket")))
+
+
+def _own(frame: Sequence[str]) -> tuple[str, ...]:
+    """What a delivered row says of the message itself, as far as the frame has it."""
+    return ("message_id", "type", "location", *(name for name in ("ticket", *_PARTS) if name in frame))
+
+
+def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
+    sequence = F.col(_kept(shape.sequence, frame)) if shape.sequence is not None else F.lit(None).cast("bigint")
+    return _group(shape.group, shape.default_group, frame).alias("group"), sequence.alias("sequence")
+
+
+def _kept(name: str, frame: Sequence[str]) -> str:
+    """The column with what the message had by that name when it was put in order."""
+    return f"{_KEPT}{name}" if f"{_KEPT}{name}" in frame else name
+
+
+def _group_as_it_is(shape: _Shape, rows: T.StructType) -> str | None:
+    """The column that has the group's text; None: it has to be computed."""
+    name = _kept(shape.group or "", rows.names)
+    return name if shape.default_group is None and isinstance(rows[name].dataType, T.StringType) else None
+
+
+def _group(name: str | None, default: str | None, frame: Sequence[str]) -> Column:
+    """The key by which the queue ordered the message, as text."""
+    if name is None:
+        return F.lit(None).cast("string")
+    key = F.col(_kept(name, frame)).cast("string")
+    if default is None:
+        return key
+    size = F.octet_length(key)
+    fit = (size > 0) & (size <= 1024) & ~F.contains(key, F.lit("\0"))
+    return F.when(fit, key).otherwise(default)
+
+
+def _ticket_text() -> Column:
+    ticket = [F.col(f"ticket.{name}").cast("string") for name in ("location", "epoch", "number")]
+    return F.concat(ticket[0], F.lit("/"), ticket[1], F.lit("/"), ticket[2])
+
+
+def _by_destination(kinds: Mapping[str, Kind], column_of: Callable[[Kind], Column]) -> Column:
+    """A column that differs by destination: an expression for each kind, however many destinations are of it."""
+    alike: dict[Kind, list[str]] = {}
+    for name, kind in kinds.items():
+        alike.setdefault(kind, []).append(name)
+    (most, _), *others = sorted(alike.items(), key=lambda item: -len(item[1]))
+    column = column_of(most)
+    for kind, names in others:
+        column = F.when(F.col("destination").isin(names), column_of(kind)).otherwise(column)
+    return column

@@ -1,0 +1,176 @@
+"""What waits for one destination whose port can't be written: finished batches, in the checkpoint.
+
+    <checkpoint>/waiting/
+    └── fulfilment/               a port of its own kind, see `port.py`
+        ├── .seriatim
+        └── batch=0000000007/
+            ├── .about.json       how many rows, since when, and why
+            └── part-00000.json   the files as the port will have them
+
+A batch is put here and taken away in one step, so after a kill it is here whole or not at all. It is taken away only
+after its port has it; killed between the two, it is delivered once more: a port of files then replaces it by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from urllib.parse import quote
+
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.spark.deliver.port import Port
+
+__all__ = ["Kept", "Outbox", "folder_name"]
+
+_ABOUT = ".about.json"
+_LONGEST = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A batch that waits.
+
+    Args:
+        batch: its id.
+        rows: how many rows it has.
+        since: when its destination began to wait, in seconds since 1970.
+        reason: why.
+    """
+
+    batch: int
+    rows: int
+    since: float
+    reason: str
+
+
+def folder_name(destination: str) -> str:
+    """A name for a folder; another one for every destination, whatever its name."""
+    plain = quote(destination, safe=" ").replace(".", "%2E", 1 if destination.startswith(".") else 0)
+    if len(plain) <= _LONGEST:
+        return plain
+    return f"{plain[: _LONGEST - 33]}+{hashlib.sha256(destination.encode()).hexdigest()[:32]}"
+
+
+class Outbox:
+    """The batches that wait for one destination. One thread puts them in while another takes them away.
+
+    Args:
+        port: where they lie; its format is that of the destination's port.
+        pipeline: the pipeline's name.
+        identity: the checkpoint's.
+
+    Raises:
+        CheckpointMismatch: what waits is of another format than the port has today, or damaged.
+        EnvironmentProblem: the checkpoint can't be read.
+    """
+
+    def __init__(self, port: Port, pipeline: str, identity: str) -> None:
+        self.port = port
+        self._pipeline = pipeline
+        self._identity = identity
+        self._claimed = False
+        self._lock = threading.Lock()
+        #: What waits, oldest first; replaced, never changed.
+        self.kept: tuple[Kept, ...] = ()
+        if port.root.exists():
+            self._open()
+
+    def _open(self) -> None:
+        try:
+            self.port.sweep()
+            self.kept = tuple(self._about(batch) for batch in self.port.batches())
+            if not self.kept:
+                shutil.rmtree(self.port.root)  # an empty one may be of a format that the port had before
+                return
+        except OSError as error:
+            raise self._broken(error) from error
+        try:
+            self._claim()
+        except CheckpointMismatch as error:
+            what = f"{len(self.kept)} batches wait for {self.port.destination} that were written otherwise"
+            remedy = "give the port the format that it had until they are delivered"
+            raise CheckpointMismatch(what, where=str(self.port.root), remedy=remedy) from error
+
+    def _about(self, batch: int) -> Kept:
+        file = self.port.folder(batch) / _ABOUT
+        try:
+            found = json.loads(file.read_bytes())
+            return Kept(batch, found["rows"], found["since"], found["reason"])
+        except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+            raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+
+    def _claim(self) -> None:
+        if self._claimed:
+            return
+        try:
+            self.port.claim(self._pipeline, self._identity)
+        except EnvironmentProblem as error:
+            raise self._broken(
+                error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error))
+            ) from error
+        self._claimed = True
+
+    def begin(self) -> None:
+        """Make ready for a batch.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        self._claim()
+        self.port.begin()
+
+    def put(self, kept: Kept, parts: Iterable[tuple[str, str]]) -> None:
+        """Keep a batch, in place of itself if it was there.
+
+        Args:
+            kept: what there is to know of it.
+            parts: see `Port.publish`.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        listed = list(parts)
+        self._claim()
+        with self._lock:
+            try:
+                if listed:
+                    self._tell(kept)
+                    listed.append((_ABOUT, _ABOUT))
+                self.port.publish(kept.batch, listed)
+            except OSError as error:
+                raise self._broken(error) from error
+            others = [one for one in self.kept if one.batch != kept.batch]
+            self.kept = tuple(sorted([*others, *([kept] if listed else [])], key=lambda one: one.batch))
+
+    def _tell(self, kept: Kept) -> None:
+        with (self.port.staging / _ABOUT).open("wb") as file:
+            file.write(json.dumps(asdict(kept)).encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def drop(self, kept: Kept) -> None:
+        """Forget a batch that was delivered, unless it was replaced in the meantime.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        with self._lock:
+            if not any(one is kept for one in self.kept):
+                return
+            try:
+                self.port.remove(kept.batch)
+            except OSError as error:
+                raise self._broken(error) from error
+            self.kept = tuple(one for one in self.kept if one is not kept)
+
+    def _broken(self, error: OSError) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"the checkpoint can't be written: {error.strerror or error}",
+            where=str(error.filename or self.port.root),
+            remedy="mend that; the same start goes on where it was",
+        )

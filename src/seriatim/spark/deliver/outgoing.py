@@ -1,0 +1,193 @@
+"""What leaves for one destination: straight into its port, or by way of its outbox while the port fails.
+
+A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
+kept; the oldest is tried again, after 1 s at first and at most every minute, and when all of them are delivered
+the straight way is taken again. A sink of Spark's has no straight way: it gets its batches from the outbox always.
+
+Two threads work here: the one of the micro-batch calls `ready` and `put`, a carrier calls `carry`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seriatim.errors import EnvironmentProblem
+from seriatim.spark.deliver.outbox import Kept, Outbox
+from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.targets import Folder, Target, reason_of
+
+__all__ = ["Outgoing", "Waiting"]
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A destination that doesn't have all that was released for it, or whose port fails.
+
+    Args:
+        destination: its name.
+        rows: how many rows wait in the checkpoint.
+        batches: in how many micro-batches.
+        since: since when, such as 2024-05-01T10:00:00Z.
+        reason: what the port said last; empty: nothing is wrong, they are on their way.
+    """
+
+    destination: str
+    rows: int
+    batches: int
+    since: str
+    reason: str
+
+
+class Outgoing:
+    """The way of one destination's rows.
+
+    Args:
+        destination: its name.
+        target: what takes finished batches.
+        outbox: where they wait.
+        clock: seconds that only go up.
+    """
+
+    def __init__(
+        self, destination: str, target: Target, outbox: Outbox, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.destination = destination
+        self._target = target
+        self._outbox = outbox
+        self._clock = clock
+        self._straight: Port | None = None
+        # Whether the workers write a batch once more that the port didn't take: it is not in the outbox yet.
+        self._rewritten = False
+        self._reason = outbox.kept[-1].reason if outbox.kept else ""
+        self._since = outbox.kept[0].since if outbox.kept else 0.0
+        self._pause_s = _FIRST_PAUSE_S
+        self._next_try = clock()
+        self._stopped = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the port fails, or doesn't have all that is finished."""
+        return bool(self._reason or self._outbox.kept)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to carry now."""
+        return self.has_work and self._clock() >= self._next_try
+
+    def waiting(self) -> Waiting | None:
+        """How the destination waits; None: it doesn't."""
+        kept, reason = self._outbox.kept, self._reason
+        if not kept and not reason:
+            return None
+        since = min([one.since for one in kept], default=self._since)
+        moment = dt.datetime.fromtimestamp(int(since), dt.UTC).isoformat().replace("+00:00", "Z")
+        return Waiting(self.destination, sum(one.rows for one in kept), len(kept), moment, reason)
+
+    def claim(self) -> None:
+        """Make the port ours; where it can't be written, its destination waits.
+
+        Raises:
+            CheckpointMismatch: it belongs to another pipeline.
+        """
+        try:
+            self._target.claim()
+        except EnvironmentProblem as error:
+            self._blame(reason_of(error))
+
+    def begin(self) -> None:
+        """Remove what a batch that didn't end left behind."""
+        if isinstance(self._target, Folder):
+            self._target.port.begin()
+        self._outbox.port.begin()
+
+    def ready(self) -> Port:
+        """Where the workers are to write the next batch.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        self._straight = self._target.port if isinstance(self._target, Folder) and not self.has_work else None
+        if self._straight is not None:
+            return self._straight
+        self._outbox.begin()
+        return self._outbox.port
+
+    def put(self, batch: int, parts: list[tuple[str, str]], rows: int, failure: str | None) -> bool:
+        """Put a batch of the workers' in place, where `ready` said.
+
+        Args:
+            batch: its id.
+            parts: see `Port.publish`.
+            rows: how many rows they have.
+            failure: why the workers couldn't write it; None: they could.
+
+        Returns:
+            Whether it is in place. If not, the port failed, and the batch has to be written once more.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        if self._straight is None:
+            if failure is not None:
+                raise EnvironmentProblem(
+                    f"what waits for {self.destination} can't be kept in the checkpoint: {failure}",
+                    remedy="mend that; the same start goes on where it was",
+                )
+            since = self._since if self._reason else time.time()
+            self._outbox.put(Kept(batch, rows, since, self._reason), parts)
+            self._rewritten = False
+            return True
+        try:
+            if failure is None:
+                self._straight.publish(batch, parts)
+                return True
+        except OSError as error:
+            failure = reason_of(error)
+        self._rewritten = True
+        self._blame(failure)
+        self._straight.begin()
+        return False
+
+    def carry(self) -> None:
+        """Deliver what waits, oldest first, as long as the port takes it.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        while self.has_work and not self._stopped:
+            # Both before what is kept: `put` keeps a batch first, and then it is not rewritten any more. And where there
+            # is no reason, the straight way is open from the drop of the last batch on: one that comes then is not ours.
+            rewritten, failing = self._rewritten, bool(self._reason)
+            oldest = next(iter(self._outbox.kept), None)
+            if oldest is None and rewritten:
+                return  # a port that could be claimed would pass for one that has everything
+            try:
+                if oldest is None:
+                    self._target.claim()
+                else:
+                    self._target.take(oldest.batch, self._outbox.port.folder(oldest.batch))
+            except Exception as error:  # noqa: BLE001 - a sink of Spark's raises whatever it likes
+                if not self._stopped:
+                    self._blame(reason_of(error))
+                return
+            if oldest is not None:
+                self._outbox.drop(oldest)
+            if failing:
+                self._pause_s, self._reason = _FIRST_PAUSE_S, ""  # the reason last: with it the straight way is open
+
+    def stop(self) -> None:
+        """Let a thread that carries end after the batch that it has."""
+        self._stopped = True
+
+    def _blame(self, reason: str) -> None:
+        if not self._reason:
+            self._since = time.time()
+        self._reason = reason or "it failed without a word"
+        self._next_try = self._clock() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

@@ -1,0 +1,231 @@
+"""A port of files: a folder to which each micro-batch adds one folder, in one step.
+
+    out/orders/
+    ├── .seriatim                     whose folder this is
+    ├── .staging/                     what isn't complete; gone when nothing is written
+    ├── batch=0000000000/
+    │   ├── part-00000.json
+    │   └── part-00001.json
+    └── batch=0000000003/             a batch that brings nothing here writes nothing
+
+Batches in order of name, and in each its files in order of name, give every group in order. Names that
+begin with a dot are left out by Spark, pyarrow and the shell's ``*``, so each of them sees every row once.
+
+*Exactly once.* A batch's files are written and synced under ``.staging`` and renamed into place as one
+folder. A process that is killed before the rename leaves only staging, which the next batch removes. One
+killed after it left a batch that Spark runs again, because it was not committed; the same batch is then
+replaced: the old folder is renamed away, the new one into place, the old one removed. Killed between those
+two renames, the batch is missing until the replay, never there twice.
+
+Owns the folder and its steps; the files are written by `file_parts.py`, in the workers. What waits for a port that can't
+be written (`outbox.py`) lies in a folder of the same kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+
+__all__ = ["Port", "sync_folder", "write_synced"]
+
+_MANIFEST = ".seriatim"
+_STAGING = ".staging"
+_REMOVED = ".removed-"
+_LAYOUT = 1
+_COPY_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A folder that one destination of one pipeline writes to.
+
+    Args:
+        destination: its name.
+        root: the folder, absolute.
+        format: json, csv or parquet.
+        options: the format's options.
+    """
+
+    destination: str
+    root: Path
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def staging(self) -> Path:
+        """Where the files of the batch in hand are written."""
+        return self.root / _STAGING
+
+    def folder(self, batch: int) -> Path:
+        """Where the files of a batch are read."""
+        return self.root / f"batch={batch:010d}"
+
+    def claim(self, pipeline: str, identity: str) -> None:
+        """Make the folder this pipeline's own, or see that it is.
+
+        Args:
+            pipeline: the pipeline's name, for people.
+            identity: what tells one checkpoint from another.
+
+        Raises:
+            CheckpointMismatch: it holds batches of another checkpoint, or of another format.
+            EnvironmentProblem: it can't be written.
+        """
+        wanted = {
+            "layout": _LAYOUT,
+            "pipeline": pipeline,
+            "identity": identity,
+            "destination": self.destination,
+            "format": self.format,
+        }
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            found = self._manifest()
+            if found is None and next(self.root.glob("batch=*"), None) is not None:
+                raise CheckpointMismatch(
+                    "the folder holds batches, but doesn't say of what",
+                    where=str(self.root),
+                    remedy="deliver to another one",
+                )
+            if found is None:
+                write_synced(self.root / _MANIFEST, json.dumps(wanted, indent=2).encode())
+        except OSError as error:
+            raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
+        for key, what in (
+            ("layout", "layout"),
+            ("identity", "checkpoint"),
+            ("destination", "destination"),
+            ("format", "format"),
+        ):
+            if found is not None and found.get(key) != wanted[key]:
+                raise CheckpointMismatch(
+                    f"the folder holds batches of another {what}: pipeline {found.get('pipeline')!r}, "
+                    f"destination {found.get('destination')!r}, {found.get('format')}",
+                    where=str(self.root),
+                    remedy="deliver to another folder, or remove this one if it is not needed",
+                )
+
+    def _manifest(self) -> dict[str, object] | None:
+        try:
+            text = (self.root / _MANIFEST).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise CheckpointMismatch(
+                "the file is damaged", where=str(self.root / _MANIFEST), remedy="restore or remove it"
+            )
+        return found
+
+    def is_signed(self) -> bool:
+        """Whether the folder says whose it is."""
+        return (self.root / _MANIFEST).exists()
+
+    def batches(self) -> list[int]:
+        """The ids of the batches that are in place, ascending."""
+        found = [path.name.removeprefix("batch=") for path in self.root.glob("batch=*")]
+        return sorted(int(name) for name in found if name.isdecimal())
+
+    def disk(self) -> int:
+        """The number of the file system that the folder is on, or would be."""
+        for folder in (self.root, *self.root.parents):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return folder.stat().st_dev
+        raise FileNotFoundError(self.root)
+
+    def begin(self) -> None:
+        """Remove what a batch that didn't end left behind."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def take(self, batch: int, folder: Path) -> None:
+        """Put a copy of a finished batch in place.
+
+        Args:
+            batch: its id.
+            folder: its files; those whose names begin with a dot stay there.
+
+        Raises:
+            OSError: the port can't be written.
+        """
+        self.begin()
+        self.staging.mkdir()
+        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        for name in names:
+            with (folder / name).open("rb") as source, (self.staging / name).open("wb") as copy:
+                shutil.copyfileobj(source, copy, _COPY_BYTES)
+                copy.flush()
+                os.fsync(copy.fileno())
+        self.publish(batch, [(name, name) for name in names])
+
+    def publish(self, batch: int, parts: Iterable[tuple[str, str]]) -> None:
+        """Put a batch in place, in place of itself if it was there.
+
+        Args:
+            batch: its id.
+            parts: (name under `staging`, name in the folder) of each file of the batch; others under
+                `staging` are of tasks that failed.
+
+        Raises:
+            OSError: the port can't be written, or is no longer the folder that was claimed.
+        """
+        # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
+        (self.root / _MANIFEST).stat()
+        complete, replaced = self.staging / "complete", self.staging / "replaced"
+        listed = list(parts)
+        if listed:
+            complete.mkdir()
+            for staged, name in listed:
+                (self.staging / staged).rename(complete / name)
+            sync_folder(complete)
+        final = self.folder(batch)
+        if final.exists():
+            self.staging.mkdir(exist_ok=True)
+            final.rename(replaced)
+        if listed:
+            complete.rename(final)
+        if listed or replaced.exists():
+            sync_folder(self.root)
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def remove(self, batch: int) -> None:
+        """Take a batch away, in one step: half of one is never there. May be done while another is being written."""
+        removed = self.root / f"{_REMOVED}{batch:010d}"
+        self.folder(batch).rename(removed)
+        sync_folder(self.root)
+        shutil.rmtree(removed, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what a killed process left behind of batches that it wrote or removed."""
+        self.begin()
+        for removed in self.root.glob(f"{_REMOVED}*"):
+            shutil.rmtree(removed, ignore_errors=True)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a small file so that after a crash it holds the old content or the new, never half of one."""
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames in a folder last."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,348 @@
+"""Delivering: one sink for all ports, one Spark job for each micro-batch.
+
+The job that runs the frame also writes the files, so the frame is run once and needs no keeping in memory; `port.py`
+puts the files in place. Files of columns are written by the workers that open the operator's packets; only what is
+written as text, and what code of the user's returned, goes through Spark once more. Rows that were not released go to
+the set-aside port with disposition and reason, rows that no destination wanted to the unrouted port.
+
+A destination that drops (`DROP`) has no port: its messages are decided and counted as those of any other, and what was not
+released of them is set aside.
+
+*Ports are independent.* Where one fails, in a task or when its files are put in place, the job runs once more for that
+destination alone and writes into its outbox (`outgoing.py`); nobody else notices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+
+from seriatim.errors import CheckpointMismatch, UsageError
+from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline
+from seriatim.spark.deliver.file_formats import FORMATS, check_options
+from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
+from seriatim.spark.deliver.layout import Layout
+from seriatim.spark.deliver.outbox import Outbox, folder_name
+from seriatim.spark.deliver.outgoing import Outgoing, Waiting
+from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.targets import BoxSink, Folder, SparkSink, Target
+from seriatim.spark.process.stage import properties
+from seriatim.spark.resequence.decided_packets import opened, rows_of
+from seriatim.spark.session.requirements import arrow_schema
+
+__all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
+
+#: The name of the port for what was not released.
+SET_ASIDE = "set-aside"
+#: The name of the port for what no destination wanted.
+UNROUTED = "unrouted"
+
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a micro-batch brought.
+
+    Args:
+        batch: its id.
+        counts: how many messages by (destination, disposition); the destination of a message that has none is "".
+        reports: what the operator says of its state, a JSON text a bucket.
+        tasks: how many messages each writing task had.
+    """
+
+    batch: int
+    counts: Mapping[tuple[str, str], int]
+    reports: tuple[str, ...] = ()
+    tasks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """The micro-batch that is being delivered, and for how many seconds."""
+
+    batch: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a sink keeps what reaches no destination's port: not released, unrouted, and waiting for a port."""
+
+    set_aside: Path
+    unrouted: Path
+    waiting: Path
+
+
+class Sink:
+    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark's.
+
+    Args:
+        session: the session with which sinks of Spark's are written.
+        pipeline: which destinations there are and where they are delivered.
+        identity: what tells one checkpoint from another; ports belong to one.
+        folders: those of the checkpoint.
+        delivered: called when a batch is in place in all ports, or waits for those that fail.
+        clock: seconds that only go up.
+
+    Raises:
+        UsageError: an option that isn't known.
+        CheckpointMismatch: a port belongs to another checkpoint.
+        EnvironmentProblem: the checkpoint can't be read.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        pipeline: Pipeline,
+        identity: str,
+        folders: Folders,
+        delivered: Callable[[Delivered], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
+        self._queues = [destination.queue for destination in delivering]
+        self._names = tuple(queue.name for queue in self._queues)
+        self._outgoing = _outgoing(session, pipeline, identity, folders, clock)
+        self._formats = [destination.deliver.format for destination in delivering]
+        # Whether any port takes columns, and not lines of text.
+        self._typed = any(kind != "json" for kind in self._formats)
+        every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
+        self._layout = Layout(every, formats, tuple(properties(pipeline)))
+        self._delivered = delivered
+        self._clock = clock
+        self._last: int | None = None
+        self._began: tuple[int, float] | None = None
+        # What waits is carried beside the batches: a port that takes its time to fail holds nobody up.
+        self._carriers = ThreadPoolExecutor(_THREADS, "carrier")
+        self._carried: dict[str, Future[None]] = {}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(Outgoing.claim, self._outgoing))
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Deliver a micro-batch; once more if it was delivered before.
+
+        Raises:
+            EnvironmentProblem: a port fails, and what is to wait for it can't be kept in the checkpoint either.
+        """
+        self._began = batch, self._clock()
+        try:
+            self._deliver(frame, batch)
+        finally:
+            self._began = None
+
+    def in_hand(self) -> InHand | None:
+        """The batch that is being delivered."""
+        began = self._began
+        return InHand(began[0], self._clock() - began[1]) if began is not None else None
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The destinations that don't have all that was released for them, and those whose ports fail."""
+        return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
+
+    def carry(self, *, now: bool = False) -> None:
+        """See that what waits is delivered, by threads of its own; returns at once.
+
+        Args:
+            now: also where the port failed so lately that it isn't time to try again.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        for name, done in list(self._carried.items()):
+            if done.done():
+                del self._carried[name]
+                done.result()
+        for one in self._outgoing:
+            if (one.is_due or (now and one.has_work)) and one.destination not in self._carried:
+                self._carried[one.destination] = self._carriers.submit(one.carry)
+
+    def settled(self) -> bool:
+        """Whether nothing is being carried.
+
+        Raises:
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        return all(done.done() and done.result() is None for done in list(self._carried.values()))
+
+    def close(self, *, wait: bool = True) -> None:
+        """Carry nothing more; what still waits is found again by the next sink.
+
+        Args:
+            wait: for the end of what is being carried.
+        """
+        for one in self._outgoing:
+            one.stop()
+        self._carriers.shutdown(wait=wait, cancel_futures=True)
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        again = self._last is None or batch <= self._last
+        self._last = None  # until it is done, nobody knows what lies in staging
+        everywhere = range(len(self._outgoing))
+        if again:
+            with ThreadPoolExecutor(_THREADS) as threads:
+                list(threads.map(Outgoing.begin, self._outgoing))
+        answers = self._write(frame, everywhere)
+        failed = self._put(batch, answers, everywhere if again else ())
+        while failed:
+            # What the others have they have; the rows of those that failed are written once more, for their outboxes.
+            failed = self._put(batch, self._write(frame, failed), failed)
+        self._delivered(_outcome(batch, answers))
+        self._last = batch
+
+    def _write(self, frame: DataFrame, places: Iterable[int]) -> list[Row]:
+        """Write files of columns where the packets are opened, and then those of lines, whose text is Spark's."""
+        packed = rows_of(frame)
+        opening = None if packed is None else opened(frame, packed)
+        rows = packed or frame.schema
+        if opening is not None and not (self._typed and self._layout.is_straight(rows)):
+            frame, opening = frame.mapInArrow(opening, rows), None
+        if opening is None:
+            frame = self._layout.rows(frame)
+            rows = StructType([StructField(field.name, field.dataType) for field in frame.schema])
+        outlets = {place: self._outlet(place, rows) for place in places}
+        typed = {place: outlet for place, outlet in outlets.items() if outlet.columns}
+        lines = {place: outlet for place, outlet in outlets.items() if not outlet.columns}
+        if self._typed:
+            onward = Parts(typed, self._names, frozenset(lines))
+            frame = frame.mapInArrow(onward.passing_on(arrow_schema(frame.sparkSession, rows), opening), rows)
+        written = Parts(lines, self._names, answered=self._typed)
+        return self._layout.lines(frame).mapInArrow(written.__call__, ANSWER).collect()
+
+    def _outlet(self, place: int, rows: StructType) -> Outlet:
+        port = self._outgoing[place].ready()
+        if place >= len(self._queues):
+            return Outlet(str(port.staging), port.format)
+        chosen = self._layout.columns(self._queues[place], self._formats[place], rows)
+        return Outlet(str(port.staging), port.format, port.options, chosen)
+
+    def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
+        """Put the files of a batch in place; the places of the ports that failed, in a task or now.
+
+        A batch that may be there already is put in place also where it has no files now: `places`.
+        """
+        failed, parts, rows = _by_port(answers)
+
+        def put(place: int) -> bool:
+            return self._outgoing[place].put(batch, parts[place], rows[place], failed.get(place))
+
+        listed = sorted({*places, *parts, *failed})
+        with ThreadPoolExecutor(_THREADS) as threads:
+            done = list(threads.map(put, listed))
+        return [place for place, ok in zip(listed, done, strict=True) if not ok]
+
+
+def _outgoing(
+    session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, clock: Callable[[], float]
+) -> list[Outgoing]:
+    """The ways of all destinations that deliver, and of what reaches none of them."""
+
+    def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
+        kept = Port(name, folders.waiting.absolute() / folder, kind, options)
+        return Outgoing(name, target, Outbox(kept, pipeline.name, identity), clock)
+
+    made = []
+    for destination in pipeline.route:
+        name, deliver = destination.queue.name, destination.deliver
+        options = dict(deliver.options)
+        if deliver.format == DROP:
+            _check_dropped(Port(name, folders.waiting.absolute() / folder_name(name), DROP))
+        elif deliver.format in FORMATS:
+            target: Target = Folder(_port(name, deliver), pipeline.name, identity)
+            made.append(way(name, target, folder_name(name), deliver.format, options))
+        elif deliver.format == BOX:
+            target = BoxSink(session, f"{identity} {name}", options)
+            made.append(way(name, target, folder_name(name), "parquet", {}))
+        else:
+            target = SparkSink(session, deliver.format, deliver.path, options)
+            made.append(way(name, target, folder_name(name), "parquet", {}))
+    for name, root in ((SET_ASIDE, folders.set_aside), (UNROUTED, folders.unrouted)):
+        target = Folder(Port(name, root.absolute(), "json"), pipeline.name, identity)
+        made.append(way(name, target, f"+{name}", "json", {}))  # no destination's folder begins like that
+    return made
+
+
+def _check_dropped(waiting: Port) -> None:
+    """See that nothing waits that was released before its destination dropped.
+
+    Raises:
+        CheckpointMismatch: something does.
+    """
+    if batches := waiting.batches():
+        raise CheckpointMismatch(
+            f"{len(batches)} batches wait for {waiting.destination}, which delivers nothing any more",
+            where=str(waiting.root),
+            remedy="give it the port that it had until they are delivered",
+        )
+
+
+def _port(name: str, deliver: Deliver) -> Port:
+    if deliver.path is None:
+        raise UsageError("the port names no path", where=f"destination {name}")
+    check_options(name, deliver.format, deliver.options)
+    return Port(name, deliver.path.absolute(), deliver.format, dict(deliver.options))
+
+
+def _by_port(answers: Iterable[Row]) -> tuple[dict[int, str], dict[int, list[tuple[str, str]]], Counter[int]]:
+    """Why ports failed, the files of the others, and how many rows these have."""
+    failed: dict[int, str] = {}
+    parts: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    rows: Counter[int] = Counter()
+    for row in answers:
+        if row.kind == "failed":
+            failed[row.port] = row.text
+        elif row.kind == "part":
+            parts[row.port].append((row.text, row.name))
+            rows[row.port] += row.rows
+    return failed, parts, rows
+
+
+def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in answers:
+        if row.kind == "count":
+            counts[row.destination, row.disposition] += row.rows
+    reports = tuple(row.text for row in answers if row.kind == "report")
+    return Delivered(batch, dict(counts), reports, tuple(row.rows for row in answers if row.kind == "task"))
+
+
+def start(
+    frame: DataFrame,
+    sink: Sink,
+    *,
+    name: str,
+    checkpoint: Path,
+    trigger_s: float | None,
+    before: Callable[[int], None] = lambda _: None,
+) -> StreamingQuery:
+    """Start the query that feeds `sink`.
+
+    Args:
+        frame: a streaming frame of decided rows.
+        sink: where they go.
+        name: the query's name.
+        checkpoint: Spark's folder of it.
+        trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes; None: one
+            micro-batch only, which is the one in flight if there is one.
+        before: called with the id of each micro-batch before it is delivered; may refuse it by raising.
+    """
+
+    def deliver(decided: DataFrame, batch: int) -> None:
+        before(batch)
+        sink(decided, batch)
+
+    writer = frame.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
+    if trigger_s is None:
+        writer = writer.trigger(once=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
+    return writer.foreachBatch(deliver).start()

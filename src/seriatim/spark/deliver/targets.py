@@ -1,0 +1,174 @@
+"""Where a destination's finished batches are taken: a folder of files, or any sink that Spark can write.
+
+A folder takes a batch exactly once. What Spark's writers do with a batch that is written twice is their business, so
+they are labelled *at least once*: a kill after the write and before the batch is forgotten writes it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.pipeline.declared.pipeline import BOX
+from seriatim.spark.deliver.port import Port
+
+__all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
+
+_MOST = 300
+#: So long a batch waits for room in a queue of a box before its destination is said to wait.
+_WAIT = "5s"
+_OURS = re.compile(r"seriatim\.errors\.\w+: ")
+
+
+class Target(Protocol):
+    """What takes finished batches."""
+
+    def claim(self) -> None:
+        """See that it can be written and is ours.
+
+        Raises:
+            CheckpointMismatch: it belongs to another pipeline.
+            EnvironmentProblem: it can't be written.
+        """
+
+    def take(self, batch: int, folder: Path) -> None:
+        """Take a batch whose files are in a folder. Raises whatever goes wrong."""
+
+
+class Folder:
+    """A port of files.
+
+    Args:
+        port: the folder.
+        pipeline: the pipeline's name.
+        identity: the checkpoint's.
+    """
+
+    def __init__(self, port: Port, pipeline: str, identity: str) -> None:
+        self.port = port
+        self._pipeline = pipeline
+        self._identity = identity
+        self._disk: int | None = None
+
+    def claim(self) -> None:
+        """See `Target`.
+
+        A disk that isn't mounted any more leaves an empty folder behind on the disk below it. So within a run a port
+        is made anew only on the disk where it was.
+        """
+        try:
+            moved = self._disk is not None and not self.port.is_signed() and self.port.disk() != self._disk
+        except OSError as error:
+            raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.port.root)) from error
+        if moved:
+            raise EnvironmentProblem(
+                "the folder is gone, and another disk is in its place",
+                where=str(self.port.root),
+                remedy="mount the disk again; or start the run anew to deliver there",
+            )
+        self.port.claim(self._pipeline, self._identity)
+        self._disk = self.port.disk()
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`."""
+        self.claim()
+        self.port.take(batch, folder)
+
+
+class SparkSink:
+    """A sink of Spark's.
+
+    Args:
+        session: the session that writes.
+        format: the name of the data source.
+        path: where, for formats that have one.
+        options: the writer's.
+    """
+
+    def __init__(self, session: SparkSession, format: str, path: Path | None, options: Mapping[str, str]) -> None:  # noqa: A002 - the word of the file
+        self._session = session
+        self._format = format
+        self._path = path
+        self._options = dict(options)
+
+    def claim(self) -> None:
+        """See `Target`. Only a write tells whether Spark can."""
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`. The rows of one task of ours are one task of the writer, in their order."""
+        self._write(folder, {})
+
+    def _write(self, folder: Path, options: Mapping[str, str]) -> None:
+        tasks = [reduce(DataFrame.unionAll, map(self._read, files)).coalesce(1) for files in _by_task(folder)]
+        writer = reduce(DataFrame.unionAll, tasks).write.format(self._format).mode("append")
+        writer = writer.options(**self._options).options(**options)
+        writer.save(str(self._path.absolute()) if self._path is not None else None)
+
+    def _read(self, file: Path) -> DataFrame:
+        schema = from_arrow_schema(pq.read_schema(file))
+        return self._session.read.schema(schema).parquet(str(file))
+
+
+class BoxSink(SparkSink):
+    """A message box, which takes a batch exactly once: it knows by the writer's name which ones it has.
+
+    Args:
+        session: the session that writes.
+        writer: what tells this sink of this checkpoint from every other one.
+        options: see the format.
+    """
+
+    def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str]) -> None:
+        super().__init__(session, BOX, None, {**options, "writer": writer, "wait": _WAIT})
+        # Columns that are no properties: what the box gives itself, and what only told the order here.
+        used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
+        self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`."""
+        # Spark looks for formats of Python's in the session that is active in the thread, and no other.
+        jvm: Any = self._session._jvm  # noqa: SLF001 -- as PySpark does
+        jvm.SparkSession.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
+        self._write(folder, {"batch": str(batch)})
+
+    def _read(self, file: Path) -> DataFrame:
+        return super()._read(file).drop(*self._left_out)
+
+
+def _by_task(folder: Path) -> Iterator[list[Path]]:
+    """The files of each task, in order."""
+    files = sorted(folder.glob("part-*"))
+    return (list(some) for _, some in groupby(files, key=lambda file: file.name[: len("part-00000")]))
+
+
+def reason_of(error: Exception) -> str:
+    """Why a port failed, in a line.
+
+    Args:
+        error: what was raised: by the system, by us, or by Spark.
+    """
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, SeriatimError):
+        return str(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line.partition(": ")[2] for line in lines if _OURS.match(line)]
+    if ours:  # our side of a data source said it, at the end of a traceback
+        return ours[-1]
+    told = [
+        line.removeprefix(": ") for line in lines if not line.startswith(("An error occurred while calling", "at "))
+    ]
+    first = next(iter(told or lines), type(error).__name__)
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    text = first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"

@@ -1,0 +1,55 @@
+"""Types of properties in Spark and Arrow. What may become a value of one is `seriatim.pipeline.bodies.property_values`."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from seriatim.errors import UsageError
+
+__all__ = ["arrow_type", "ddl_of"]
+
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_PLAIN_TYPES = {
+    "string": "string",
+    "long": "bigint",
+    "double": "double",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+}
+
+
+def ddl_of(kind: str) -> str:
+    """The Spark type of a property's type.
+
+    Raises:
+        UsageError: no such type.
+    """
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is not None:
+        precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"decimal({precision},{scale})"
+    elif kind in _PLAIN_TYPES:
+        return _PLAIN_TYPES[kind]
+    raise UsageError(f"{kind!r} is not a property's type", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """The Arrow type of a property's type."""
+    ddl = ddl_of(kind)
+    if ddl.startswith("decimal"):
+        return pa.decimal128(*_precision(ddl))
+    return {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }[ddl]
+
+
+def _precision(ddl: str) -> tuple[int, int]:
+    precision, scale = ddl[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)

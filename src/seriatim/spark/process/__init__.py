@@ -1,0 +1,1 @@
+"""Process: the user's code over the messages of a pipeline; `stage.py` is its door."""

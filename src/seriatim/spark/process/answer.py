@@ -1,0 +1,198 @@
+"""What the user's code returned: understood, or refused with what was expected; and what is told of its exceptions.
+
+Owns which types fit which. An answer of the wrong shape is the function's fault, whatever the messages were; a value
+that doesn't fit its type is one message's, like an exception.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.errors import UsageError
+from seriatim.kernel.columns import Ints
+from seriatim.spark.calls.child_process import Ended
+
+__all__ = ["Answer", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
+
+_ID = "message_id"
+_OURS = Path(__file__).parents[1]
+_LONGEST_LINE = 300
+_LONGEST_TRACE = 4000
+
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_NUMBER = (pa.types.is_integer, pa.types.is_floating)
+#: What may stand for what.
+_FITTING: tuple[tuple[Callable[..., bool], tuple[Callable[..., bool], ...]], ...] = (
+    (pa.types.is_string, _TEXT),
+    (pa.types.is_binary, (*_TEXT, pa.types.is_large_binary, pa.types.is_binary_view)),
+    (pa.types.is_decimal, (pa.types.is_decimal, pa.types.is_integer)),
+    (pa.types.is_timestamp, (pa.types.is_timestamp,)),
+    (pa.types.is_integer, _NUMBER),
+    (pa.types.is_floating, _NUMBER),
+)
+
+
+class Unfit(ValueError):
+    """A value that doesn't fit its column's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The function's rows, in order of the messages.
+
+    Args:
+        source: of each row the message that it was made of, by its place; ascending.
+        columns: the values of the columns that were asked for, in their types.
+    """
+
+    source: Ints
+    columns: Mapping[str, pa.Array]
+
+    def moved(self, start: int) -> Answer:
+        """The same for messages that begin at place `start`."""
+        return replace(self, source=self.source + start)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call without an answer that counts.
+
+    Args:
+        line: what was raised, or how the process ended, in one line.
+        told: the same with the function's name, and a traceback if there is one.
+        error: what was raised, where that was in this process.
+    """
+
+    line: str
+    told: str
+    error: BaseException | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Failure, (self.line, self.told))  # not every exception survives pickling
+
+    @classmethod
+    def of(cls, error: BaseException, name: str) -> Failure:
+        """What the function of that name raised."""
+        return cls(line_of(error), told(error, name), error)
+
+    @classmethod
+    def ended(cls, ended: Ended, name: str) -> Failure:
+        """How its process ended in the function of that name."""
+        line = f"it ended its process: {ended}"
+        return cls(line, f"process {name}: {line}")
+
+
+def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> Answer:
+    """The answer to a call.
+
+    Args:
+        given: what the function returned.
+        ids: the ids of the messages that it got.
+        returns: the columns that it has to return, with their types; others are ignored.
+        name: the function's name.
+
+    Raises:
+        UsageError: it is no table, lacks a column, has one of a type that doesn't fit, or names a message that the
+            function did not get.
+        Unfit: a value doesn't fit.
+    """
+    wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
+    where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
+    if not isinstance(given, pa.Table | pa.RecordBatch):
+        raise UsageError(f"the function returned a {type(given).__name__}", where=where, remedy=remedy)
+    for column, kind in ((_ID, pa.string()), *returns.items()):
+        found = [field.type for field in given.schema if field.name == column]
+        if len(found) != 1:
+            what = "twice" if found else f"not, but {', '.join(given.schema.names)[:_LONGEST_LINE] or 'no column'}"
+            raise UsageError(f"the function returned the column {column} {what}", where=where, remedy=remedy)
+        if not _fits(found[0], kind):
+            what = f"the function returned {column} as {found[0]}, which is not safely a {kind}"
+            raise UsageError(what, where=where, remedy=remedy)
+    source, order = _places(_cast(given, _ID, pa.string()), array_of(ids), where)
+    columns = {column: _cast(given, column, kind) for column, kind in returns.items()}
+    if order is not None:
+        columns = {column: values.take(order) for column, values in columns.items()}
+    return Answer(source, columns)
+
+
+def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Array | None]:
+    """Of each row its message, and the order that puts the rows by their messages; None: they are."""
+    if answered.equals(ids):
+        return np.arange(len(ids)), None
+    places = pc.index_in(answered, value_set=ids)
+    if places.null_count:
+        unknown = answered.filter(pc.is_null(places))[0].as_py()
+        shown = repr(unknown)[:_LONGEST_LINE]
+        remedy = "return the message_id of the message that a row was made of; of several rows each has the same"
+        raise UsageError(f"the function returned message_id {shown}, which it did not get", where=where, remedy=remedy)
+    found = places.to_numpy().astype(np.int64)
+    order = np.argsort(found, kind="stable")
+    return found[order], pa.array(order)
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of one type may stand for another; a value may still be too large, or have a fraction."""
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if found == wanted or pa.types.is_null(found):
+        return True
+    return any(is_wanted(wanted) and any(fits(found) for fits in fitting) for is_wanted, fitting in _FITTING)
+
+
+def _cast(given: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> pa.Array:
+    values = array_of(given.column(column))
+    if values.type == kind:
+        return values
+    try:
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_decimal(kind) and pa.types.is_integer(values.type):
+            # A whole number counts as one of 19 digits, however small it is: it is widened first.
+            values = values.cast(pa.decimal256(76, 0))
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise Unfit(f"the function returned {column}: {error}") from None
+
+
+def line_of(error: BaseException) -> str:
+    """An exception in one line."""
+    told_in = str(error) if isinstance(error, Unfit) else "".join(traceback.format_exception_only(error))
+    text = " ".join(told_in.split())
+    return _printable(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…")
+
+
+def told(error: BaseException, name: str) -> str:
+    """Why a message can't be worked on: the exception in a line, and below it the traceback from the user's code on.
+
+    Args:
+        error: what was raised.
+        name: the function's name.
+    """
+    below = error.__traceback__
+    while below is not None and Path(below.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+        below = below.tb_next
+    first = f"process {name}: {line_of(error)}"
+    if below is None or isinstance(error, Unfit):
+        return first
+    trace = "".join(traceback.TracebackException(type(error), error, below, compact=True).format()).rstrip()
+    if len(trace) > _LONGEST_TRACE:
+        trace = f"{trace[: _LONGEST_TRACE // 4]}\n…\n{trace[-_LONGEST_TRACE * 3 // 4 :]}"
+    return f"{first}\n{_printable(trace)}"
+
+
+def _printable(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file takes."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,174 @@
+"""Processing: the user's code over the messages of a pipeline, before ``route`` or under its destinations.
+
+Owns which columns that takes and the one crossing to Python that all functions of a place share; what a call means
+is `step.py`'s business. A pipeline with user code has the columns that any of it returns from here on, and
+``_outputs``; see there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.function import Function, search_folders
+from seriatim.pipeline.declared.pipeline import Pipeline, Process
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.frames.property_types import arrow_type, ddl_of
+from seriatim.spark.process.step import OUTPUTS, WAS, Step, run_step
+from seriatim.spark.receive.stage import promoted
+
+__all__ = ["process", "properties", "spread"]
+
+_BODY = {"body": "binary"}
+_UNNOTED = Calling()
+
+
+def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
+    """Messages after the user's code at one place of the way.
+
+    Args:
+        df: messages as `receive` and `stamp` leave them.
+        pipeline: whose code.
+        routed: False: what stands before ``route``. True: what stands under destinations; `df` has ``destination``.
+        calling: how workers call the code; see `calls/register.py`.
+
+    Returns:
+        `df`, and the columns that any code of the pipeline returns, and ``_outputs``. Without code `df` as it is.
+
+    Raises:
+        UsageError: a column is returned in two types.
+    """
+    steps = _declared(pipeline)
+    if not steps:
+        return df
+    columns = _returned(steps)
+    hidden = _not_yet(df, pipeline, columns, routed=routed)
+    df = _with_columns(df, columns)
+    retyped = _retyped(df, columns)
+    here = [(one.queue.name, one.process) for one in pipeline.route] if routed else [(None, pipeline.process)]
+    folders = search_folders(pipeline.source_file)
+    work = _Work(
+        tuple(_step(declared, destination, folders, hidden) for destination, declared in here if declared is not None),
+        calling,
+    )
+    if retyped and (routed or pipeline.process is None):
+        name, kind = next(iter(retyped.items()))
+        what = f"{name} can't become {kind.simpleString()} under a destination"
+        raise UsageError(what, remedy="every destination has it in one type: return it under another name")
+    if not work.steps:
+        return df
+    was = {f"{WAS}{name}": F.col(name).try_cast(kind) for name, kind in retyped.items()}
+    fields = [T.StructField(f.name, retyped.get(f.name, f.dataType), True, f.metadata) for f in df.schema]
+    return df.withColumns(was).mapInArrow(work.__call__, T.StructType(fields))
+
+
+def properties(pipeline: Pipeline) -> dict[str, str]:
+    """What messages have when they are delivered: every property, promoted or returned, and its Spark type."""
+    found = promoted(pipeline.receive) | _returned(_declared(pipeline))
+    return {name: kind for name, kind in found.items() if name not in {"body", "type"}}
+
+
+def _declared(pipeline: Pipeline) -> list[Process]:
+    """All user code, in the order of the way."""
+    return [one for one in (pipeline.process, *(one.process for one in pipeline.route)) if one is not None]
+
+
+def _returned(steps: Iterable[Process]) -> dict[str, str]:
+    """Every column that any code returns, and its Spark type; a body is always binary."""
+    found: dict[str, str] = {}
+    for step in steps:
+        for name, kind in step.returns.items():
+            ddl = "binary" if name == "body" else ddl_of(kind)
+            if found.setdefault(name, ddl) != ddl:
+                raise UsageError(f"{name} is returned as {found[name]} and as {ddl}", where=f"process {step.function}")
+    return found
+
+
+def _arrow(name: str, kind: str) -> pa.DataType:
+    return pa.binary() if name == "body" else arrow_type(kind)
+
+
+def _step(declared: Process, destination: str | None, folders: tuple[str, ...], hidden: frozenset[str]) -> Step:
+    returns = {name: _arrow(name, kind) for name, kind in declared.returns.items()}
+    return Step(Function(declared.function, folders), returns, declared.on_error, destination, hidden)
+
+
+def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
+    """Of the columns that code returns those that messages don't have before the code of this place."""
+    if not routed:
+        return frozenset(columns) - frozenset(df.columns)
+    before = {"body", "type"} | promoted(pipeline.receive).keys()
+    return frozenset(columns) - before - (pipeline.process.returns.keys() if pipeline.process is not None else set())
+
+
+def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """The frame with what it lacks of `columns`, null, and with ``_outputs``."""
+    lacking = {name: F.lit(None).cast(kind) for name, kind in columns.items() if name not in df.columns}
+    if OUTPUTS not in df.columns:
+        # Code that returns nothing but ids may still make several of one message: each of them has its body.
+        fields = ", ".join(f"`{name}`: {kind}" for name, kind in (columns or _BODY).items())
+        lacking[OUTPUTS] = F.lit(None).cast(f"array<struct<{fields}>>")
+    return df.withColumns(lacking)
+
+
+def _retyped(df: DataFrame, columns: Mapping[str, str]) -> dict[str, T.DataType]:
+    """Promoted properties that the code before ``route`` returns in another type."""
+    if not columns:
+        return {}
+    wanted = cast("T.StructType", T.StructType.fromDDL(", ".join(f"`{name}` {kind}" for name, kind in columns.items())))
+    return {field.name: field.dataType for field in wanted.fields if df.schema[field.name].dataType != field.dataType}
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a worker does: one step after another, batch by batch."""
+
+    steps: tuple[Step, ...]
+    calling: Calling
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        calling = self.calling.here()
+        loaded = [(step, step.function.load(), calling.of(step.function.name, step.destination)) for step in self.steps]
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            table = pa.Table.from_batches([batch])
+            for step, apply, how in loaded:
+                table = run_step(table, step, apply, how)
+            yield from table.to_batches()
+
+
+def spread(df: DataFrame) -> DataFrame:
+    """A row for each output, as it is delivered; without user code, every row as it is.
+
+    Call it when group and sequence have been laid out: they are the message's, and its outputs may have others.
+
+    Args:
+        df: decided messages, with ``disposition``.
+
+    Returns:
+        `df` without ``_outputs``, with ``_output int``: 1 for a message that is its own output; 1 to k for the outputs
+        of one that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are their
+        own; 0 for one that was consumed and released, of which nothing is written. So every message has one row with
+        ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
+        listed like any other.
+    """
+    if OUTPUTS not in df.columns:
+        return df.withColumn("_output", F.lit(1))
+    size = F.coalesce(F.size(OUTPUTS), F.lit(-1))
+    consumed = (size == 0) & F.coalesce(F.col("disposition") == "released", F.lit(False))
+    numbers = F.when(consumed, F.array(F.lit(0))).otherwise(F.sequence(F.lit(1), F.greatest(size, F.lit(1))))
+    rows = df.withColumn("_output", F.explode(numbers))
+    several = size > 0
+    element = F.get(OUTPUTS, F.col("_output") - 1)
+    kind = df.schema[OUTPUTS].dataType.elementType  # type: ignore[attr-defined]
+    own = {name: F.when(several, element[name]).otherwise(F.col(f"`{name}`")) for name in kind.names}
+    number = F.concat(F.col("message_id"), F.lit("."), F.col("_output").cast("string"))
+    return rows.withColumns({**own, "message_id": F.when(several, number).otherwise(F.col("message_id"))}).drop(OUTPUTS)

@@ -1,0 +1,318 @@
+"""One call of the user's code over a table of messages. Owns what the function gets, what its answer means, and who
+is to blame when it raises. Pure pyarrow: knows nothing of Spark.
+
+A table has, besides a message's columns, ``_invalid`` (why a row is no message) and ``_outputs``: null for a message
+that is itself what leaves, a list of what leaves instead, empty for one that was consumed. The function gets a row
+for each output, and what it returns for them is gathered again under their message:
+
+* nothing: the message is consumed. It keeps its values, so that it takes its place in the order;
+* one row: its values become the message's;
+* several: those of the first become the message's, and ``_outputs`` has them all.
+
+A raise is nobody's fault until one message is alone with it, so the messages are halved until it is. The same goes for
+a call that ends its process; since a process may be ended by others, too, a message is to blame at the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.errors import UsageError
+from seriatim.kernel.columns import Ints
+from seriatim.pipeline.declared.function import Function
+from seriatim.spark.calls.child_process import Ended
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.process.answer import Answer, Failure, Unfit, array_of, understood
+
+__all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
+
+#: The column with what leaves instead of a message.
+OUTPUTS = "_outputs"
+#: Before the name of a column that gets another type: what it was, in the new type.
+WAS = "_was_"
+
+_INVALID = "_invalid"
+_ID = "message_id"
+
+Apply = Callable[[pa.Table], Any]
+
+_HERE = Calling()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The user's code at one place of the way; survives pickling.
+
+    Args:
+        function: what to call: a table of messages in, ``message_id`` and the columns in `returns` out.
+        returns: the columns that it adds or replaces, with their Arrow types.
+        on_error: ``set_aside``: a message at which it raises becomes invalid; ``fail``: nothing goes on.
+        destination: only the messages that go there; None: all.
+        hidden: the columns that messages don't have yet at this place. The table has them, as places for what is
+            returned; the function doesn't get them, so that it may append what it returns.
+    """
+
+    function: Function
+    returns: Mapping[str, pa.DataType]
+    on_error: Literal["set_aside", "fail"] = "set_aside"
+    destination: str | None = None
+    hidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """What the function made of some rows.
+
+    Args:
+        source: of each row of the answer the row that it was made of, ascending.
+        columns: the values.
+        failed: the rows at which it raised, and what.
+    """
+
+    source: Ints
+    columns: Mapping[str, pa.Array]
+    failed: Mapping[int, str]
+
+
+def outputs_type(columns: Mapping[str, pa.DataType]) -> pa.DataType:
+    """The type of ``_outputs`` where steps return `columns`."""
+    return pa.list_(pa.field("element", pa.struct([pa.field(name, kind) for name, kind in columns.items()])))
+
+
+def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE) -> pa.Table:
+    """Messages as they are after a step.
+
+    Args:
+        table: messages; it has the columns that the step returns, ``_invalid`` and ``_outputs``.
+        step: what is called.
+        apply: its function, loaded.
+        calling: how it is called.
+
+    Returns:
+        The same messages in the same order; the columns of `table` but those that begin with ``_was_``.
+
+    Raises:
+        UsageError: the function's answer is not as it has to be, or it raised and ``on_error`` is ``fail``.
+    """
+    whole = table.combine_chunks()
+    rows = _rows_for(whole, step)
+    if not len(rows):
+        return _laid_out(whole, {})
+    source, messages = _unfolded(whole, rows)
+    called = _called_in_turns(messages, step, apply, calling)
+    every = len(rows) == len(messages) == whole.num_rows
+    if every and np.array_equal(called.source, np.arange(len(rows))):
+        return _laid_out(whole, called.columns)  # the common way: a row for each message
+    return _folded(whole, step, rows, source, messages, called)
+
+
+def _rows_for(table: pa.Table, step: Step) -> Ints:
+    """The messages that the function gets."""
+    wanted = pc.is_null(table.column(_INVALID))
+    if table.column(OUTPUTS).null_count != table.num_rows:
+        wanted = pc.and_(wanted, pc.not_equal(pc.fill_null(pc.list_value_length(table.column(OUTPUTS)), 1), 0))
+    if step.destination is not None:
+        wanted = pc.and_(wanted, pc.fill_null(pc.equal(table.column("destination"), step.destination), False))
+    return np.flatnonzero(wanted.to_numpy())
+
+
+def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
+    """A row for each output of the messages in `rows`, and of which row of the table it is."""
+    every = len(rows) == table.num_rows
+    if table.column(OUTPUTS).null_count == table.num_rows:
+        return rows, table if every else table.take(pa.array(rows))
+    lists = array_of(table.column(OUTPUTS).take(pa.array(rows)))
+    sizes = pc.fill_null(pc.list_value_length(lists), 1).to_numpy()
+    several = np.repeat(lists.is_valid().to_numpy(zero_copy_only=False), sizes)
+    source = np.repeat(rows, sizes)
+    unfolded = table.take(pa.array(source))
+    nth = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
+    numbered = pc.binary_join_element_wise(unfolded.column(_ID), pa.array(nth).cast(pa.string()), ".")
+    unfolded = _put(unfolded, _ID, pc.if_else(pa.array(several), numbered, unfolded.column(_ID)))
+    values = pc.list_flatten(lists)
+    for field in values.type:
+        own = array_of(unfolded.column(field.name))
+        unfolded = _put(
+            unfolded, field.name, pc.replace_with_mask(own, pa.array(several), pc.struct_field(values, field.name))
+        )
+    return source, unfolded
+
+
+def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
+    """The whole answer. Messages of one id, which a source may bring, can't be told apart in one: they take turns."""
+    names = [name for name in messages.column_names if not name.startswith("_") and name not in step.hidden]
+    shown = messages.select(names)
+    turns = _turns(shown.column(_ID))
+    fatal = calling.fatal(lambda: zip(shown[_ID].to_pylist(), shown["body"].to_pylist(), strict=True))
+    if fatal:
+        known = np.array(sorted(fatal))
+        turns = [rest for rows in turns if len(rest := rows[~np.isin(rows, known)])]
+    elif len(turns) == 1:
+        return _call(shown, step, apply, calling)
+    parts = [(rows, _call(shown.take(pa.array(rows)), step, apply, calling)) for rows in turns]
+    return _joined(parts, step, fatal)
+
+
+def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[int, str]) -> _Called:
+    """One answer for all rows.
+
+    Args:
+        parts: rows, and the answer for these.
+        step: what was called.
+        fatal: rows that it wasn't called with, and why.
+    """
+    source = np.concatenate([np.empty(0, np.int64), *(rows[called.source] for rows, called in parts)])
+    order = np.argsort(source, kind="stable")
+    columns = {
+        name: pa.concat_arrays([pa.nulls(0, kind), *(called.columns[name] for _, called in parts)]).take(
+            pa.array(order)
+        )
+        for name, kind in step.returns.items()
+    }
+    failed = {int(rows[place]): reason for rows, called in parts for place, reason in called.failed.items()}
+    return _Called(source[order], columns, failed | dict(fatal))
+
+
+def _turns(ids: pa.ChunkedArray) -> list[Ints]:
+    """The rows in portions without an id twice."""
+    count = len(ids)
+    if pc.count_distinct(ids, mode="all").as_py() == count:
+        return [np.arange(count)]
+    codes = array_of(pc.dictionary_encode(ids, null_encoding="encode")).indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    turn = np.empty(count, np.int64)
+    turn[order] = np.arange(count) - np.searchsorted(codes[order], codes[order])
+    return [np.flatnonzero(turn == nth) for nth in range(int(turn.max()) + 1)]
+
+
+def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
+    """Call the function; where it raises or ends its process, with the halves of what it got."""
+    answers: list[Answer] = []
+    failed: dict[int, str] = {}
+    waiting = [(0, messages.num_rows)]
+    while waiting:
+        start, size = waiting.pop()
+        part = messages.slice(start, size)
+        first, answered = part.column(_ID)[0].as_py(), partial(_answer, part, step, apply)
+        answer = calling.call(size, first, answered)
+        if isinstance(answer, Ended) and size == 1:
+            answer = calling.call(size, first, answered)
+            if isinstance(answer, Ended):
+                answer = Failure.ended(answer, step.function.name)
+                if step.on_error != "fail":
+                    calling.keep_fatal(first, part.column("body")[0].as_py(), answer.told)
+        if isinstance(answer, Answer):
+            answers.append(answer.moved(start))
+        elif size > 1:
+            half = size // 2
+            waiting += [(start + half, size - half), (start, half)]
+        elif isinstance(answer, Failure):
+            if step.on_error == "fail":
+                what = f"the function failed at message {first}: {answer.line}"
+                remedy = "mend it; with on_error: set_aside the others go on without that message"
+                raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer.error
+            failed[start] = answer.told
+    source = np.concatenate([np.empty(0, np.int64), *(answer.source for answer in answers)])
+    columns = {
+        name: pa.concat_arrays([pa.nulls(0, kind), *(answer.columns[name] for answer in answers)])
+        for name, kind in step.returns.items()
+    }
+    return _Called(source, columns, failed)
+
+
+def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | Failure:
+    name = step.function.name
+    try:
+        given = apply(part)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        return Failure.of(error, name)
+    try:
+        return understood(given, part.column(_ID), step.returns, name)
+    except Unfit as error:
+        return Failure.of(error, name)
+
+
+def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.Table, called: _Called) -> pa.Table:
+    """The table with what the function made of some of its rows, gathered by message."""
+    reasons: dict[int, str] = {}
+    for place, reason in sorted(called.failed.items()):
+        reasons.setdefault(int(source[place]), reason)
+    good = ~np.isin(source[called.source], list(reasons))
+    at, places = source[called.source][good], pa.array(np.flatnonzero(good))
+    made_of = pa.array(called.source[good])
+    changed, firsts = np.unique(at, return_index=True)
+    # Where every message is one output before and after, the columns that this step doesn't return stay as they are.
+    single = len(messages) == len(rows) and len(changed) == len(at)
+    values = {
+        name: called.columns[name].take(places) if name in step.returns else array_of(messages[name]).take(made_of)
+        for name in (step.returns if single else _returned(table))
+    }
+    mask = _mask(table.num_rows, changed)
+    columns = {
+        name: pc.replace_with_mask(_before(table, name), mask, found.take(pa.array(firsts)))
+        for name, found in values.items()
+    }
+    columns[OUTPUTS] = _outputs(table, rows, at, values, list(reasons))
+    if reasons:
+        failed = np.array(sorted(reasons))
+        texts = pa.array([reasons[row] for row in failed.tolist()], pa.string())
+        columns[_INVALID] = pc.replace_with_mask(_before(table, _INVALID), _mask(table.num_rows, failed), texts)
+    return _laid_out(table, columns)
+
+
+def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Array], failed: list[int]) -> pa.Array:
+    """The column ``_outputs``: new for `rows`, null where the function failed, as it was for the others.
+
+    Args:
+        table: the messages.
+        rows: those that the function got.
+        at: of each output its message, ascending.
+        values: the outputs; where each is a message's only one, not all columns are there.
+        failed: messages at which the function raised.
+    """
+    counts = np.bincount(at, minlength=table.num_rows)
+    mine = counts[rows]
+    ends = np.concatenate([[0], np.cumsum(np.where(mine > 1, mine, 0))])
+    several = pa.array(np.flatnonzero(counts[at] > 1))
+    kind = table.schema.field(OUTPUTS).type
+    fields = list(kind.value_type)
+    columns = [values[one.name].take(several) if len(several) else pa.nulls(0, one.type) for one in fields]
+    elements = pa.StructArray.from_arrays(columns, fields=fields)
+    single = (mine == 1) | np.isin(rows, failed)
+    made = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), elements, type=kind, mask=pa.array(single))
+    place = np.arange(table.num_rows)
+    place[rows] = table.num_rows + np.arange(len(rows))
+    return pa.concat_arrays([_before(table, OUTPUTS), made]).take(pa.array(place))
+
+
+def _returned(table: pa.Table) -> list[str]:
+    """The columns that any step returns."""
+    return [field.name for field in table.schema.field(OUTPUTS).type.value_type]
+
+
+def _mask(size: int, rows: Ints) -> pa.Array:
+    mask = np.zeros(size, bool)
+    mask[rows] = True
+    return pa.array(mask)
+
+
+def _before(table: pa.Table, name: str) -> pa.Array:
+    """A column as it was, in the type that it is to have."""
+    was = f"{WAS}{name}"
+    return array_of(table.column(was if was in table.column_names else name))
+
+
+def _laid_out(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    names = [name for name in table.column_names if not name.startswith(WAS)]
+    return pa.table([columns[name] if name in columns else _before(table, name) for name in names], names)
+
+
+def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, values)

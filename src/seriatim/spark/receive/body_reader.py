@@ -1,0 +1,327 @@
+"""Reading bodies in a worker: each becomes one message, several by `split`, or none; with its properties.
+
+Owns what is said of a message that can't be read, and the names of parts: those of a message ``crm/a.json:7`` are
+``crm/a.json:7.1``, ``.2`` and so on. Where bodies come from and how they are named is `text_lines.py` and `tables.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.spark.calls.child_process import Ended, ends
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.frames.property_types import arrow_type, ddl_of
+from seriatim.spark.receive.row_formats import Block, Documents, ReadRow, RowFormat
+from seriatim.spark.receive.row_paths import Columns
+from seriatim.spark.receive.split import NothingToSplit, Split, Splitter
+
+__all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
+
+#: The columns that every message has, as DDL.
+OWN_COLUMNS = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
+#: The columns that tell of a message of which other it is a part, and their types; null where it is none.
+PARTS = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
+
+_ARROW = {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
+# Parts may be many times larger than what they were cut from, and Arrow's batches end at 2 GiB.
+_MOST_BYTES = 64 * 2**20
+_LARGEST = 2**30
+_NO_COLUMNS: Columns = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the bodies of a location are read.
+
+    Args:
+        location: its name.
+        promote: the properties, in the order in which `rows` yields them.
+        rows: the format.
+        split: how messages are taken apart; None: they aren't.
+        otherwise: what becomes of a message that has nothing to be taken apart.
+        calling: how code of the user's is called in it; None: there is none.
+    """
+
+    location: str
+    promote: tuple[Promotion, ...]
+    rows: RowFormat
+    split: Splitter | None = None
+    otherwise: Literal["invalid", "whole"] = "invalid"
+    calling: Calling | None = None
+
+    def schema(self) -> str:
+        """The columns that reading adds to those of a body, as DDL."""
+        promoted = [f"`{item.name}` {ddl_of(item.type)}" for item in self.promote]
+        parts = [f"{name} {kind}" for name, kind in PARTS.items()] if self.split else []
+        return "".join(f", {column}" for column in (*promoted, *parts))
+
+    def check(self) -> None:
+        """Tell what is wrong with a path or a function here instead of in a worker. Raises `UsageError`."""
+        self.rows.reader(Block("", 0))
+        if self.split is not None:
+            self.split.splitter()
+
+
+class Found:
+    """What bodies gave, column by column; `kept` says from which row each message is."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.kept: list[int] = []
+        self.ids: list[str] = []
+        self.reasons: list[str | None] = []
+        self.values: list[list[Any]] = [[] for _ in reading.promote]
+        self.bodies: list[bytes | None] = []
+        self.parts: list[tuple[str | None, int | None, int | None]] = []
+        self.size = 0
+
+    def add(self, place: int, message_id: str, values: list[Any], reason: str | None) -> None:
+        """A message of the row at `place`."""
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+        self.kept.append(place)
+        self.ids.append(message_id)
+        self.reasons.append(reason)
+
+    def columns(self, bodies: pa.Array) -> dict[str, pa.Array]:
+        """The columns of these messages, `bodies` being those of all rows."""
+        split = self._reading.split is not None
+        promoted = zip(self.values, self._reading.promote, strict=True)
+        columns = {
+            "message_id": pa.array(self.ids, pa.string()),
+            "body": pa.array(self.bodies, pa.binary()) if split else bodies.take(pa.array(self.kept, pa.int64())),
+            "_invalid": pa.array(self.reasons, pa.string()),
+            **{item.name: pa.array(column, arrow_type(item.type)) for column, item in promoted},
+        }
+        if split:
+            places = enumerate(_ARROW.items())
+            columns |= {name: pa.array([one[n] for one in self.parts], kind) for n, (name, kind) in places}
+        return columns
+
+
+class _RowAt(NamedTuple):
+    """A row that is read: its place in the batch, its name, its body, its columns, and why it is no message."""
+
+    place: int
+    name: str
+    body: bytes | None
+    columns: Columns
+    refused: str | None
+
+
+class Reader:
+    """A task's reading of one location."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._prefix = f"{reading.location}/"
+        self._nothing: list[Any] = [None] * len(reading.promote)
+        self._found = Found(reading)
+        self._entered = False
+        self._read: ReadRow
+        self._whole: ReadRow
+        self._calling = reading.calling.here() if reading.calling is not None else None
+        self._split: Split | None = reading.split.splitter() if reading.split is not None else None
+        self._of_whole = [place for place, item in enumerate(reading.promote) if item.envelope]
+        self._of_part = [place for place, item in enumerate(reading.promote) if not item.envelope]
+        self._none_of_part: list[Any] = [None] * len(self._of_part)
+
+    def enter(self, block: Block) -> None:
+        """From here on rows are of this block."""
+        if self._entered and isinstance(self._reading.rows, Documents):
+            return  # they are read alike in all of them
+        self._entered = True
+        rows, promote = self._reading.rows, self._reading.promote
+        if self._split is None:
+            self._read = rows.reader(block)
+        else:
+            self._read = rows.only(tuple(promote[place] for place in self._of_part)).reader(block)
+            self._whole = rows.only(tuple(promote[place] for place in self._of_whole)).reader(block)
+
+    def read(
+        self,
+        bodies: list[bytes | None],
+        names: list[str],
+        first: int = 0,
+        refused: list[str | None] | None = None,
+        columns: Sequence[Columns] | None = None,
+    ) -> Iterator[Found]:
+        """Read rows.
+
+        Args:
+            bodies: of consecutive rows; a row without one is a message of which nothing is known but its columns.
+            names: of all rows of the batch; a message's id is ``location/name``.
+            first: which of the batch's rows has the first body.
+            refused: of all rows of the batch, why a row is no message as far as that is known already.
+            columns: of all rows of the batch, the columns that properties may be found in.
+
+        Yields:
+            What rows of the batch gave, in their order, where it becomes large; the rest is `taken`.
+        """
+        rows = [
+            _RowAt(
+                place,
+                names[place],
+                body,
+                _NO_COLUMNS if columns is None else columns[place],
+                None if refused is None else refused[place],
+            )
+            for place, body in enumerate(bodies, first)
+        ]
+        if self._calling is None or not rows:
+            yield from self._rows(rows, {})
+            return
+        with self._calling.noted(len(rows), self._prefix + rows[0].name):
+            yield from self._rows(rows, self._fatal(self._calling, rows))
+
+    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[Found]:
+        for place, row in enumerate(rows):
+            if place in fatal:
+                self._add(row, row.name, self._nothing, _reason(row, fatal[place]), row.body)
+            elif self._split is None:
+                self._one(row)
+            else:
+                self._several(row, self._split)
+                if self._found.size > _MOST_BYTES:
+                    yield self.taken()
+
+    def taken(self) -> Found:
+        """What was read and not yet handed on; a batch ends with it."""
+        found, self._found = self._found, Found(self._reading)
+        return found
+
+    def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:
+        """The places of rows at which code of the user's ends its process, and how; see `calls/register.py`."""
+        fatal = calling.fatal(lambda: ((self._prefix + row.name, row.body) for row in rows))
+        places = [place for place in range(len(rows)) if calling.apart and place not in fatal]
+        # It may be a header, which every process has to know of.
+        lead = next((place for place, row in enumerate(rows) if row.body and not row.body.isspace()), 0)
+
+        def first_end(places: Sequence[int]) -> tuple[int, Ended] | None:
+            known = [lead] if lead < places[0] and lead not in fatal else []
+            return ends(lambda place: self._touch(rows[place]), [*known, *places])
+
+        while places and (end := first_end(places)) is not None:
+            place, _ = end
+            again = first_end([place])
+            if again is not None:
+                place, how = again
+                fatal[place] = f"{calling.function}: it ended its process: {how}"
+                calling.keep_fatal(self._prefix + rows[place].name, rows[place].body, fatal[place])
+            places = [one for one in places if one >= place and one not in fatal]
+        return fatal
+
+    def _touch(self, row: _RowAt) -> None:
+        """Read a row as it is read, for what that does to the process."""
+        if self._split is None or self._whole(row.body, row.columns) is None:
+            self._read(row.body, row.columns)
+            return
+        try:
+            parts: list[bytes | None] = [*_cut(row.body, self._split)]
+        except NothingToSplit:
+            parts = [row.body]
+        for part in parts:
+            with suppress(Unreadable):
+                self._read(part, row.columns)
+
+    def _one(self, row: _RowAt) -> None:
+        try:
+            read = self._read(row.body, row.columns)
+            if read is None:
+                return
+            values, problem = read
+        except Unreadable as error:
+            values, problem = self._nothing, str(error)
+        self._found.add(row.place, self._prefix + row.name, values, _reason(row, problem))
+
+    def _several(self, row: _RowAt, split: Split) -> None:
+        try:
+            read = self._entered_by(row)
+            if read is None:
+                return
+            whole, problem = read
+        except Unreadable as error:
+            self._add(row, row.name, self._nothing, _reason(row, str(error)), row.body)
+            return
+        reason = _reason(row, problem)
+        parts: list[bytes] = []
+        if reason is None:
+            try:
+                parts = _cut(row.body, split)
+            except NothingToSplit as error:
+                if self._reading.otherwise == "whole":
+                    self._add(row, row.name, *self._part(row.body, row, whole), row.body)
+                    return
+                reason = _reason(row, str(error))
+            except Unreadable as error:
+                reason = _reason(row, str(error))
+        if reason is not None:
+            self._add(row, row.name, self._together(whole, None), reason, row.body)
+            return
+        parent = self._prefix + row.name
+        for number, part in enumerate(parts, 1):
+            name = f"{row.name}.{number}"
+            self._add(row, name, *self._part(part, row, whole, name), part, (parent, number, len(parts)))
+
+    def _entered_by(self, row: _RowAt) -> Promoted | None:
+        """What is read in the whole of a message; None for a row that is none."""
+        whole = self._whole(row.body, row.columns)
+        if whole is None:
+            self._read(row.body, row.columns)  # it may be the header, which goes for parts too
+        return whole
+
+    def _part(
+        self, part: bytes | None, row: _RowAt, whole: list[Any], name: str | None = None
+    ) -> tuple[list[Any], str | None]:
+        """The values of a part, those of its whole put in, and what is wrong with it; `name`: what it is called."""
+        try:
+            own, problem = self._read(part, row.columns) or (self._none_of_part, "the part is empty")
+        except Unreadable as error:
+            own, problem = self._none_of_part, str(error)
+        return self._together(whole, own), None if problem is None else f"{name or row.name}: {problem}"
+
+    def _together(self, whole: list[Any], own: list[Any] | None) -> list[Any]:
+        """The values of a message's whole and of a part in the order of the properties; `own`: None: there is no part."""
+        values = list(self._nothing)
+        for places, among in ((self._of_whole, whole), (self._of_part, self._none_of_part if own is None else own)):
+            for to, value in zip(places, among, strict=True):
+                values[to] = value
+        return values
+
+    def _add(
+        self,
+        row: _RowAt,
+        name: str,
+        values: list[Any],
+        reason: str | None,
+        body: bytes | None,
+        part: tuple[str | None, int | None, int | None] = (None, None, None),
+    ) -> None:
+        found = self._found
+        found.add(row.place, self._prefix + name, values, reason)
+        found.bodies.append(body)
+        found.parts.append(part)
+        found.size += len(body) if body is not None else 0
+
+
+def _reason(row: _RowAt, problem: str | None) -> str | None:
+    """Why a row is no message: what was known before it was read, and what was found then."""
+    if problem is None:
+        return row.refused
+    return f"{row.name}: {problem}" if row.refused is None else f"{row.refused}; {problem}"
+
+
+def _cut(body: bytes | None, split: Split) -> list[bytes]:
+    if body is None:
+        raise NothingToSplit("split: there is no body")
+    parts = split(body)
+    if sum(map(len, parts)) > _LARGEST:
+        raise Unreadable(f"split: the parts are larger than {_LARGEST >> 20:,} MiB together")
+    return parts

@@ -1,0 +1,158 @@
+"""Lifting properties out of bodies: one row of text in, the promoted values or a reason out.
+
+Pure Python without Spark: CSV and the user's functions. JSON is `seriatim.pipeline.bodies.json_paths`, XML `xml_elements.py`, what a
+value may be `seriatim.pipeline.bodies.property_values`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from seriatim.pipeline.bodies.property_values import (
+    Converter,
+    Find,
+    Promoted,
+    Unreadable,
+    as_in_json,
+    converter_of,
+    finder,
+    promoted,
+    shortened,
+    text_of,
+)
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import Promotion
+
+__all__ = [
+    "CsvColumns",
+    "CsvDialect",
+    "Returned",
+    "failed",
+    "from_python",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """How fields are told apart. A quote inside quotes is doubled, unless there is an `escape`."""
+
+    separator: str = ","
+    quote: str = '"'
+    escape: str | None = None
+
+    def fields(self, text: str) -> list[str]:
+        """The fields of one line.
+
+        Raises:
+            Unreadable: the quotes don't match.
+        """
+        try:
+            rows = list(
+                csv.reader(
+                    [text],
+                    delimiter=self.separator,
+                    quotechar=self.quote,
+                    escapechar=self.escape,
+                    doublequote=self.escape is None,
+                    strict=True,
+                )
+            )
+        except csv.Error as error:
+            raise Unreadable(f"not CSV: {error}") from error
+        return rows[0] if rows else []
+
+
+@dataclass(frozen=True, slots=True)
+class CsvColumns:
+    """Reads a CSV line; the columns are found by name in the file's own header.
+
+    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. Of a property's columns one
+    has to be there.
+    """
+
+    promote: tuple[Promotion, ...]
+    dialect: CsvDialect = CsvDialect()
+
+    def header(self, body: bytes) -> list[str]:
+        """The names in a header line. Raises `Unreadable`."""
+        return [name.strip() for name in self.dialect.fields(text_of(body))]
+
+    def reader(self, header: Sequence[str]) -> Callable[[bytes], Promoted]:
+        """A function from a line to what is promoted under that header; it raises `Unreadable`: the line as a whole."""
+        csv.field_size_limit(2**31 - 1)
+        width = len(header)
+        places = {name: place for place, name in reversed(list(enumerate(header)))}
+        absent = [" or ".join(item.paths) for item in self.promote if not places.keys() & set(item.paths)]
+        finds = [
+            finder(
+                item.name,
+                [_field(places[path]) for path in item.paths if path in places],
+                converter_of(item.name, item.type),
+            )
+            for item in self.promote
+        ]
+
+        def read(body: bytes) -> Promoted:
+            fields = self.dialect.fields(text_of(body))
+            if absent:
+                raise Unreadable(f"the header has no column {', '.join(absent)}")
+            if len(fields) != width:
+                raise Unreadable(f"{len(fields)} fields where the header has {width}")
+            return promoted(finds, fields)
+
+        return read
+
+
+def _field(place: int) -> Find:
+    return lambda fields: fields[place] or None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Reads a body with a function of the user's, which returns the values by name.
+
+    A name that it doesn't return is null. A function that raises makes its message unreadable, with its own words.
+    """
+
+    function: Function
+    promote: tuple[Promotion, ...]
+
+    def reader(self) -> Callable[[bytes], Promoted]:
+        """A function from a body to what is promoted; it raises `Unreadable`: the function failed.
+
+        Raises:
+            UsageError: no such function.
+        """
+        call, name = self.function.load(), self.function.name
+        finds = [
+            finder(item.name, [_item(path) for path in item.paths], from_python(converter_of(item.name, item.type)))
+            for item in self.promote
+        ]
+
+        def read(body: bytes) -> Promoted:
+            try:
+                found = call(body)
+            except (Exception, SystemExit) as error:
+                raise failed(name, error) from error
+            if not isinstance(found, Mapping):
+                raise Unreadable(f"{name}: returned {type(found).__name__}, not a mapping from names to values")
+            return promoted(finds, found)
+
+        return read
+
+
+def _item(name: str) -> Find:
+    return lambda found: found.get(name)
+
+
+def failed(function: str, error: BaseException) -> Unreadable:
+    """What is said of a body at which a function of the user's raises."""
+    told = " ".join(str(error).split())
+    return Unreadable(f"{function}: {type(error).__name__}: {shortened(told, 300)}".removesuffix(": "))
+
+
+def from_python(convert: Converter) -> Converter:
+    """The conversion of a value that may be any of Python's and not only one that JSON has."""
+    return lambda value: convert(as_in_json(value))

@@ -1,0 +1,149 @@
+"""The formats of rows: which of them are messages, and what reads their properties.
+
+A row is a line of a text file, a whole file, or the body that a table's row has. `promotion.py` and `xml_elements.py` know what
+is in it; here is what goes on between the rows of a file: blank ones, and the header of CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Protocol
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.spark.receive.promotion import CsvColumns, Returned
+from seriatim.spark.receive.row_paths import Columns, RowPaths
+
+__all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
+
+#: From a body (None: there is none) and a row's columns to what is promoted; None for a row that is no message (blank, a
+#: header). Raises `Unreadable`: nothing can be read of it.
+ReadRow = Callable[[bytes | None, Columns], Promoted | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The part of a file that begins at byte `start`, which one task reads; `path` is a URI."""
+
+    path: str
+    start: int
+
+
+class RowFormat(Protocol):
+    """How the rows of a location are read."""
+
+    def reader(self, block: Block) -> ReadRow:
+        """What reads the rows of a block, one after another from its first."""
+
+    def only(self, promote: tuple[Promotion, ...]) -> RowFormat:
+        """The same rows, read for these properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A document a row, read by `values`; None: not read at all. In files blank rows are none."""
+
+    values: JsonPaths | XmlPaths | Returned | RowPaths | None
+    in_files: bool = True
+
+    def reader(self, block: Block) -> ReadRow:
+        """See `RowFormat`."""
+        match self.values:
+            case None:
+                read: ReadRow = _nothing
+            case RowPaths():
+                read = self.values.reader()
+            case _:
+                read = _without_columns(self.values.reader(), len(self.values.promote))
+        return (lambda body, columns: read(body, columns) if _is_filled(body) else None) if self.in_files else read
+
+    def only(self, promote: tuple[Promotion, ...]) -> Documents:
+        """See `RowFormat`. Where nothing is looked for the rows are not read, so they may be anything."""
+        if self.values is None or not promote:
+            return replace(self, values=None)
+        return replace(self, values=replace(self.values, promote=promote))
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows:
+    """Fields under the file's own header, or under `names` where the files have none; or lines for a function."""
+
+    columns: CsvColumns | Returned
+    names: tuple[str, ...] | None = None
+
+    def reader(self, block: Block) -> ReadRow:
+        """See `RowFormat`."""
+        if self.names is not None:
+            read = self._under(self.names)
+            return lambda body, _: read(body) if body is not None and _is_filled(body) else None
+        return _UnderHeader(self, _first_line(block.path) if block.start else None)
+
+    def only(self, promote: tuple[Promotion, ...]) -> CsvRows:
+        """See `RowFormat`."""
+        return replace(self, columns=replace(self.columns, promote=promote))
+
+    def under(self, header: bytes) -> Callable[[bytes], Promoted]:
+        """What reads the lines below a header. Raises `Unreadable`."""
+        return self._under(self.columns.header(header) if isinstance(self.columns, CsvColumns) else ())
+
+    def _under(self, names: list[str] | tuple[str, ...]) -> Callable[[bytes], Promoted]:
+        return self.columns.reader(names) if isinstance(self.columns, CsvColumns) else self.columns.reader()
+
+
+class _UnderHeader:
+    """Reads the rows of a block, of which the first is the header unless it stands in an earlier block."""
+
+    def __init__(self, rows: CsvRows, header: bytes | None) -> None:
+        self._rows = rows
+        self._read: Callable[[bytes], Promoted] | None = None
+        if header is not None:
+            self._begin(header)
+
+    def __call__(self, body: bytes | None, _: Columns) -> Promoted | None:
+        if body is None or not _is_filled(body):
+            return None
+        if self._read is None:
+            self._begin(body)
+            return None
+        return self._read(body)
+
+    def _begin(self, header: bytes) -> None:
+        try:
+            self._read = self._rows.under(header)
+        except Unreadable as error:
+            reason = f"the header can't be read: {error}"
+            self._read = lambda _: _refuse(reason)
+
+
+def _refuse(reason: str) -> Promoted:
+    raise Unreadable(reason)
+
+
+def _nothing(_: bytes | None, __: Columns) -> Promoted:
+    return [], None
+
+
+def _without_columns(read: Callable[[bytes], Promoted], count: int) -> ReadRow:
+    """Reads the bodies; of a row without one nothing is known, and that is no fault."""
+    return lambda body, _: ([None] * count, None) if body is None else read(body)
+
+
+def _is_filled(body: bytes | None) -> bool:
+    return body is not None and body != b"" and not body.isspace() and body != b"\xef\xbb\xbf"
+
+
+def _first_line(path: str) -> bytes:
+    """The first filled line of a file, which another task reads."""
+    stream: BinaryIO
+    if urlsplit(path).scheme in {"", "file"}:
+        with open(unquote(urlsplit(path).path), "rb") as stream:  # noqa: PTH123 - a worker's hot path needs no Path
+            return next((line.rstrip(b"\r\n") for line in stream if _is_filled(line)), b"")
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    with filesystem.open_input_file(inner) as stream:
+        return next((line.rstrip(b"\r\n") for line in stream if _is_filled(line)), b"")

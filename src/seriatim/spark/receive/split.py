@@ -1,0 +1,146 @@
+"""Taking messages apart: from the body of one to the bodies of its parts. XML's elements are in `xml_elements.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
+from typing import Protocol
+
+from seriatim.pipeline.bodies.json_paths import path_steps
+from seriatim.pipeline.bodies.property_values import Unreadable, shortened, text_of
+from seriatim.pipeline.declared.function import Function
+from seriatim.spark.receive.promotion import failed
+
+__all__ = ["JsonElements", "NothingToSplit", "ReturnedParts", "Split", "Splitter"]
+
+
+class NothingToSplit(Unreadable):
+    """A message that has no parts."""
+
+
+#: From the body of a message to those of its parts, at least one. Raises `NothingToSplit`, or else `Unreadable`.
+Split = Callable[[bytes], list[bytes]]
+
+_MOST_PARTS = 1_000_000
+# Numbers stay text here: none is too long or too large to be passed on.
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
+_past: Callable[[str, int], tuple[object, int]] = _DECODER.scan_once  # type: ignore[attr-defined]
+
+
+class Splitter(Protocol):
+    """A way to take messages apart."""
+
+    def splitter(self) -> Split:
+        """What does it, made once in each task. Raises `UsageError`: it can't be done so."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonElements:
+    """The elements of a list in a JSON document, each as it is written there."""
+
+    path: str
+
+    def splitter(self) -> Split:
+        """See `Splitter`."""
+        steps = path_steps(self.path)
+
+        def split(body: bytes) -> list[bytes]:
+            text = text_of(body)
+            if not text.strip():
+                raise NothingToSplit("split: the body is empty")
+            try:
+                _DECODER.decode(text)
+            except ValueError as error:
+                raise Unreadable(f"not JSON: {shortened(str(error))}") from error
+            except RecursionError as error:
+                raise Unreadable("not JSON that can be read: nested too deeply") from error
+            place = _place(text, steps)
+            if place is None or text[place] != "[":
+                raise NothingToSplit(f"split: there is no list at {self.path}")
+            parts = [text[first:past].encode() for first, past in _elements(text, place)]
+            if not parts:
+                raise NothingToSplit(f"split: the list at {self.path} is empty")
+            return parts
+
+        return split
+
+
+def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
+    """Where in a document, which is right, the value at a path begins."""
+    place: int | None = _filled(text, 0)
+    for step in steps:
+        if place is None:
+            return None
+        if isinstance(step, int):
+            spans = _elements(text, place) if text[place] == "[" else iter(())
+            place = next((first for first, _ in islice(spans, step, None)), None)
+        else:  # of a name that is given twice the last one counts, as it does for every reader
+            members = _members(text, place) if text[place] == "{" else iter(())
+            place = max((first for name, first in members if name == step), default=None)
+    return place
+
+
+def _elements(text: str, place: int) -> Iterator[tuple[int, int]]:
+    """Where the elements of the list at `place` begin and end."""
+    place = _filled(text, place + 1)
+    while text[place] != "]":
+        _, past = _past(text, place)
+        yield place, past
+        place = _filled(text, past)
+        if text[place] == ",":
+            place = _filled(text, place + 1)
+
+
+def _members(text: str, place: int) -> Iterator[tuple[str, int]]:
+    """The names in the object at `place`, and where their values begin."""
+    place = _filled(text, place + 1)
+    while text[place] != "}":
+        name, past = scanstring(text, place + 1)
+        first = _filled(text, _filled(text, past) + 1)
+        yield name, first
+        _, past = _past(text, first)
+        place = _filled(text, past)
+        if text[place] == ",":
+            place = _filled(text, place + 1)
+
+
+def _filled(text: str, place: int) -> int:
+    """The next place that isn't white space."""
+    return int(WHITESPACE.match(text, place).end())
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedParts:
+    """What a function of the user's returns for a body: the bodies of the parts."""
+
+    function: Function
+
+    def splitter(self) -> Split:
+        """See `Splitter`."""
+        call, name = self.function.load(), self.function.name
+
+        def split(body: bytes) -> list[bytes]:
+            try:
+                found = call(body)
+                parts = found if isinstance(found, bytes | str) else _taken(found)
+            except (Exception, SystemExit) as error:
+                raise failed(name, error) from error
+            if isinstance(parts, bytes | str):
+                raise Unreadable(f"{name}: returned {type(parts).__name__}, not a list of bytes")
+            if not parts:
+                raise NothingToSplit(f"{name}: returned no part")
+            if len(parts) > _MOST_PARTS:
+                raise Unreadable(f"{name}: returned more than {_MOST_PARTS:,} parts")
+            for number, part in enumerate(parts, 1):
+                if not isinstance(part, bytes | bytearray):
+                    raise Unreadable(f"{name}: part {number} is {type(part).__name__}, not bytes")
+            return [bytes(part) for part in parts]
+
+        return split
+
+
+def _taken(found: Iterable[bytes]) -> list[bytes]:
+    return list(islice(found, _MOST_PARTS + 1))

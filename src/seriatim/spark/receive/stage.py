@@ -1,0 +1,123 @@
+"""Receiving: whatever Spark can read becomes a frame with one row a message.
+
+Owns the frame's shape. How a row is found, named and counted is the business of `text_files.py` (text) and `tables.py`
+(columns); what a message's group and sequence mean is the operator's. What can't be read at all is marked, with
+file, line and reason, and stops nothing else.
+
+The frame's columns, besides the promoted properties:
+
+=============  =========  ================================================================================
+message_id     string     ``location/file:line``, or the columns of a source's `id`: ``location/topic:0:17``;
+                          the same on every replay (see *Naming*); of the second part of a message ``….2``
+type           string     the promoted property of that name, else null
+location       string
+received_at    timestamp  when the file was last written: the same on every replay; null where there is no file
+body           binary     what arrived: the line without its end, a whole file, a part as it was cut out;
+                          of a row with columns the one that `body` names, or all of it as JSON
+_invalid       string     why the row is no message; null for a message
+_file          string     the file, relative to the location's folder; else the ids, in a form that sorts
+_position      long       increasing within a file
+parent_id      string     of a part: the message that it was cut from
+part           long       1, 2, 3 …: which part it is
+parts          long       how many there are
+=============  =========  ================================================================================
+
+The last three are there where any location of the pipeline splits messages, and null for a message that is whole.
+
+`arrival` names the columns that order all rows of a micro-batch: files by time of writing and then by name, rows by
+place, parts as they stand in their message. Between micro-batches Spark takes files by time of writing, and those of
+the same millisecond in any order.
+
+*Naming.* Spark cuts large text files into blocks, and only a block knows its rows. A row's line counts
+from the start of its block, whose first byte is named where it isn't 0: ``crm/big.json@33554432:7``. Blocks
+are cut alike on a replay because the settings for it stay with the checkpoint (`session.SPLITTING`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.function import search_folders
+from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.frames.property_types import ddl_of
+from seriatim.spark.receive.body_reader import PARTS
+from seriatim.spark.receive.tables import read_parquet, read_source
+from seriatim.spark.receive.text_files import read_files
+
+__all__ = ["ARRIVAL", "arrival", "promoted", "receive"]
+
+_UNNOTED = Calling()
+#: Columns by which the messages of a micro-batch are in order of arrival, where none was split; total.
+ARRIVAL = ("received_at", "location", "_file", "_position")
+
+
+def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
+    """All locations of a pipeline as one frame; the columns are those of this module's description.
+
+    Args:
+        spark: the session.
+        pipeline: what to receive.
+        static: what is there now as a batch frame, instead of a stream.
+        calling: how workers call the user's code.
+
+    Raises:
+        UsageError: a folder that isn't there, an option, path or function that isn't right, a Parquet folder without
+            files or schema, a source that Spark can't open.
+    """
+    folders = search_folders(pipeline.source_file)
+    names = {**promoted(pipeline.receive), **(PARTS if _splits(pipeline) else {})}
+    frames = [_location(spark, entry, names, folders, calling, static=static) for entry in pipeline.receive]
+    return reduce(DataFrame.unionByName, frames)
+
+
+def arrival(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns by which the messages of a micro-batch of this pipeline are in order of arrival; total."""
+    return (*ARRIVAL, "part") if _splits(pipeline) else ARRIVAL
+
+
+def promoted(received: Iterable[Receive]) -> dict[str, str]:
+    """Every promoted property and its Spark type, in the order in which they are first named; without ``type``."""
+    found: dict[str, str] = {}
+    for entry in received:
+        for item in entry.promote:
+            ddl = ddl_of(item.type)
+            if item.name != "type" and found.setdefault(item.name, ddl) != ddl:
+                raise UsageError(f"{item.name} is {found[item.name]} at one location and {ddl} at another")
+    return found
+
+
+def _splits(pipeline: Pipeline) -> bool:
+    return any(entry.split is not None for entry in pipeline.receive)
+
+
+def _location(
+    spark: SparkSession,
+    entry: Receive,
+    names: Mapping[str, str],
+    folders: tuple[str, ...],
+    calling: Calling,
+    *,
+    static: bool,
+) -> DataFrame:
+    match entry.source.format:
+        case "json" | "csv" | "text" | "xml":
+            frame = read_files(spark, entry, folders, calling, static=static)
+        case "parquet":
+            frame = read_parquet(spark, entry, folders, calling, static=static)
+        case _:
+            frame = read_source(spark, entry, folders, calling, static=static)
+    for name in ("type", *names):
+        if name not in frame.columns:
+            frame = frame.withColumn(name, F.lit(None).cast(names.get(name, "string")))
+    properties = [name for name in names if name not in PARTS]
+    parts = [name for name in names if name in PARTS]
+    return frame.select(
+        "message_id", "type", F.lit(entry.location).alias("location"), "received_at", *properties, "body", "_invalid",
+        "_file", "_position", *parts,
+    )  # fmt: skip

@@ -1,0 +1,353 @@
+"""Locations whose rows have columns: Parquet files, and any other source that Spark knows.
+
+A property is a column, or is looked up in the body. Of a source of which only Spark knows the rows, the columns of
+`id` name a row and say when it arrived; `_file` and `_position` hold them in an order that any reader can sort by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
+from seriatim.pipeline.files.source import column_of, in_body
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.frames.columns import quoted
+from seriatim.spark.frames.property_types import ddl_of
+from seriatim.spark.receive.body_reader import OWN_COLUMNS, Found, Reader, Reading
+from seriatim.spark.receive.promotion import Returned
+from seriatim.spark.receive.row_formats import Block, Documents
+from seriatim.spark.receive.row_paths import Columns, RowPaths
+from seriatim.spark.receive.text_files import (
+    calling_of,
+    checked_options,
+    folder_of,
+    open_files,
+    otherwise_of,
+    schema_of,
+    splitter_of,
+)
+from seriatim.spark.session.transient_failures import healing_of_spark
+
+__all__ = ["read_parquet", "read_source"]
+
+_CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
+# Formats of files, of which a stream would leave out those that are a week older than the newest.
+_FILES = frozenset({"avro", "binaryfile", "orc"})
+# How columns are called on their way to a worker that only looks at them.
+_LOOKED_AT = "_looked_at_"
+
+
+def read_parquet(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
+    """The messages of a location of Parquet files.
+
+    Args:
+        spark: the session.
+        entry: the location.
+        folders: where functions are looked for.
+        calling: how they are called.
+        static: what is there now as a batch frame, instead of a stream.
+
+    Raises:
+        UsageError: a folder, file or column that isn't there, a wrong option or function.
+    """
+    folder, path = folder_of(entry)
+    options = checked_options(entry)
+    schema = schema_of(spark, entry) if entry.source.schema else _schema_of_files(spark, entry, path, options)
+    rows = open_files(spark, "parquet", entry, options, static=static).schema(schema).load(path)
+    frame = rows.select(
+        _row(schema),
+        F.col("_metadata.file_path").alias("_path"),
+        F.col("_metadata.row_index").alias("_position"),
+        F.col("_metadata.file_modification_time").alias("received_at"),
+    )
+    prefix = f"{folder}/"
+    path_text = F.url_decode(F.replace(F.regexp_replace("_path", "^file:/*", "/"), F.lit("+"), F.lit("%2B")))
+    file = F.when(F.startswith(path_text, F.lit(prefix)), F.substr(path_text, F.lit(len(prefix) + 1))).otherwise(
+        path_text
+    )
+    frame = frame.withColumn("_file", file)
+    named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
+    return _messages(frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), [], calling)
+
+
+def read_source(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
+    """The messages of a location of any other format that Spark knows.
+
+    Args:
+        spark: the session.
+        entry: the location.
+        folders: where functions are looked for.
+        calling: how they are called.
+        static: what is there now as a batch frame, instead of a stream.
+
+    Raises:
+        UsageError: Spark doesn't know or can't open the source, or it lacks a column.
+    """
+    where = f"location {entry.location}"
+    if not entry.source.id:
+        what = f"the format {entry.source.format!r} can't be received without the columns that name a row"
+        raise UsageError(what, where=where, remedy="give id, such as [topic, partition, offset]")
+    rows = _opened(spark, entry, static=static)
+    if entry.source.format == BOX:  # a queue without order has neither
+        named = {"group": F.coalesce("group", F.lit("")), "ordinal": F.coalesce("ordinal", F.lit(0))}
+        rows = rows.withColumns(named)
+    schema = rows.schema
+    ids = [_Id.of(entry, schema, name) for name in entry.source.id]
+    *leading, last = ids
+    texts, number = ([*leading, last], F.lit(0)) if last.number is None else (leading, last.number)
+    frame = rows.select(_row(schema)).select(
+        "_row",
+        F.lit(None).cast("timestamp").alias("received_at"),
+        F.concat(F.lit(""), *[one.sortable() for one in texts]).alias("_file"),
+        number.cast("bigint").alias("_position"),
+        F.concat_ws(":", *[F.coalesce(one.shown, F.lit("null")) for one in ids]).alias("_name"),
+    )
+    body = _body(entry, schema)
+    if entry.source.format == BOX:
+        frame = frame.withColumn("_name", F.col("_row.message_id"))
+    absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
+    messages = _messages(frame, entry, schema, folders, body, absent, calling)
+    if entry.source.format != BOX:
+        return messages
+    # A message of a box keeps the id that it has there.
+    return messages.withColumn("message_id", F.substr("message_id", F.lit(len(entry.location) + 2)))
+
+
+def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
+    source = entry.source
+    path = folder_of(entry)[1] if source.path is not None else None
+
+    def opened(*, static: bool) -> DataFrame:
+        reader = spark.read if static else spark.readStream
+        if not static and source.format.lower() in _FILES:
+            reader = reader.option("maxFileAge", "36500d")
+        reader = reader.format(source.format).options(**source.options)
+        if source.schema is not None:
+            reader = reader.schema(schema_of(spark, entry))
+        elif not static and source.format.lower() in _FILES:
+            reader = reader.schema(opened(static=True).schema)
+        return reader.load(path) if path is not None else reader.load()
+
+    try:
+        return opened(static=static)
+    except UsageError:
+        raise
+    except Exception as error:  # what a source raises has no common type
+        if healing_of_spark(str(error)) is not None:
+            raise
+        raise UsageError(
+            f"Spark can't open the format {source.format!r}: {_told(error)}",
+            where=f"location {entry.location}",
+            remedy="is it spelt as Spark knows it, and its package in spark.jars.packages?",
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    """The first line of an error that says something, without the classes that it went through."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return _CLASSES.sub("", telling[0])[:300] if telling else type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class _Id:
+    """A column that names a row: as it is `shown`, and what to sort by: a `number`, or where that is None `text`."""
+
+    name: str
+    shown: Column
+    text: Column
+    number: Column | None
+
+    @classmethod
+    def of(cls, entry: Receive, schema: T.StructType, name: str) -> _Id:
+        kind, column = _type_of(entry, schema, name), F.col("_row").getField(name)
+        match kind:
+            case T.StringType():
+                shown = F.replace(F.replace(column, F.lit("%"), F.lit("%25")), F.lit(":"), F.lit("%3A"))
+                return cls(name, shown, column, None)
+            case T.BinaryType():
+                return cls(name, F.hex(column), F.hex(column), None)
+            case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+                number = column.cast("bigint")
+            case T.BooleanType():
+                number = column.cast("int").cast("bigint")
+            case T.DateType():
+                number = F.unix_date(column).cast("bigint")
+            case T.TimestampType() | T.TimestampNTZType():
+                number = F.unix_micros(column.cast("timestamp"))
+            case _:
+                raise UsageError(
+                    f"{name} is a {kind.simpleString()}, which can't name a row",
+                    where=f"location {entry.location}",
+                    remedy="id takes whole numbers, text, binary, booleans, dates and timestamps",
+                )
+        return cls(name, column.cast("string"), column.cast("string"), number)
+
+    def sortable(self) -> Column:
+        """Text in the order of the column's values, also with other text behind it; a null comes first."""
+        if self.number is None:
+            escaped = F.replace(self.text, F.lit("\0"), F.lit("\0\1"))
+            return F.concat(F.coalesce(escaped, F.lit("")), F.lit("\0\0"))
+        shifted = self.number.cast("decimal(20,0)") + F.lit(str(2**63)).cast("decimal(20,0)")
+        return F.coalesce(F.lpad(shifted.cast("string"), 20, "0"), F.lit(" " * 20))
+
+
+def _type_of(entry: Receive, schema: T.StructType, name: str) -> T.DataType:
+    if name not in schema.names:
+        raise UsageError(
+            f"there is no column {name!r}",
+            where=f"location {entry.location}",
+            remedy=f"one of {', '.join(schema.names)}",
+        )
+    return schema[name].dataType
+
+
+def _row(schema: T.StructType) -> Column:
+    return F.struct(*[quoted(name) for name in schema.names]).alias("_row")
+
+
+def _body(entry: Receive, schema: T.StructType) -> Column:
+    """The body: its column, or the row as JSON."""
+    name = entry.source.body
+    if name is None:
+        return F.to_json("_row", {"ignoreNullFields": "false"}).cast("binary")
+    kind = _type_of(entry, schema, name)
+    if not isinstance(kind, T.StringType | T.BinaryType):
+        what = f"{name} is a {kind.simpleString()}, and a body is text or binary"
+        raise UsageError(what, where=f"location {entry.location}", remedy="leave body out: the row as JSON")
+    return F.col("_row").getField(name).cast("binary")
+
+
+def _messages(
+    frame: DataFrame,
+    entry: Receive,
+    schema: T.StructType,
+    folders: tuple[str, ...],
+    body: Column,
+    absent: Sequence[Column],
+    calling: Calling,
+) -> DataFrame:
+    """From (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
+    inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
+    columns_of = [_column(entry, schema, item) for item in entry.promote if item not in inside]
+    documents = _documents(entry, inside, folders)
+    looked_at = documents.values.columns() if isinstance(documents.values, RowPaths) else ()
+    for name in looked_at:
+        _type_of(entry, schema, name)
+    problem = F.concat_ws("; ", *absent, *[fault for _, fault in columns_of])
+    messages = frame.select(
+        F.concat(F.lit(f"{entry.location}/"), "_name").alias("message_id"),
+        "received_at",
+        body.alias("body"),
+        F.when(problem != "", F.concat("_name", F.lit(": "), problem)).alias("_invalid"),
+        "_file",
+        "_position",
+        *[value for value, _ in columns_of],
+        *[F.col("_row").getField(name).alias(f"{_LOOKED_AT}{place}") for place, name in enumerate(looked_at)],
+    )
+    if not inside and entry.split is None:
+        return messages
+    splitter = splitter_of(entry, folders)
+    reading = Reading(
+        entry.location, tuple(inside), documents, splitter, otherwise_of(entry), calling_of(entry, calling)
+    )
+    try:
+        reading.check()
+    except UsageError as error:
+        raise UsageError(error.what, where=f"location {entry.location}", remedy=error.remedy) from error
+    kept = "".join(f", `{item.name}` {ddl_of(item.type)}" for item in entry.promote if item not in inside)
+    return messages.mapInArrow(_Bodies(reading, looked_at).__call__, OWN_COLUMNS + kept + reading.schema())
+
+
+def _is_column(entry: Receive, item: Promotion) -> bool:
+    """Whether a property is one column, so that Spark reads it."""
+    if item.told_by is not None or len(item.paths) > 1:
+        return False
+    (path,) = item.paths
+    return not in_body(entry.source.format, path, entry.split, entry.envelope) and column_of(path)[1] is None
+
+
+def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
+    """How the bodies are read."""
+    promote = tuple(inside)
+    if entry.function:
+        return Documents(Returned(Function(entry.function, folders), promote), in_files=False)
+    if not promote:
+        return Documents(None, in_files=False)
+    return Documents(RowPaths(promote, entry.namespaces, blank=entry.envelope is not None), in_files=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bodies:
+    """Reads a task's bodies; the columns that are there stay, but those that are only looked at: `looked_at`."""
+
+    reading: Reading
+    looked_at: tuple[str, ...] = ()
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = Reader(self.reading)
+        reader.enter(Block("", 0))
+        for batch in batches:
+            prefix = len(self.reading.location) + 1
+            names = [message_id[prefix:] for message_id in batch.column("message_id").to_pylist()]
+            refused = batch.column("_invalid").to_pylist()
+            bodies, columns = batch.column("body").to_pylist(), self._columns(batch)
+            rows = batch.drop_columns([name for name in batch.schema.names if name.startswith(_LOOKED_AT)])
+            for found in reader.read(bodies, names, refused=refused, columns=columns):
+                yield _joined(rows, found)
+            yield _joined(rows, reader.taken())
+
+    def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
+        """Of each row the columns that are looked at, by name."""
+        if not self.looked_at:
+            return None
+        columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]
+        return [dict(zip(self.looked_at, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _joined(batch: pa.RecordBatch, found: Found) -> pa.RecordBatch:
+    rows = batch.take(pa.array(found.kept, pa.int64()))
+    own = dict(zip(rows.schema.names, rows.columns, strict=True))
+    return pa.RecordBatch.from_pydict({**own, **found.columns(batch.column("body"))})
+
+
+def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Mapping[str, str]) -> T.StructType:
+    try:
+        return open_files(spark, "parquet", entry, options, static=True).load(path).schema
+    except AnalysisException as error:
+        what = f"no Parquet file in {path} tells the columns"
+        raise UsageError(
+            what, where=f"location {entry.location}", remedy="put one there, or give the schema"
+        ) from error
+
+
+def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Column, Column]:
+    """The value of a property that is one column, and what is wrong with it (null where nothing is)."""
+    (name,) = item.paths
+    kind = _type_of(entry, schema, name)
+    found, ddl = F.col("_row").getField(name), ddl_of(item.type)
+    value = found.try_cast(ddl)
+    lossy = value.isNull()
+    if ddl.startswith(("bigint", "decimal")) and isinstance(kind, T.NumericType):
+        lossy = lossy | (value != found)
+    shown, said = found.cast("string"), f" is not a {item.type}"
+    if item.name == "type":
+        shown = F.concat(F.lit("'"), F.replace(shown, F.lit("\0"), F.lit("\\0")), F.lit("'"))
+        lossy, said = lossy | (value == "") | F.contains(value, F.lit("\0")), " can't be the type of a message"
+    wrong = F.concat(F.lit(f"{item.name}: "), shown, F.lit(said))
+    fault = F.when(found.isNotNull() & lossy, wrong)
+    return F.when(found.isNotNull() & ~lossy, value).alias(item.name), fault

@@ -1,0 +1,213 @@
+"""Locations whose files are read as text: JSON, CSV, text and XML. Owns what their options mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.declared.function import Function
+from seriatim.pipeline.declared.pipeline import Receive
+from seriatim.pipeline.files.source import FILE_OPTIONS, OPTIONS
+from seriatim.spark.calls.register import Calling
+from seriatim.spark.receive.body_reader import OWN_COLUMNS, Reading
+from seriatim.spark.receive.promotion import CsvColumns, CsvDialect, Returned
+from seriatim.spark.receive.row_formats import CsvRows, Documents, RowFormat
+from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
+from seriatim.spark.receive.text_lines import Lines
+from seriatim.spark.receive.xml_elements import XmlElements
+
+__all__ = [
+    "calling_of",
+    "checked_options",
+    "folder_of",
+    "open_files",
+    "otherwise_of",
+    "read_files",
+    "schema_of",
+    "splitter_of",
+]
+
+# Spark leaves out files that are a week older than the newest, without a word.
+_MAX_FILE_AGE = "36500d"
+
+
+def read_files(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+) -> DataFrame:
+    """The messages of a location of text files.
+
+    Args:
+        spark: the session.
+        entry: the location.
+        folders: where functions are looked for.
+        calling: how they are called.
+        static: what is there now as a batch frame, instead of a stream.
+
+    Raises:
+        UsageError: a folder that isn't there, a wrong option, path or function.
+    """
+    folder, path = folder_of(entry)
+    options = checked_options(entry)
+    reader = open_files(spark, "text", entry, options, static=static)
+    if _whole_files(entry, options):
+        reader = reader.option("wholetext", "true")
+    elif "linesep" in options:
+        reader = reader.option("lineSep", options["linesep"])
+    lines = reader.load(path).select(
+        F.col("value").cast("binary").alias("body"),
+        F.col("_metadata.file_path").alias("path"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.col("_metadata.file_modification_time").alias("received_at"),
+    )
+    rows = _rows(spark, entry, options, folders)
+    splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
+    reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls)
+    reading.check()
+    return lines.mapInArrow(Lines(reading, str(folder)).__call__, OWN_COLUMNS + reading.schema())
+
+
+def folder_of(entry: Receive) -> tuple[Path, str]:
+    """The folder of a location and what is read in it, both absolute; of a pattern the part before it is the folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if entry.source.path is None:
+        raise UsageError("the source names no path", where=f"location {entry.location}")
+    path = entry.source.path.absolute()
+    plain = next(part for part in (path, *path.parents) if not set(str(part)) & set("*?[{"))
+    if not plain.exists():
+        raise UsageError(
+            f"the input folder {plain} is not there", where=f"location {entry.location}", remedy="create it"
+        )
+    return plain, str(path)
+
+
+def checked_options(entry: Receive) -> dict[str, str]:
+    """The options of a known format, their names in lower case.
+
+    Raises:
+        UsageError: one isn't known.
+    """
+    allowed = OPTIONS[entry.source.format] | FILE_OPTIONS
+    for name in entry.source.options:
+        if name.lower() not in allowed:
+            what = f"unknown option {name!r} of {entry.source.format}"
+            remedy = f"it takes {', '.join(sorted(allowed))}"
+            raise UsageError(what, where=f"location {entry.location}", remedy=remedy)
+    return {name.lower(): value for name, value in entry.source.options.items()}
+
+
+def open_files(
+    spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, str], *, static: bool
+) -> DataFrameReader | DataStreamReader:
+    """A reader of Spark's for the files of a location, with the options that concern files."""
+    reader = spark.read if static else spark.readStream
+    given = {name: value for name, value in options.items() if name in FILE_OPTIONS}
+    if not static:
+        given = {"maxfileage": _MAX_FILE_AGE, **given}
+    return reader.format(kind).options(**given)
+
+
+def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
+    """How a location takes its messages apart; None: it doesn't."""
+    split = entry.split
+    if split is None:
+        return None
+    if split.function is not None:
+        return ReturnedParts(Function(split.function, folders))
+    if split.path is None:
+        raise UsageError("split names neither a path nor a function", where=f"location {entry.location}")
+    if split.path.startswith("$"):
+        return JsonElements(split.path)
+    return XmlElements(split.path, entry.namespaces)
+
+
+def otherwise_of(entry: Receive) -> Literal["invalid", "whole"]:
+    """What becomes of a location's messages that have nothing to be taken apart."""
+    return "invalid" if entry.split is None else entry.split.otherwise
+
+
+def calling_of(entry: Receive, calling: Calling) -> Calling | None:
+    """How a location's functions of the user's are called; None: it has none."""
+    split = entry.split.function if entry.split is not None else None
+    names = [name for name in (entry.function, split) if name is not None]
+    return calling.of(" or ".join(names), entry.location) if names else None
+
+
+def schema_of(spark: SparkSession, entry: Receive) -> StructType:
+    """The columns that a location's `schema` names.
+
+    Raises:
+        UsageError: it isn't Spark DDL.
+    """
+    try:
+        parsed = spark.createDataFrame([], entry.source.schema or "").schema
+    except Exception as error:  # the parser's errors have no common type
+        what = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
+        raise UsageError(
+            what, where=f"location {entry.location}", remedy="such as id string, version bigint"
+        ) from error
+    return parsed
+
+
+def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folders: tuple[str, ...]) -> RowFormat:
+    returned = Returned(Function(entry.function, folders), entry.promote) if entry.function else None
+    match entry.source.format:
+        case "csv":
+            columns = returned or CsvColumns(entry.promote, _dialect(entry, options))
+            return CsvRows(columns, _csv_names(spark, entry, options))
+        case "json":
+            return Documents(returned or JsonPaths(entry.promote, blank=entry.envelope is not None))
+        case "xml":
+            return Documents(returned or XmlPaths(entry.promote, entry.namespaces))
+    if returned is None and entry.promote:
+        raise UsageError("text has no paths", where=f"location {entry.location}", remedy="promote it by a function")
+    return Documents(returned)
+
+
+def _whole_files(entry: Receive, options: Mapping[str, str]) -> bool:
+    """Whether a file is one message."""
+    whole = _flag(entry, options, "multiline", default=entry.source.format == "xml")
+    return whole or _flag(entry, options, "wholetext", default=False)
+
+
+def _flag(entry: Receive, options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = options.get(name, str(default)).lower()
+    if value not in {"true", "false"}:
+        raise UsageError(f"{name} is true or false, not {value!r}", where=f"location {entry.location}")
+    return value == "true"
+
+
+def _dialect(entry: Receive, options: Mapping[str, str]) -> CsvDialect:
+    separator = options.get("sep", options.get("delimiter", ","))
+    quote, escape = options.get("quote", '"'), options.get("escape") or None
+    for name, value in (("sep", separator), ("quote", quote), ("escape", escape or "\\")):
+        if len(value) != 1 or value in "\r\n":
+            raise UsageError(f"{name} is one character, not {value!r}", where=f"location {entry.location}")
+    # A quote that escapes itself is the doubled quote, which is what there is without an escape.
+    return CsvDialect(separator, quote, None if escape == quote else escape)
+
+
+def _csv_names(spark: SparkSession, entry: Receive, options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The names of the columns where the files have no header; None: they have."""
+    if _flag(entry, options, "header", default=True):
+        return None
+    if entry.function is not None:
+        return ()
+    if entry.source.schema is None:
+        raise UsageError(
+            "CSV without a header needs a schema",
+            where=f"location {entry.location}",
+            remedy="schema: a string, b string",
+        )
+    return tuple(schema_of(spark, entry).names)

@@ -1,0 +1,53 @@
+"""XML: elements that become messages of their own. Properties by XPath are `seriatim.pipeline.bodies.xml_paths`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lxml import etree
+
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import document_reader, found
+from seriatim.pipeline.bodies.xpath import compiled
+from seriatim.spark.receive.split import NothingToSplit
+
+__all__ = ["XmlElements"]
+
+# Elements that lie in each other, and the namespaces that each has to declare, can make of a small body a very large one.
+_MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
+# libxml2 compares each of them with all the others.
+_MOST_NAMESPACES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class XmlElements:
+    """Takes a document apart: the elements that a path finds, in document order, each with its namespaces."""
+
+    path: str
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def splitter(self) -> Callable[[bytes], list[bytes]]:
+        """A function from a body to those of its parts; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+        find, root_of = compiled(self.path, self.namespaces), document_reader()
+
+        def split(body: bytes) -> list[bytes]:
+            elements = found("split", find, root_of(body))
+            if not isinstance(elements, list) or not all(isinstance(one, etree._Element) for one in elements):  # noqa: SLF001 - lxml's only name for it
+                raise Unreadable(f"split: {self.path} finds values, not elements")
+            parts, room = [], _LEAST_ROOM + _MOST_TIMES * len(body)
+            for one in elements:
+                if isinstance(one.tag, str):
+                    if len(one.nsmap) > _MOST_NAMESPACES:
+                        raise Unreadable(f"split: an element has more than {_MOST_NAMESPACES:,} namespaces")
+                    parts.append(etree.tostring(one, encoding="utf-8", with_tail=False))
+                    room -= len(parts[-1])
+                if room < 0:
+                    raise Unreadable(
+                        f"split: what {self.path} finds is together more than {_MOST_TIMES} times the body"
+                    )
+            if not parts:
+                raise NothingToSplit(f"split: {self.path} finds no element")
+            return parts
+
+        return split

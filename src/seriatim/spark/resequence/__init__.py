@@ -1,0 +1,1 @@
+"""Resequence: scrambled messages in, ordered messages out; `stage.py` is its door."""

@@ -1,0 +1,464 @@
+"""One bucket of groups during one call: packets in, decided messages out.
+
+Owns how rows become arrivals and refs become rows again. Every decision is the kernel's; where state is kept
+is the operator's business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, Reason, no_messages
+from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
+from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.state import State
+from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
+from seriatim.spark.state.packets import contiguous, slices
+
+__all__ = ["Bucket", "Plan"]
+
+# Columns that travel with a message through the operator where they are needed.
+KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
+TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the operator does; it travels to the workers.
+
+    `destination` is the column that names a row's queue, where there are several; a row that names none goes to
+    the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
+    names of the user's columns. `arrivals`: which of them, or which fields in them, settle ties (none: a hash of the
+    row).
+    """
+
+    queues: tuple[Queue, ...]
+    destination: str | None
+    invalid: str | None
+    user: tuple[str, ...]
+    clock: Literal["processing", "event"]
+    arrivals: tuple[tuple[str, ...], ...]
+    output: Literal["released", "all"]
+    reports: bool
+    fingerprint: str
+
+
+class Bucket:
+    """A bucket during one call.
+
+    Args:
+        plan: what to do.
+        index: what it remembers; changed in place.
+        bodies: what it holds; changed in place.
+        packets: what arrived, if anything did.
+    """
+
+    def __init__(self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table]) -> None:
+        self._plan = plan
+        self._index = index
+        self._bodies = bodies
+        self._arrived = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
+        self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
+        self._chunk = index.chunk
+        self._refs = first_ref(index.chunk)
+        self._out: list[_Decision] = []
+        self._found = self._queues_of_rows()
+        self._refused = self._why_refused()
+
+    def take(self, now: int, *, finish: bool = False, final: bool = False) -> Iterator[pa.Table]:
+        """Judges what arrived and what is due, keeps what is held, and gives what was decided, in order.
+
+        Args:
+            now: microseconds; by the event clock the watermark, `NEVER` while there is none.
+            finish: lets time run out afterwards.
+            final: nothing will follow: also gives what is still held.
+        """
+        if self._plan.clock == "processing":
+            self._index.now = now = max(now, self._index.now)
+        rows = self._rows_by_queue()
+        for number, queue in enumerate(self._plan.queues):
+            self._queue(queue, rows.get(number, empty_ints()), now, finish=finish)
+        if final:
+            self._show_held()
+        else:
+            self._keep()
+        yield from self._tables()
+
+    def due(self) -> int:
+        """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""
+        moments = [
+            kernel.due(queue.policy, self._index.queues[queue.name].state)
+            for queue in self._plan.queues
+            if queue.name in self._index.queues
+        ]
+        return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
+
+    def report(self, bucket: int) -> str:
+        """What the bucket of that id holds, by queue, as JSON, for whoever watches."""
+        known = self._index.queues
+        held = {name: len(queue.state.held) for name, queue in known.items()}
+        groups = {name: len(queue.state) for name, queue in known.items()}
+        holes = {
+            queue.name: int((known[queue.name].state.groups.since != NEVER).sum())
+            for queue in self._plan.queues
+            if isinstance(queue.policy, Standard) and queue.name in known
+        }
+        return json.dumps({"bucket": bucket, "held": held, "holes": holes, "groups": groups})
+
+    # ---- one queue
+
+    def _queue(self, queue: Queue, rows: Ints, now: int, *, finish: bool) -> None:
+        if isinstance(queue.policy, Unordered):
+            _, rows = self._problems(rows, queue)
+            self._emit(rows, Disposition.RELEASED, _words(empty_ints(len(rows))))
+            return
+        if not len(rows) and queue.name not in self._index.queues:
+            return
+        rows, group, keys = self._groups_of(queue, rows)
+        known = self._index.queues.get(queue.name) or QueueState(
+            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0)
+        )
+        state, all_keys, group = _enrol(queue.policy, known, keys, group)
+        group, arrivals = self._arrivals(queue.policy, rows, group, now)
+        state, decided = self._judge(queue.policy, state, arrivals, now, finish=finish)
+        self._index.queues[queue.name] = QueueState(all_keys, state)
+        self._decide(decided)
+
+    def _queues_of_rows(self) -> pa.Array | None:
+        """The number of each row's queue, null where it names none; None where there is but one queue."""
+        if self._plan.destination is None or not self._arrived.num_rows:
+            return None
+        names = pa.array([queue.name for queue in self._plan.queues], pa.string())
+        return pc.index_in(self._arrived.column(self._plan.destination), value_set=names)
+
+    def _why_refused(self) -> pa.ChunkedArray | None:
+        """Why rows are no messages, null for those that are; None: all are."""
+        told = None if self._plan.invalid is None else self._column(self._plan.invalid)
+        if self._found is not None and self._found.null_count:
+            named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
+            stray = pc.binary_join_element_wise("no queue is named ", pc.fill_null(named, "null"), "")
+            stray = pc.if_else(pc.is_null(self._found), stray, pa.scalar(None, pa.string()))
+            told = stray if told is None else pc.coalesce(told, stray)
+        return None if told is None or told.null_count == len(told) else told
+
+    def _rows_by_queue(self) -> dict[int, Ints]:
+        """The rows that arrived for each queue, by its number."""
+        if self._found is None:
+            return {0: np.arange(self._arrived.num_rows)}
+        number = pc.fill_null(self._found, 0).to_numpy().astype(np.int64)
+        order = order_by_group(number)
+        present, starts = np.unique(number[order], return_index=True)
+        return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
+
+    def _numbers(self, column: str) -> Ints:
+        """One of our columns; a null, or a column that isn't needed, is 0."""
+        values = self._column(column)
+        if values is None:
+            return empty_ints(self._arrived.num_rows)
+        return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
+
+    def _column(self, name: str) -> pa.ChunkedArray | None:
+        return self._arrived.column(name) if name in self._arrived.column_names else None
+
+    def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
+        """Sets rows aside that can't be a message of the queue; gives their reasons and the rows that can."""
+        if not len(rows):
+            return empty_ints(), rows
+        if self._refused is not None:
+            bad = pc.is_valid(self._refused).to_numpy()[rows]
+            reasons = self._refused.take(pa.array(rows[bad])).combine_chunks()
+            self._emit(rows[bad], Disposition.INVALID, reasons)
+            rows = rows[~bad]
+        reason = empty_ints(len(rows))
+        if isinstance(queue.policy, Unordered):
+            return reason, rows
+        if not isinstance(queue.policy, Fifo):
+            missing = self._arrived.column(SEQUENCE)
+            if missing.null_count:
+                problem = self._numbers(PROBLEM)[rows]
+                null = pc.is_null(missing).to_numpy()[rows]
+                reason = np.where(null, np.where(problem > 0, problem, Reason.SEQUENCE_MISSING), reason)
+        if self._plan.clock == "event" and self._arrived.column(TIME).null_count:
+            null = pc.is_null(self._arrived.column(TIME)).to_numpy()[rows]
+            reason = np.where(null, Reason.TIME_MISSING, reason)
+        return reason, rows
+
+    def _groups_of(self, queue: Queue, rows: Ints) -> tuple[Ints, Ints, pa.BinaryArray]:
+        """The valid rows, for each the number of its key, and the keys."""
+        none = pa.array([], pa.binary())
+        reason, rows = self._problems(rows, queue)
+        if not len(rows):
+            return rows, empty_ints(), none
+        column = self._arrived.column(KEY)
+        whole = len(rows) == self._arrived.num_rows
+        keys = (column if whole else column.take(pa.array(rows))).combine_chunks().dictionary_encode("encode")
+        words, codes = _in_order(keys)
+        faults = _key_faults(words)
+        if faults.any():
+            reason = np.where(faults[codes] > 0, faults[codes], reason)
+        bad = reason > 0
+        if bad.any():
+            self._emit(rows[bad], Disposition.INVALID, _words(reason[bad]))
+            rows, codes = rows[~bad], codes[~bad]
+            used, codes = np.unique(codes, return_inverse=True)
+            words = words.take(pa.array(used))
+        return rows, codes, words
+
+    def _arrivals(self, policy: Policy, rows: Ints, group: Ints, now: int) -> tuple[Ints, Arrivals]:
+        """The rows as arrivals: sorted by group, in order of arrival, with refs in that order."""
+        if not len(rows):
+            return group, Arrivals.empty()
+        sequence = self._numbers(SEQUENCE)[rows]
+        event = self._plan.clock == "event"
+        time = self._numbers(TIME)[rows] if event else np.full(len(rows), now, np.int64)
+        order = self._order(rows, group, sequence, time if event else None)
+        rows, group = rows[order], group[order]
+        refs = self._refs + np.arange(len(rows))
+        self._refs += len(rows)
+        self._rows.append(rows)
+        told = self._column(SIZE)
+        size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
+        sequence = refs if isinstance(policy, Fifo) else sequence[order]
+        return group, Arrivals(group, sequence, refs, time[order], size)
+
+    def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
+        """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
+        if self._plan.arrivals:
+            columns = [_at(self._arrived, path) for path in self._plan.arrivals]
+            names = [str(place) for place in range(len(columns))]
+            wanted = pa.table(columns, names).take(pa.array(rows))
+            order = pc.sort_indices(wanted, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
+            if time is not None:
+                order = order[np.argsort(time[order], kind="stable")]
+            return order[order_by_group(group[order])]
+        tie = self._numbers(TIE)[rows]
+        if time is not None:
+            return np.lexsort((tie, sequence, time, group))
+        order = order_by(group, sequence)
+        same = (group[order[1:]] == group[order[:-1]]) & (sequence[order[1:]] == sequence[order[:-1]])
+        if same.any():
+            tied = np.zeros(len(order), np.bool_)
+            tied[1:] |= same
+            tied[:-1] |= same
+            places = np.flatnonzero(tied)
+            some = order[places]
+            order[places] = some[np.lexsort((tie[some], sequence[some], group[some]))]
+        return order
+
+    def _judge(
+        self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
+    ) -> tuple[State, Decided]:
+        """Asks the kernel about the groups that are concerned."""
+        due = np.flatnonzero(kernel.due(policy, state) <= now)
+        concerned = np.union1d(arrivals.group, due)
+        decided = no_messages()
+        if len(concerned):
+            some = len(concerned) < len(state)
+            part = state.select(concerned) if some else state
+            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if some else arrivals
+            judge = kernel.replay if self._plan.clock == "event" else kernel.call
+            outcome = judge(policy, part, arrivals, now)
+            state = state.replace(concerned, outcome.state) if some else outcome.state
+            decided = outcome.decided.with_columns(group=concerned[outcome.decided.group])
+        if finish:
+            last = kernel.advance(policy, state, FOREVER)
+            state, decided = last.state, Decided.concat([decided, last.decided])
+        return state, decided
+
+    # ---- what was decided
+
+    def _decide(self, decided: Decided) -> None:
+        if self._plan.output == "released":
+            decided = decided.take(decided.disposition == Disposition.RELEASED)
+        if len(decided):
+            self._out.append(_Decision.of(decided.take(order_by(decided.group, decided.ordinal))))
+
+    def _emit(self, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
+        """Decides rows that never become arrivals."""
+        if len(rows) and (self._plan.output == "all" or disposition is Disposition.RELEASED):
+            refs = self._refs + np.arange(len(rows))
+            self._refs += len(rows)
+            self._rows.append(rows)
+            self._out.append(_Decision.alike(refs, disposition, reasons))
+
+    def _show_held(self) -> None:
+        for queue in self._plan.queues:
+            if self._plan.output == "all" and queue.name in self._index.queues:
+                state = self._index.queues[queue.name].state
+                if not len(state.held):
+                    continue
+                reasons = _words(kernel.why_held(queue.policy, state))
+                self._out.append(_Decision.alike(state.held.ref, Disposition.HELD, reasons))
+
+    def _keep(self) -> None:
+        """Keeps the bodies of what is held, and moves refs along where bodies have moved."""
+        chunk = self._chunk
+        held = [queue.state.held.ref for queue in self._index.queues.values()]
+        refs = np.concatenate(held) if held else empty_ints()
+        # What was decided is read before anything moves.
+        for decision in self._out:
+            for old in np.unique(chunk_of(decision.refs)).tolist():
+                if old != chunk:
+                    self._bodies.table(old)
+        moved: list[tuple[Ints, Ints]] = []
+        self._bodies.keep(chunk, self._messages, refs, lambda old, new: moved.append((old, new)))
+        if moved:
+            old, new = (np.concatenate(each) for each in zip(*moved, strict=True))
+            order = np.argsort(old)
+            for queue in self._index.queues.values():
+                queue.state = _moved(queue.state, old[order], new[order])
+        self._index.chunk = chunk + 1
+
+    def _messages(self, rows: Ints) -> pa.Table:
+        """Messages that arrived in this call, by their rows in its chunk."""
+        where = np.concatenate(self._rows)
+        return self._arrived.select(list(self._plan.user)).take(pa.array(where[rows]))
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """The decided messages with what was decided, in portions."""
+        where = np.concatenate(self._rows) if self._rows else empty_ints()
+        for decision in self._out:
+            chunks = np.unique(chunk_of(decision.refs)).tolist()
+            sources, offsets, at = [], {}, 0
+            for chunk in chunks:
+                own = chunk == self._chunk
+                table = self._arrived.select(list(self._plan.user)) if own else self._bodies.table(chunk)
+                sources.append(table)
+                offsets[chunk] = at
+                at += table.num_rows
+            rows = row_of(decision.refs)
+            if len(chunks) == 1 and chunks[0] == self._chunk:
+                rows = where[rows]
+            else:
+                mine = chunk_of(decision.refs) == self._chunk
+                base = np.zeros(len(rows), np.int64)
+                for chunk, offset in offsets.items():
+                    base[chunk_of(decision.refs) == chunk] = offset
+                rows = rows.copy()
+                rows[mine] = where[rows[mine]]
+                rows += base
+            start = 0
+            for part in slices(pa.concat_tables(sources), rows):
+                yield decision.added(part, start, self._plan.output)
+                start += part.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """Decided messages by ref, and the columns that are added to them."""
+
+    refs: Ints
+    ordinal: pa.Array
+    late: pa.Array
+    disposition: pa.Array
+    reason: pa.Array
+
+    @classmethod
+    def of(cls, decided: Decided) -> _Decision:
+        left = decided.disposition == Disposition.RELEASED
+        return cls(
+            decided.ref,
+            pa.array(decided.ordinal, pa.int64(), mask=~left),
+            pa.array(decided.late),
+            _DISPOSITIONS.take(pa.array(decided.disposition)),
+            _words(decided.reason),
+        )
+
+    @classmethod
+    def alike(cls, refs: Ints, disposition: Disposition, reasons: pa.Array) -> _Decision:
+        n = len(refs)
+        return cls(
+            refs,
+            pa.nulls(n, pa.int64()),
+            pa.array(np.zeros(n, np.bool_)),
+            _DISPOSITIONS.take(pa.array(np.full(n, int(disposition)))),
+            reasons,
+        )
+
+    def added(self, messages: pa.Table, start: int, output: str) -> pa.Table:
+        """Messages with our columns behind the user's."""
+        n = messages.num_rows
+        table = messages.append_column("ordinal", self.ordinal.slice(start, n))
+        table = table.append_column("late", self.late.slice(start, n))
+        if output == "all":
+            table = table.append_column("disposition", self.disposition.slice(start, n))
+            table = table.append_column("reason", self.reason.slice(start, n))
+        return table
+
+
+_DISPOSITIONS = pa.array([disposition.word for disposition in Disposition])
+_TEXTS = {int(reason): text or None for reason, text in REASONS.items()}
+_REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.string())
+
+
+def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column, or a field in one."""
+    column = rows.column(path[0])
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+
+
+def _words(reason: Ints) -> pa.Array:
+    """The reasons as people read them; null where there is none."""
+    return _REASONS.take(pa.array(reason))
+
+
+def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
+    """The distinct keys in order, and for each message the number of its own.
+
+    A shuffle brings messages in any order. A call that runs again, elsewhere too, must come to the same state to the
+    byte: a snapshot of the one attempt may be continued with the changes of the other.
+    """
+    order = pc.sort_indices(keys.dictionary).to_numpy()
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return keys.dictionary.take(pa.array(order)), number[keys.indices.to_numpy()]
+
+
+def _key_faults(words: pa.BinaryArray) -> Ints:
+    """What is wrong with each key. Looked at one by one only if something is wrong with any."""
+    sizes = pc.binary_length(words)
+    bad = words.null_count or (len(words) and (pc.min(sizes).as_py() == 0 or pc.max(sizes).as_py() > 1024))
+    if not bad:
+        try:
+            text = words.cast(pa.string())
+            bad = pc.any(pc.match_substring(text, "\0")).as_py()
+        except pa.ArrowInvalid:
+            bad = True
+    if not bad:
+        return empty_ints(len(words))
+    return np.array([int(key_problem(word)) for word in words.to_pylist()], np.int64)
+
+
+def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints) -> tuple[State, pa.BinaryArray, Ints]:
+    """Finds the keys among the known ones and adds the new ones; gives the groups' rows instead of keys' numbers."""
+    if not len(keys):
+        return known.state, known.keys, group
+    found = pc.index_in(keys, value_set=known.keys)
+    new = pc.is_null(found).to_numpy(zero_copy_only=False)
+    count = int(new.sum())
+    rows = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+    rows[new] = len(known.keys) + np.arange(count)
+    if not count:
+        return known.state, known.keys, rows[group]
+    state = State.join([known.state, kernel.new_state(policy, count)])
+    return state, pa.concat_arrays([known.keys, keys.filter(pa.array(new))]), rows[group]
+
+
+def _moved(state: State, old: Ints, new: Ints) -> State:
+    refs = state.held.ref
+    at = np.minimum(np.searchsorted(old, refs), len(old) - 1)
+    moved = np.where(old[at] == refs, new[at], refs)
+    return State(state.groups, state.held.with_columns(ref=moved), state.skipped)

@@ -1,0 +1,85 @@
+"""Decided messages on their way from the operator to the ports: in packets, which only the workers open.
+
+Every crossing from Python to Spark and back costs a message more than putting it in order does. So what needs no
+expression of Spark's goes from the packet straight into its file; see `deliver/stage.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.session.requirements import arrow_schema
+from seriatim.spark.state.packets import unpack
+
+__all__ = ["NOWHERE", "Opening", "decided_schema", "opened", "rows_of", "telling"]
+
+#: Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
+#: pipeline file can't name a destination so.
+NOWHERE = Queue("\x1fnowhere", Unordered())
+
+#: A function for ``mapInArrow``.
+Opening = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_ROWS = "seriatim.rows"
+
+
+def decided_schema(rows: T.StructType) -> T.StructType:
+    """The columns of a frame of packets with such rows, and of reports: (packet, report)."""
+    packet = T.StructField("packet", T.BinaryType(), True, {_ROWS: rows.json()})
+    return T.StructType([packet, T.StructField("report", T.StringType())])
+
+
+def rows_of(frame: DataFrame) -> T.StructType | None:
+    """The rows in a frame's packets; None: it is a frame of rows itself."""
+    told = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
+    return None if told is None else T.StructType.fromJson(json.loads(told))
+
+
+def opened(frame: DataFrame, rows: T.StructType) -> Opening:
+    """A function for ``mapInArrow`` on a frame of packets: its rows.
+
+    A message that no destination wants has null for it, and the disposition ``unrouted`` instead of ``released``. The
+    reports come along as `telling` rows.
+    """
+    schema = arrow_schema(frame.sparkSession, rows)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fields = pa.ipc.read_schema(pa.py_buffer(schema))
+        for batch in batches:
+            # One stream has one schema: the packets' columns may be marked as never null, the reports' can't.
+            for part in unpack([batch]):
+                yield _unrouted(pa.RecordBatch.from_arrays(part.columns, schema=fields))
+            reports = batch.column("report").drop_null()
+            if len(reports):
+                yield telling(reports, fields)
+
+    return run
+
+
+def telling(texts: pa.Array, fields: pa.Schema) -> pa.RecordBatch:
+    """Texts that travel among messages: rows with nothing but a ``reason``."""
+    columns = [texts if field.name == "reason" else pa.nulls(len(texts), field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(columns, schema=fields)
+
+
+def _unrouted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    nowhere = pc.fill_null(pc.equal(rows.column("destination"), NOWHERE.name), False)
+    if not pc.any(nowhere).as_py():
+        return rows
+    disposition = rows.column("disposition")
+    left = pc.and_(nowhere, pc.equal(disposition, "released"))
+    rows = _put(rows, "disposition", pc.if_else(left, "unrouted", disposition))
+    return _put(rows, "destination", pc.if_else(nowhere, pa.scalar(None, pa.string()), rows.column("destination")))
+
+
+def _put(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), values)

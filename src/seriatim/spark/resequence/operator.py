@@ -1,0 +1,176 @@
+"""The stateful operator: a Spark ``StatefulProcessor`` over buckets of groups, and the same for frames that end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.spark.resequence.bucket import Bucket, Plan
+from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from seriatim.spark.state.packets import from_bytes, to_bytes
+
+__all__ = ["FINISH", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
+
+#: A packet that is no packet: lets time run out in its bucket.
+FINISH = b"finish"
+START_QUEUE, START_KEY, START_NEXT = "queue", "key", "next"
+
+
+class _StateChunks:
+    """Chunks in Spark's state store."""
+
+    def __init__(self, bodies: Any) -> None:
+        self._bodies = bodies
+
+    def get(self, chunk: int) -> bytes:
+        """A chunk's packet."""
+        return bytes(self._bodies.getValue((chunk,))[0])
+
+    def put(self, chunk: int, packet: bytes) -> None:
+        """Keeps a packet."""
+        self._bodies.updateValue((chunk,), (packet,))
+
+    def delete(self, chunk: int) -> None:
+        """Drops a packet."""
+        self._bodies.removeKey((chunk,))
+
+
+class Resequencer(StatefulProcessor):
+    """Resequences a bucket a call. State: one value (the index) and a map of chunks of held bodies.
+
+    Args:
+        plan: what to do.
+        schema: the Arrow schema of the user's columns, as an IPC message.
+    """
+
+    def __init__(self, plan: Plan, schema: bytes) -> None:
+        self._plan = plan
+        self._schema = schema
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Names the state; Spark calls it once a task, and once on the driver."""
+        self._handle = handle
+        self._index = handle.getValueState("index", "value binary")
+        self._bodies = handle.getMapState("bodies", "chunk long", "packet binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """What arrived, and then what is due: a micro-batch is an offer followed by an advance."""
+        packets = [bytes(packet) for frame in rows for packet in frame["packet"] if len(packet)]
+        finish = FINISH in packets
+        tables = [from_bytes(packet) for packet in packets if packet != FINISH]
+        yield from self._call(key, tables, timerValues, finish=finish)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """What is due, where nothing arrived."""
+        index = self._load()
+        if index.timer is not None and index.timer == expiredTimerInfo.getExpiryTimeInMs():
+            index.timer = None  # Spark deletes it after this call
+            yield from self._call(key, [], timerValues, index=index)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Groups that don't begin at the policy's start."""
+        index = self._load()
+        for packet in initialState["packet"]:
+            enrol_first(self._plan, index, from_bytes(bytes(packet)))
+        self._index.update((index.to_bytes(),))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _load(self) -> Index:
+        value = self._index.get()
+        return Index(self._plan.fingerprint) if value is None else Index.from_bytes(value[0], self._plan.fingerprint)
+
+    def _call(
+        self, key: Any, tables: list[pa.Table], times: Any, *, finish: bool = False, index: Index | None = None
+    ) -> Iterator[pd.DataFrame]:
+        index = index or self._load()
+        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
+        if tables:
+            schema = tables[0].select(list(self._plan.user)).schema
+        bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
+        bucket = Bucket(self._plan, index, bodies, tables)
+        for table in bucket.take(self._now(times), finish=finish):
+            yield pd.DataFrame({"packet": [to_bytes(table).to_pybytes()], "report": [None]})
+        self._set_timer(index, bucket.due())
+        self._index.update((index.to_bytes(),))
+        if self._plan.reports:
+            yield pd.DataFrame({"packet": [None], "report": [bucket.report(int(key[0]))]})
+
+    def _now(self, times: Any) -> int:
+        if self._plan.clock == "processing":
+            return int(times.getCurrentProcessingTimeInMs()) * 1000
+        # Before it has seen any event time Spark says 0, which is no watermark: events may be older than 1970.
+        watermark = int(times.getCurrentWatermarkInMs()) * 1000
+        return watermark if watermark > 0 else NEVER
+
+    def _set_timer(self, index: Index, due: int) -> None:
+        """One timer a bucket, at the next moment that anything in it is due."""
+        wanted = None
+        if due < FOREVER:
+            # Rounded up, so that what is due has come when the timer fires; what is left over from a
+            # round is due at once, and a timer of this very moment would fire again in this batch.
+            wanted = -(-max(due, index.now + 1 if self._plan.clock == "processing" else due) // 1000)
+        if wanted == index.timer:
+            return
+        if index.timer is not None:
+            self._handle.deleteTimer(index.timer)
+        if wanted is not None:
+            self._handle.registerTimer(wanted)
+        index.timer = wanted
+
+
+def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
+    """Puts groups with their first numbers into an index that doesn't have them yet."""
+    for queue in plan.queues:
+        name = "" if plan.destination is None else queue.name
+        mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
+        if mine.num_rows:
+            first = mine.column(START_NEXT).to_numpy().astype(np.int64)
+            keys = mine.column(START_KEY).combine_chunks().cast(pa.binary())
+            index.queues[queue.name] = QueueState(keys, kernel.new_state(queue.policy, len(first), first))
+
+
+def resequence_to_the_end(
+    plan: Plan, until: str | None, *, finish: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` on a frame that ends: all buckets of a partition, from nothing to the end.
+
+    Packets come as (bucket, packet, first), `first` a packet of first numbers. `until` names a column of the
+    packets' rows with the moment to which time moves at the end (microseconds).
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packets: dict[int, list[pa.Table]] = defaultdict(list)
+        firsts: dict[int, list[pa.Table]] = defaultdict(list)
+        for batch in batches:
+            for bucket, packet, first in zip(*(batch.column(n) for n in range(3)), strict=True):
+                into = firsts if first.as_py() else packets
+                into[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+        for bucket in sorted(packets):
+            tables = packets.pop(bucket)
+            index = Index(plan.fingerprint)
+            for first in firsts.get(bucket, []):
+                enrol_first(plan, index, first)
+            schema = tables[0].select(list(plan.user)).schema
+            now = 0 if until is None else _latest(tables, until)
+            call = Bucket(plan, index, Bodies(MemoryChunks({}), index.chunks, schema), tables)
+            for table in call.take(now, finish=finish, final=True):
+                yield from table.to_batches()
+
+    return run
+
+
+def _latest(tables: list[pa.Table], column: str) -> int:
+    moments = [pc.max(table.column(column)).as_py() for table in tables]
+    return max((moment for moment in moments if moment is not None), default=NEVER)

@@ -1,0 +1,284 @@
+"""`resequence`: scrambled messages in, ordered messages out, on Spark.
+
+Owns the plan of the query: rows → packets by bucket → the stateful operator → rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import ColumnError, UsageError
+from seriatim.kernel.policy import Fifo, Policy, Standard
+from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.frames.columns import check_columns, microseconds
+from seriatim.spark.resequence.bucket import Plan
+from seriatim.spark.resequence.decided_packets import decided_schema
+from seriatim.spark.resequence.input_columns import arrival_of, prepared
+from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
+from seriatim.spark.session.requirements import arrow_schema, make_ready
+from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
+from seriatim.spark.state.manifest import fingerprint
+from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
+
+__all__ = ["resequence"]
+
+_BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
+
+
+def resequence(
+    df: DataFrame,
+    *,
+    group: str | None = None,
+    sequence: str | None = None,
+    policy: Policy | None = None,
+    queues: Sequence[Queue] | None = None,
+    destination: str = "destination",
+    arrival: str | Sequence[str] | None = None,
+    clock: Literal["processing", "event"] = "processing",
+    time: str | None = None,
+    watermark: float | str | None = None,
+    start_from: DataFrame | None = None,
+    output: Literal["released", "all"] = "released",
+    buckets: int = DEFAULT_BUCKETS,
+    finish: bool = False,
+    invalid: str | None = None,
+    packed: bool = False,
+    control: DataFrame | None = None,
+) -> DataFrame:
+    """Puts messages in order per group.
+
+    Args:
+        df: messages, a row each; a streaming frame or one that ends. All its columns survive.
+        group: the column of the group key: any atomic type, compared as the bytes of its text.
+        sequence: the column of the sequence: whole numbers (also as text), a ticket
+            ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
+        policy: how groups are ordered.
+        queues: instead of `group`, `sequence` and `policy`: several of them, chosen by the column
+            `destination`, in one operator with one state.
+        destination: the column that names a row's queue; only with `queues`. An array of names is what a
+            row for each of them would be, and costs less.
+        arrival: the column or columns by which messages arrived, for `Fifo`, ``start="first"`` and
+            for ties; default: the column ``ticket``, if the frame has one. Without it messages of one
+            batch count as arrived in order of their sequence, equal ones settled by a hash of the row.
+        clock: what time-outs and windows go by: ``"processing"``, or ``"event"``: the column `time`.
+            Then a batch is taken in order of event time, what is due before a message fires before it,
+            and at the end time moves to the watermark (of a frame that ends: to its latest event).
+        time: the column of the event time.
+        watermark: how far time stays behind the latest event (seconds, or ``"10 minutes"``-like ``"10m"``).
+            Default: the frame's own ``withWatermark``, else 0.
+        start_from: a frame with the columns ``group`` and ``next`` (with `queues` also ``destination``):
+            first numbers of groups. Read in the first batch only.
+        output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
+            of a frame that ends also those still held.
+        buckets: into how many parts the state is cut, at most 4096. Fixed by the first start: the most
+            tasks that can share the work. More buckets mean more, smaller state values.
+        finish: of a frame that ends: lets time run out at the end.
+        invalid: a column with the reason why a row is no message; null for those that are.
+        packed: of a streaming frame leaves the rows in packets, beside a report a bucket and batch: JSON about what
+            it holds (for `run`; see `decided_packets.py`).
+        control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
+
+    Returns:
+        The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; with
+        ``output="all"`` also ``disposition: string`` and ``reason: string``. Released rows of a group
+        stand in order within a partition, and leave in order from batch to batch.
+
+    Raises:
+        ColumnError: a column is missing, of a type that doesn't fit, or has a name that we add.
+        UsageError: options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
+        CheckpointMismatch: while the query runs: the checkpoint's state is of another declaration.
+    """
+    chosen = _queues(group, sequence, policy, queues)
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+        raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
+    if output not in ("released", "all"):
+        raise UsageError(f'output must be "released" or "all", not {output!r}')
+    _check_clock(clock, time)
+    check_columns(df, ["ordinal", "late", *(["disposition", "reason"] if output == "all" else [])])
+    order = _arrival(df, arrival)
+    _check_order(chosen, order)
+    df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
+    of_queues = None if queues is None else destination
+    arrivals = arrival_of(df, order)
+    frame = prepared(df, chosen, of_queues, time, invalid, buckets, _BUCKET, ties=not arrivals)
+    plan = Plan(
+        queues=tuple(chosen),
+        destination=of_queues,
+        invalid=invalid,
+        user=tuple(df.columns),
+        clock=clock,
+        arrivals=arrivals,
+        output=output,
+        reports=packed,
+        fingerprint=fingerprint(chosen, buckets, clock),
+    )
+    user = _user_schema(df.schema, of_queues)
+    shown = _output_schema(user, output)
+    make_ready(df)
+    if df.isStreaming:
+        return _streaming(user, frame, plan, shown, start_from, buckets, control, queues is not None)
+    if time is not None:
+        frame = frame.withColumn(_UNTIL, _end_of(df, time, watermark))
+    return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
+
+
+def _queues(
+    group: str | None, sequence: str | None, policy: Policy | None, queues: Sequence[Queue] | None
+) -> list[Queue]:
+    if queues is None:
+        if policy is None:
+            raise UsageError("no policy", remedy="give policy=, or queues=")
+        return [Queue("main", policy, group, sequence)]
+    if policy is not None or group is not None or sequence is not None:
+        raise UsageError("queues= contradicts group=, sequence= and policy=", remedy="give the ones or the other")
+    chosen = list(queues)
+    if not chosen:
+        raise UsageError("queues= is empty")
+    seen: set[str] = set()
+    for queue in chosen:
+        if queue.name in seen:
+            raise UsageError(f"two queues are named {queue.name!r}")
+        seen.add(queue.name)
+    return chosen
+
+
+def _check_clock(clock: str, time: str | None) -> None:
+    if clock not in ("processing", "event"):
+        raise UsageError(f'clock must be "processing" or "event", not {clock!r}')
+    if (clock == "event") != (time is not None):
+        raise UsageError(
+            'clock="event" and time= belong together', remedy="name the column of the event time, or leave both out"
+        )
+
+
+def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
+    if arrival is None:
+        ticket = next((field.dataType for field in df.schema if field.name == "ticket"), None)
+        is_ticket = isinstance(ticket, T.StructType) and {"epoch", "number"} <= set(ticket.fieldNames())
+        return ["ticket"] if is_ticket else []
+    return [arrival] if isinstance(arrival, str) else list(arrival)
+
+
+def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
+    for queue in queues:
+        needs = isinstance(queue.policy, Fifo) or (isinstance(queue.policy, Standard) and queue.policy.start == "first")
+        if needs and not order:
+            what = "fifo" if isinstance(queue.policy, Fifo) else 'start="first"'
+            raise UsageError(
+                f"{what} needs to know in which order messages arrived",
+                where=f"queue {queue.name!r}",
+                remedy="give arrival=, the column or columns that say so, or stamp the frame with tickets",
+            )
+
+
+def _watermarked(df: DataFrame, time: str, watermark: float | str | None) -> DataFrame:
+    field = next((field for field in df.schema if field.name == time), None)
+    if field is None:
+        return df  # refused later, with the columns that there are
+    if "spark.watermarkDelayMs" in (field.metadata or {}):
+        if watermark is not None:
+            raise UsageError(f"column {time!r} has a watermark already", remedy="leave watermark= out")
+        return df
+    if not isinstance(field.dataType, T.TimestampType | T.TimestampNTZType):
+        raise ColumnError(
+            f"an event time can't be a {field.dataType.simpleString()}",
+            where=f"column {time!r}",
+            remedy="cast it to a timestamp",
+        )
+    return df.withWatermark(time, f"{micros(watermark or 0)} microseconds")
+
+
+def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> Column:
+    kind = next(field.dataType for field in df.schema if field.name == time)
+    latest = df.agg(F.max(microseconds(kind, F.col(f"`{time}`"), time, "event time"))).scalar()
+    return latest - F.lit(micros(watermark or 0))
+
+
+def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
+    """The columns that survive, with one destination a row."""
+    fields = [
+        T.StructField(f.name, T.StringType() if f.name == destination else f.dataType, f.nullable, f.metadata)
+        for f in schema
+    ]
+    return T.StructType(fields)
+
+
+def _output_schema(schema: T.StructType, output: str) -> T.StructType:
+    fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
+    if output == "all":
+        fields += [T.StructField("disposition", T.StringType()), T.StructField("reason", T.StringType())]
+    nullable = [T.StructField(f.name, f.dataType, True, f.metadata) for f in schema]
+    return T.StructType(nullable + fields)
+
+
+def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, several: bool) -> DataFrame:
+    """Packets of first numbers, by bucket."""
+    for column in ["group", "next", *(["destination"] if several else [])]:
+        if column not in start.columns:
+            raise ColumnError("start_from has no such column", where=f"column {column!r}", remedy="group and next")
+    name = F.col("destination") if several else F.lit("")
+    standard = [queue.name if several else "" for queue in queues if isinstance(queue.policy, Standard)]
+    if not standard:
+        raise UsageError("start_from is for the standard policy")
+    kind = start.schema["group"].dataType
+    key = F.col("group") if isinstance(kind, T.BinaryType) else F.col("group").cast("string").cast("binary")
+    rows = start.select(
+        name.alias(START_QUEUE), key.alias(START_KEY), F.col("next").cast("long").alias(START_NEXT)
+    ).where(F.col(START_QUEUE).isin(standard) & F.col(START_KEY).isNotNull() & F.col(START_NEXT).isNotNull())
+    rows = rows.dropDuplicates([START_QUEUE, START_KEY])
+    bucket = F.pmod(F.xxhash64(START_QUEUE, START_KEY), F.lit(buckets)).cast("int")
+    return rows.withColumn(_BUCKET, bucket).mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA)
+
+
+def _streaming(
+    user: T.StructType,
+    frame: DataFrame,
+    plan: Plan,
+    shown: T.StructType,
+    start: DataFrame | None,
+    buckets: int,
+    control: DataFrame | None,
+    several: bool,
+) -> DataFrame:
+    session = frame.sparkSession
+    packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
+    if control is not None:
+        packets = packets.unionByName(control.select("bucket", "packet"))
+    schema = arrow_schema(session, user)
+    initial = None
+    if start is not None:
+        initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
+    decided = packets.groupBy("bucket").transformWithStateInPandas(
+        statefulProcessor=Resequencer(plan, schema),
+        outputStructType=decided_schema(shown),
+        outputMode="Append",
+        timeMode="EventTime" if plan.clock == "event" else "ProcessingTime",
+        initialState=initial,
+    )
+    return decided if plan.reports else decided.mapInArrow(unpack, shown)
+
+
+def _static(
+    df: DataFrame,
+    frame: DataFrame,
+    plan: Plan,
+    shown: T.StructType,
+    start: DataFrame | None,
+    buckets: int,
+    several: bool,
+    *,
+    finish: bool,
+) -> DataFrame:
+    packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA).withColumn("first", F.lit(False))
+    if start is not None:
+        first = _first_numbers(start, plan.queues, buckets, several=several).withColumn("first", F.lit(True))
+        packets = packets.unionByName(first)
+    until = _UNTIL if plan.clock == "event" else None
+    return packets.repartition(buckets, "bucket").mapInArrow(resequence_to_the_end(plan, until, finish=finish), shown)

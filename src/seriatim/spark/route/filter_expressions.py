@@ -1,0 +1,287 @@
+"""Filters as Spark expressions, with the meaning that `kernel.filter` gives them. Owns the properties of a frame.
+
+Nothing of a filter reaches Spark as text of a query: names become columns, constants become literals, and all that
+could fail under ANSI rules is written with the functions that give null instead. A timestamp is its microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, assert_never
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
+
+from seriatim.errors import InvariantBroken
+from seriatim.kernel.filter import (
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    MOST_DIGITS,
+    STRING,
+    TIMESTAMP,
+    And,
+    Arithmetic,
+    Compare,
+    Constant,
+    Convert,
+    Expression,
+    In,
+    IsNull,
+    Kind,
+    Like,
+    Not,
+    Or,
+    Parameter,
+    Property,
+    Type,
+    decimal,
+)
+from seriatim.kernel.like import LONG_SEGMENT, like, like_regex
+from seriatim.kernel.route import nodes
+from seriatim.pipeline.filters.syntax import parsed
+from seriatim.spark.frames.columns import microseconds, quoted
+
+__all__ = ["Properties", "condition", "literal", "needs_python", "spark_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What filters may name in a frame: the type and the expression of each property; `unfit`: columns that are none."""
+
+    types: Mapping[str, Type]
+    columns: Mapping[str, Column]
+    unfit: Mapping[str, str]
+
+    @classmethod
+    def of(cls, df: DataFrame) -> Properties:
+        """The columns of a frame; of a ticket its number is ``ticket`` and its epoch ``epoch``."""
+        types: dict[str, Type] = {}
+        columns: dict[str, Column] = {}
+        unfit: dict[str, str] = {}
+        for field in df.schema:
+            kind, column = _property(field.dataType, quoted(field.name), field.name)
+            if kind is None:
+                unfit[field.name] = field.dataType.simpleString()
+            else:
+                types[field.name], columns[field.name] = kind, column
+        ticket = next((field.dataType for field in df.schema if field.name == "ticket"), None)
+        if isinstance(ticket, T.StructType) and {"epoch", "number"} <= set(ticket.fieldNames()):
+            for name, part in (("ticket", "number"), ("epoch", "epoch")):
+                types[name], columns[name] = LONG, quoted("ticket")[part].cast("long")
+                unfit.pop(name, None)
+        return cls(types, columns, unfit)
+
+    def parsed(self, text: str, where: str) -> Expression:
+        """The filter that a text stands for.
+
+        Raises:
+            FilterError: it is none.
+            ColumnError: it names a column whose type no property has.
+        """
+        return parsed(text, self.types, where=where, unfit=self.unfit)
+
+
+def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None, Column]:  # noqa: PLR0911 - one return a type
+    match kind:
+        case T.StringType():
+            # What is not UTF-8 has no place in an order of code points, and Python couldn't read it.
+            plain = column if kind.isUTF8BinaryCollation() else F.collate(column, "UTF8_BINARY")
+            return STRING, F.try_validate_utf8(plain)
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+            return LONG, column.cast("long")
+        case T.FloatType() | T.DoubleType():
+            return DOUBLE, column.cast("double")
+        case T.DecimalType():
+            return decimal(kind.precision, kind.scale), column
+        case T.BooleanType():
+            return BOOLEAN, column
+        case T.TimestampType() | T.TimestampNTZType() | T.DateType():
+            return TIMESTAMP, microseconds(kind, column, name, "filter")
+    return None, column
+
+
+def spark_type(kind: Type) -> T.DataType:
+    """How values of a type are kept in Spark."""
+    match kind.kind:
+        case Kind.STRING:
+            return T.StringType()
+        case Kind.LONG | Kind.TIMESTAMP:
+            return T.LongType()
+        case Kind.DOUBLE:
+            return T.DoubleType()
+        case Kind.DECIMAL:
+            return T.DecimalType(kind.precision, kind.scale)
+        case Kind.BOOLEAN:
+            return T.BooleanType()
+        case Kind.NULL:
+            raise InvariantBroken("a bare NULL has no type")
+        case _:
+            assert_never(kind.kind)
+
+
+def literal(value: Any, kind: Type) -> Any:
+    """A constant as Python's value for Spark."""
+    if kind.kind is Kind.DECIMAL and value is not None:
+        sign, digits, _ = Decimal(value).as_tuple()
+        return Decimal((sign, digits, -kind.scale))
+    return value
+
+
+def condition(
+    expression: Expression, columns: Mapping[str, Column], parameter: Callable[[int], Column] | None = None
+) -> Column:
+    """An expression as a column.
+
+    Args:
+        expression: the filter, or a part of one.
+        columns: the properties that it names.
+        parameter: where the value of each `Parameter` is found, if it has any.
+    """
+    return _Builder(columns, parameter).column(expression)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    columns: Mapping[str, Column]
+    parameter: Callable[[int], Column] | None
+
+    def column(self, expression: Expression) -> Column:  # noqa: C901, PLR0911, PLR0912 - a case a node
+        match expression:
+            case Property(name):
+                return self.columns[name]
+            case Constant(value, kind):
+                return _constant(value, kind)
+            case Parameter(number):
+                if self.parameter is None:
+                    raise InvariantBroken("a shape has no value without its parameters")
+                return self.parameter(number)
+            case Convert(operand, kind):
+                return self.column(operand).try_cast(spark_type(kind))
+            case Arithmetic(operator, left, right):
+                return _CALCULATE[operator](self.column(left), self.column(right))
+            case Compare(operator, left, right) if left.type.kind is Kind.DECIMAL:
+                return self._decimals(operator, left, right)
+            case Compare(operator, left, right):
+                return _COMPARE[operator](self.column(left), self.column(right))
+            case In(operand, values, null):
+                return _among(
+                    self.column(operand), [_constant(v, operand.type) for v in values], operand.type, null=null
+                )
+            case Like(operand, segments):
+                return _like(self.column(operand), segments)
+            case IsNull(operand):
+                return self.column(operand).isNull()
+            case Not(term):
+                return ~self.column(term)
+            case And(terms):
+                return _balanced([self.column(term) for term in terms], Column.__and__)
+            case Or(terms):
+                return _balanced([self.column(term) for term in terms], Column.__or__)
+            case _:
+                assert_never(expression)
+
+    def _decimals(self, operator: str, left: Expression, right: Expression) -> Column:
+        """Exactly, also where no decimal has room for the digits of both."""
+        one, other, compare = self.column(left), self.column(right), _COMPARE[operator]
+        scale, whole = max(left.type.scale, right.type.scale), max(left.type.whole, right.type.whole)
+        if scale + whole <= MOST_DIGITS:
+            common = T.DecimalType(scale + whole, scale)
+            return compare(one.cast(common), other.cast(common))
+        common = T.DecimalType(MOST_DIGITS, scale)
+        wide, same = one.try_cast(common), other.try_cast(common)
+        # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
+        zero, nothing = F.lit(0), F.lit(None).cast("boolean")
+        beyond = F.when(one.isNotNull() & wide.isNull(), compare(F.signum(one), zero.cast("double")))
+        beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
+        return F.when(one.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
+
+
+def _constant(value: Any, kind: Type) -> Column:
+    if kind.kind is Kind.DECIMAL and value is not None:
+        return F.lit(str(literal(value, kind))).cast(spark_type(kind))
+    return F.lit(value).cast(spark_type(kind))
+
+
+_COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
+    "=": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+}
+
+_CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
+    "+": F.try_add,
+    "-": F.try_subtract,
+    "*": F.try_multiply,
+    "/": F.try_divide,
+    "%": F.try_mod,
+    "&": lambda one, other: one.bitwiseAND(other),
+}
+
+
+def _among(operand: Column, values: list[Column], kind: Type, *, null: bool) -> Column:
+    if not values:
+        return F.lit(None).cast("boolean") if null else F.when(operand.isNotNull(), F.lit(False))
+    # Spark looks up many values in a set, in which -0.0 is not 0.0.
+    each = [operand == value for value in values] if kind == DOUBLE else [operand.isin(values)]
+    found = _balanced(each, Column.__or__)
+    return F.when(found, F.lit(True)) if null else found
+
+
+def needs_python(expression: Expression) -> bool:
+    """Whether a part of an expression is left to Python, so that it can't stand in a function over an array."""
+    return any(isinstance(node, Like) and _is_long(node.segments) for node in nodes(expression))
+
+
+def _is_long(segments: tuple[tuple[str | None, ...], ...]) -> bool:
+    """Whether a regular expression could take too long; without ``_`` two segments, or a text to be found, need none."""
+    if all(None not in segment for segment in segments) and (len(segments) < 3 or _is_part(segments)):
+        return False
+    return any(len(segment) > LONG_SEGMENT for segment in segments[1:])
+
+
+def _is_part(segments: tuple[tuple[str | None, ...], ...]) -> bool:
+    return len(segments) == 3 and not segments[0] and not segments[2]
+
+
+def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:  # noqa: PLR0911 - one return a form
+    """The plain patterns, which are nearly all, without a regular expression; long ones by the kernel."""
+    if all(None not in segment for segment in segments):
+        texts = ["".join(character or "" for character in segment) for segment in segments]
+        match texts:
+            case [whole]:
+                return operand == F.lit(whole)
+            case [start, ""]:
+                return operand.startswith(F.lit(start))
+            case ["", end]:
+                return operand.endswith(F.lit(end))
+            case [start, end]:
+                both = operand.startswith(F.lit(start)) & operand.endswith(F.lit(end))
+                return both & (F.char_length(operand) >= len(start) + len(end))
+            case ["", part, ""]:
+                return operand.contains(F.lit(part))
+    if _is_long(segments):
+        return arrow_udf(_by_kernel(segments), T.BooleanType())(operand)  # type: ignore[call-overload]  # its protocols need types of pyarrow
+    return operand.rlike(rf"(?s)\A{like_regex(segments)}\z")
+
+
+def _by_kernel(segments: tuple[tuple[str | None, ...], ...]) -> Callable[[pa.Array], pa.Array]:
+    def matches(texts: pa.Array) -> pa.Array:
+        matched = like(segments)
+        return pa.array([None if text is None else matched(text) for text in texts.to_pylist()], pa.bool_())
+
+    return matches
+
+
+def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column]) -> Column:
+    """All terms joined, as a tree that is as flat as can be: Spark calls itself for every level."""
+    joined = list(terms)
+    while len(joined) > 1:
+        pairs = zip(joined[::2], joined[1::2], strict=False)
+        joined = [join(one, other) for one, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
+    return joined[0]

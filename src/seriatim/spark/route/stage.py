@@ -1,0 +1,131 @@
+"""`route`: each message once for every destination that wants it, on Spark.
+
+Owns the choice between three ways to the same rows: a few filters are expressions; of many, those with an equality are
+looked up (`lookup`); and of what is left, a few are expressions again and more than a few are tried by the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import ColumnError
+from seriatim.kernel.filter import Expression
+from seriatim.kernel.filter_typing import any_of
+from seriatim.kernel.route import properties as named_in
+from seriatim.kernel.route import rules
+from seriatim.pipeline.declared.subscription import Subscription, distinct
+from seriatim.spark.frames.columns import check_columns, quoted
+from seriatim.spark.route.arrow_filters import TRIED, Trial
+from seriatim.spark.route.filter_expressions import Properties, condition, needs_python
+from seriatim.spark.route.filter_lookup import Index, indexed
+from seriatim.spark.session.requirements import make_ready
+
+__all__ = ["destinations_of", "route"]
+
+_DESTINATION = "destination"
+# Measured: up to here expressions are about as fast as a lookup, which is read anew with every batch.
+_FEW = 32
+# Measured: so many comparisons of decimals take the kernel as long as Spark, and more take Spark longer.
+_MOST_EXPRESSIONS = 64
+
+
+def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
+    """Finds each message's destinations.
+
+    Args:
+        df: messages, a row each; a streaming frame or one that ends. Filters may name its columns of strings, numbers,
+            booleans and moments; ``ticket`` and ``epoch`` are a ticket's number and epoch.
+        subscriptions: any number of them, with different names; several may lead to one destination.
+
+    Returns:
+        The columns of `df` and ``destination: string``: a row for each destination of a message, or one row with null
+        if it has none.
+
+    Raises:
+        FilterError: a filter is wrong; names the subscription, and line and column in the filter.
+        ColumnError: a filter names a column of a type that filters don't have, or the frame has a column
+            ``destination`` already.
+        UsageError: two subscriptions have one name.
+    """
+    return destinations_of(df, subscriptions).withColumn(_DESTINATION, F.explode_outer(_DESTINATION))
+
+
+def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
+    """As `route`, but a message stays one row: ``destination`` is the array of its destinations, each once.
+
+    It is null or empty where a message has none.
+    """
+    _check(df)
+    chosen = distinct(subscriptions)
+    properties = Properties.of(df)
+    filters = _parsed(chosen, properties)
+    to = [one.to for one in chosen]
+    columns = [quoted(name) for name in df.columns]
+    index, whole = Index({}), list(zip(filters, to, strict=True))
+    if len(chosen) > _FEW:
+        index, whole = indexed(rules(filters), to)
+    by_destination = _by_destination(whole)
+    repeats = index.repeats(by_destination)
+    if len(whole) > _MOST_EXPRESSIONS:
+        df, repeats, found = _tried(df, whole, properties), True, [F.col(TRIED)]
+    else:
+        if any(needs_python(expression) for expression, _ in whole):
+            make_ready(df)
+        found = [
+            F.when(condition(any_of(some), properties.columns), F.array(F.lit(name)))
+            for name, some in by_destination.items()
+        ]
+    df, looked_up = index.matches(df, properties.columns)
+    return df.select(*columns, _all_of([*found, *looked_up], repeats=repeats).alias(_DESTINATION))
+
+
+def _check(df: DataFrame) -> None:
+    check_columns(df, [_DESTINATION])
+    if any(name.casefold() == _DESTINATION for name in df.columns):
+        raise ColumnError("seriatim adds a column of that name", where=f"column {_DESTINATION!r}", remedy="rename it")
+
+
+def _parsed(subscriptions: Sequence[Subscription], properties: Properties) -> list[Expression]:
+    known: dict[str, Expression] = {}
+    for one in subscriptions:
+        if one.where not in known:
+            known[one.where] = properties.parsed(one.where, f"subscription {one.name!r}")
+    return [known[one.where] for one in subscriptions]
+
+
+def _by_destination(filters: Iterable[tuple[Expression, str]]) -> dict[str, list[Expression]]:
+    found: dict[str, list[Expression]] = {}
+    for expression, to in filters:
+        found.setdefault(to, []).append(expression)
+    return found
+
+
+def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties: Properties) -> DataFrame:
+    """The frame with an array of the destinations whose filters a message passes, by the kernel."""
+    make_ready(df)
+    names = list(dict.fromkeys(named for expression, _ in filters for named in named_in(expression)))
+    ours: Mapping[str, Column] = {f"__sq_p{n}": properties.columns[named.name] for n, named in enumerate(names)}
+    trial = Trial(
+        tuple(dict.fromkeys(filters)),
+        {named.name: (column, named.type) for named, column in zip(names, ours, strict=True)},
+        tuple(df.columns),
+    )
+    # PySpark takes a name with a point or a backtick in it for more than one.
+    own = [quoted(name).alias(f"__sq_c{n}") for n, name in enumerate(df.columns)]
+    given = df.select(*own, *(column.alias(name) for name, column in ours.items()))
+    shown = [T.StructField(f.name, f.dataType, True, f.metadata) for f in df.schema]
+    return given.mapInArrow(trial, T.StructType([*shown, T.StructField(TRIED, T.ArrayType(T.StringType()))]))
+
+
+def _all_of(found: Sequence[Column], *, repeats: bool) -> Column:
+    """Arrays of destinations, null for none, as one."""
+    if not found:
+        return F.lit(None).cast("array<string>")
+    every = found[0]
+    if len(found) > 1:
+        every = F.concat(*(F.coalesce(some, F.array().cast("array<string>")) for some in found))
+    return F.array_distinct(every) if repeats else every

@@ -1,0 +1,276 @@
+"""Opening Spark: the only place that builds a session.
+
+Owns the settings without which a pipeline would not be right (the workers' Python, UTC, the state
+store, the cutting of files) or not pleasant (logging, memory, addresses). Knows no pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.spark.session.shipping import ship
+
+__all__ = ["SPLITTING", "JavaFound", "find_java", "has_ended", "is_running", "open_session"]
+
+_LEAST_JAVA = 17
+_GIB = 2**30
+_LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost):[0-9]+$")
+_INSTALL_JAVA = f"install Java {_LEAST_JAVA} or later, e.g. apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+
+#: Settings that decide where a text file is cut into blocks. A row is named by its block and its place there, so
+#: a batch that runs again must cut alike, even on a machine with other cores: a checkpoint keeps these values.
+SPLITTING: Mapping[str, str] = {
+    "spark.sql.files.maxPartitionBytes": str(128 * 2**20),
+    "spark.sql.files.openCostInBytes": str(4 * 2**20),
+    "spark.sql.files.minPartitionNum": str(max(2, os.cpu_count() or 2)),
+}
+
+#: Starts a worker with compiled sources.
+_WORKER_PYTHON = Path(__file__).with_name("worker-python")
+
+_STATE_STORE = "spark.sql.streaming.stateStore"
+
+#: Settings of a session that are given at any time; the others only when Spark starts.
+_SQL: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    # More partitions than cores cost more than they balance: every one is a state store to commit each batch.
+    # A power of 2 gives each of them as many buckets, as long as their number is one.
+    "spark.sql.shuffle.partitions": str(2 ** (max(2, os.cpu_count() or 2).bit_length() - 1)),
+    f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # How soon an idle query says that it is idle; `--once` waits for that.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000ms",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Bytes are bounded too, so that a batch of large bodies stays below Arrow's 2 GiB.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),
+    **SPLITTING,
+}
+
+
+def open_session(
+    conf: Mapping[str, str] | None = None, *, log: Path | None = None, inherit: Sequence[int] = ()
+) -> SparkSession:
+    """A Spark session for pipelines.
+
+    Where Spark is running in this process already, it is a new session of that one: settings that
+    are fixed when Spark starts (``spark.master``, memory, ...) are then those of the first.
+
+    Args:
+        conf: Spark settings; each wins over ours.
+        log: a file for what Spark and its workers write to standard error. None: ours.
+        inherit: open files that Spark's process is to keep open as long as it lives, such as a lock.
+
+    Raises:
+        EnvironmentProblem: no Java, one that is too old, or Spark doesn't start.
+        UsageError: a setting whose value Spark refuses.
+    """
+    wanted = dict(conf or {})
+    running = SparkSession.getActiveSession() or _default_session()
+    if running is None:
+        session = _start(wanted, log, inherit)
+    else:
+        session = running.newSession()
+        for name, value in {**_SQL, **{k: v for k, v in wanted.items() if _settable(running, k)}}.items():
+            _set(session, name, value)
+    return session
+
+
+def is_running() -> bool:
+    """Whether Spark is running in this process."""
+    return _context() is not None
+
+
+def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
+    """Whether the process that Spark runs in is gone, or is so soon; one that has started ours is not asked.
+
+    A connection to it may break a moment before its end is seen.
+    """
+    # Nothing public tells.
+    process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(within_s)
+    return process.returncode is not None
+
+
+def _context() -> SparkContext | None:
+    # `getOrCreate` would start Spark; there is no public way to ask only.
+    return SparkContext._active_spark_context  # noqa: SLF001
+
+
+def _default_session() -> SparkSession | None:
+    context = _context()
+    return SparkSession(context) if context is not None else None
+
+
+def _settable(session: SparkSession, name: str) -> bool:
+    return bool(session.conf.isModifiable(name))
+
+
+def _set(session: SparkSession, name: str, value: str) -> None:
+    try:
+        session.conf.set(name, value)
+    except Exception as error:  # py4j raises whatever the JVM did
+        raise UsageError(f"Spark refuses {value!r}: {str(error).splitlines()[0]}", where=name) from error
+
+
+def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Settings that are fixed when Spark starts."""
+    master = wanted.get("spark.master", "local[*]")
+    python = wanted.get("spark.pyspark.python", sys.executable)
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "seriatim",
+        "spark.pyspark.python": _python_of_workers(python) if _is_local(master) else python,
+        "spark.pyspark.driver.python": python,
+        "spark.driver.memory": f"{_heap_bytes() // 2**20}m",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"',
+    }
+    if _is_local(master):
+        # Ctrl-C is sent to all processes of a terminal: the workers must leave it to the driver.
+        settings["spark.python.daemon.module"] = "seriatim.spark.session.daemon"
+    if _is_local(master) or _LOOPBACK.match(master):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return settings
+
+
+def _is_local(master: str) -> bool:
+    """Whether the executor is the driver's own process; else executors are elsewhere and have what they are given."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _python_of_workers(python: str) -> str:
+    """What starts this machine's workers: `worker-python`, where it does the same as this interpreter in less time."""
+    # Not where Spark is another one than the PySpark that an interpreter finds by itself, or was started by others.
+    installed = Path(pyspark.__file__).parent
+    own = Path(os.environ.get("SPARK_HOME", installed)) == installed and "PYSPARK_GATEWAY_PORT" not in os.environ
+    starts = own and python == sys.executable and installed.is_dir() and os.access(_WORKER_PYTHON, os.X_OK)
+    return str(_WORKER_PYTHON) if starts else python
+
+
+def _heap_bytes() -> int:
+    """A quarter of the memory, between 1 and 8 GiB: RocksDB and the Python workers live outside the heap."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(8 * _GIB, max(_GIB, memory // 4))
+
+
+def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) -> SparkSession:
+    find_java()
+    streams: dict[str, Any] = {}
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        streams = {"stderr": log.open("wb")}
+    try:
+        context = _context_of(wanted, _Process(streams, pass_fds=tuple(inherit)))
+        return SparkSession(context)
+    except PySparkRuntimeError as error:
+        where = f"{log}" if log is not None else ""
+        raise EnvironmentProblem("Spark did not start", where=where, remedy="run `seriatim doctor`") from error
+    except Exception as error:  # py4j raises whatever the JVM did
+        raise EnvironmentProblem(
+            f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor`"
+        ) from error
+    finally:
+        for stream in streams.values():
+            stream.close()
+
+
+class _Process(dict[str, Any]):
+    """How Spark's process is started: as PySpark says, who lets it ignore SIGINT, and deaf to SIGTERM, too.
+
+    `timeout` and others send it to a whole group of processes, and the driver finishes the batch in hand then. Spark's
+    process ends with the driver, however that ends.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == "preexec_fn":
+            value = _deaf_to_sigterm(value)
+        super().__setitem__(name, value)
+
+
+def _deaf_to_sigterm(before: Callable[[], None]) -> Callable[[], None]:
+    def prepare() -> None:
+        before()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return prepare
+
+
+def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
+    """Spark with our settings and those that are wanted; `process`: how its process is started."""
+    gateway = None
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        wanted = {**dict(SparkConf(_jvm=gateway.jvm).getAll()), **wanted}
+    settings = {**_fixed(wanted), **_SQL, **wanted}
+    # PySpark asks the environment first, and else takes whatever `python3` is on PATH.
+    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    os.environ["SERIATIM_PYTHON"] = sys.executable  # for `worker-python`
+    os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
+    configured = SparkConf().setAll(list(settings.items()))
+    if gateway is None:
+        gateway = launch_gateway(configured, popen_kwargs=process)  # type: ignore[no-untyped-call]
+    context = SparkContext(conf=configured, gateway=gateway)
+    if not _is_local(settings["spark.master"]):
+        ship(context)
+    return context
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("An error occurred", "at "))]
+    return (told or lines or [type(error).__name__])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaFound:
+    """Where Java is, and its major version."""
+
+    path: Path
+    version: int
+
+
+def find_java() -> JavaFound:
+    """The Java that Spark will use.
+
+    Raises:
+        EnvironmentProblem: there is none, or it is too old; says what to install.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None:
+        raise EnvironmentProblem("there is no Java on this machine", where="PATH", remedy=_INSTALL_JAVA)
+    try:
+        said = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentProblem(
+            "Java doesn't run", where=f"JAVA_HOME={home}" if home else found, remedy=_INSTALL_JAVA
+        ) from error
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise EnvironmentProblem(f"this is no Java: {said[:80]!r}", where=found, remedy=_INSTALL_JAVA)
+    if int(version[1]) < _LEAST_JAVA:
+        raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=found, remedy=_INSTALL_JAVA)
+    return JavaFound(Path(found), int(version[1]))

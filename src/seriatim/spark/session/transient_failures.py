@@ -1,0 +1,64 @@
+"""Which failures of a query are over when it is begun again: one table, and everything else isn't.
+
+A failure of Spark's is known by the words that Spark's, Hadoop's and Kafka's classes use for it (PySpark 4.3); an
+error of ours by its class. What stands in the table is nobody's mistake: a machine was slow, full or away for a
+moment. A worker that ended stands in it, too, because the calls that were under way are then made in processes of
+their own (`calls/child_process.py`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable
+
+__all__ = ["HEALING", "healing", "healing_of_spark"]
+
+#: What a failure says, and what has happened, in words.
+HEALING: tuple[tuple[str, str], ...] = (
+    # Python workers.
+    (r"Python worker failed to connect back|Python worker to connect back", "a Python worker was slow to start"),
+    (r"STREAMING_PYTHON_RUNNER_INITIALIZATION_(?:TIMEOUT|COMMUNICATION)_FAILURE", "a Python worker was slow to start"),
+    (r"Python worker exited unexpectedly", "a Python worker ended"),
+    (
+        r"Python daemon failed to launch worker|reading (?:the )?port number from ",
+        "a Python worker could not be started",
+    ),
+    (r"error=11, |error=12, |Resource temporarily unavailable|Cannot allocate memory", "the machine was full"),
+    # Executors, and what they keep.
+    (r"ExecutorLostFailure|ExecutorDeadException|Executor heartbeat timed out", "an executor was lost"),
+    (r"FetchFailed|FetchFailedException|MetadataFetchFailedException", "an executor was lost"),
+    (
+        r"UNRELEASED_THREAD_ERROR|could not be acquired by|RocksDB instance .* lock",
+        "a task before still held its state",
+    ),
+    # The network and the services at its other end.
+    (r"java\.net\.(?:Connect|SocketTimeout|Socket|NoRouteToHost|UnknownHost)Exception", "the network failed"),
+    (r"Connection (?:refused|reset|timed out)|Broken pipe|No route to host", "the network failed"),
+    (
+        r"org\.apache\.kafka\.common\.errors\.(?:\w*Timeout|Disconnect|Network|\w*NotAvailable)\w*",
+        "the broker was away",
+    ),
+    (r"RpcTimeoutException|Futures timed out|TimeoutException", "an answer took too long"),
+    (r"No space left on device|Disk quota exceeded", "a disk was full"),
+)
+_TABLE = [(re.compile(words), what) for words, what in HEALING]
+
+
+def healing(error: SeriatimError, text: str) -> str | None:
+    """What has happened, where the same once more may work; None: it won't.
+
+    Args:
+        error: why the query failed, as it is told.
+        text: all that Spark says of it; where the error is one of ours, that decides.
+    """
+    if isinstance(error, Unavailable | Transient):
+        return "a service was away"
+    if not isinstance(error, QueryFailed):
+        return None
+    return healing_of_spark(text)
+
+
+def healing_of_spark(text: str) -> str | None:
+    """What has happened, where a failure of Spark's says so that heals; else None."""
+    return next((what for words, what in _TABLE if words.search(text)), None)

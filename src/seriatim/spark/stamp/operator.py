@@ -1,0 +1,196 @@
+"""The operator that stamps: a Spark ``StatefulProcessor`` over buckets of locations, and the same for frames that end.
+
+The messages' packets go through it unopened but for the columns that the order goes by; what it adds is 8 bytes a
+message, the position of its ticket, from which `add_tickets` makes the column. Every decision is the kernel's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from seriatim.kernel import stamp as kernel
+from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.spark.stamp.arrival_order import not_total
+from seriatim.spark.state.packets import from_bytes
+from seriatim.spark.state.ticket_counters import Counters
+
+__all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", "stamp_to_the_end"]
+
+#: Our column in the packets: the location of a message, null for one that gets no ticket.
+LOCATION = "__sq_location"
+#: What comes out of the operator; packets of one location have places one after another.
+STAMPED_SCHEMA = "packet binary, positions binary, place int"
+
+#: How many bytes of packets leave in one piece.
+_PIECE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class StampPlan:
+    """What the operator does; it travels to the workers.
+
+    `order_by` and `last_number` are one for all locations, or a mapping by location.
+    """
+
+    order_by: tuple[str, ...] | Mapping[str, tuple[str, ...]]
+    last_number: int | Mapping[str, int]
+    fingerprint: str
+
+
+class Stamper(StatefulProcessor):
+    """Stamps a bucket of locations a call. State: one value, the counters.
+
+    Args:
+        plan: what to do.
+    """
+
+    def __init__(self, plan: StampPlan) -> None:
+        self._plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Names the state; Spark calls it once a task, and once on the driver."""
+        self._counters = handle.getValueState("counters", "value binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """All messages of a micro-batch in a bucket, which are put in order together."""
+        # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
+        packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
+        value, fingerprint = self._counters.get(), self._plan.fingerprint
+        counters = Counters() if value is None else Counters.from_bytes(value[0], fingerprint)
+        if packets:
+            positions = _positions(self._plan, counters, [from_bytes(packet) for packet in packets])
+            for start, end in _pieces(packets):
+                told = [position.tobytes() for position in positions[start:end]]
+                places = np.arange(key[0] + start, key[0] + end, dtype=np.int32)
+                yield pd.DataFrame({"packet": packets[start:end], "positions": told, "place": places})
+        if packets or value is None:
+            self._counters.update((counters.to_bytes(fingerprint),))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _pieces(packets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Which packets leave together, so that neither their number nor their size makes it dear."""
+    start, size = 0, 0
+    for place, packet in enumerate(packets):
+        if size and size + len(packet) > _PIECE_BYTES:
+            yield start, place
+            start, size = place, 0
+        size += len(packet)
+    yield start, len(packets)
+
+
+def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table]) -> list[Ints]:
+    """The position of each message's ticket, by packet; 0 for a message that gets none. Moves the counters on."""
+    messages = pa.concat_tables(packets)
+    named = messages.column(LOCATION).combine_chunks().dictionary_encode()
+    locations = named.dictionary.cast(pa.string())
+    code = pc.fill_null(named.indices, -1).to_numpy()
+    position = empty_ints(messages.num_rows)
+    for order_by, some in _by_order(plan, locations):
+        row_of = np.full(len(locations) + 1, -1, np.int64)  # the last one is for the code -1
+        row_of[some] = counters.enrol(locations.take(pa.array(some)))
+        rows = np.flatnonzero(row_of[code] >= 0)
+        location = row_of[code[rows]]
+        mine = messages.select(list(order_by))
+        mine = mine if len(rows) == messages.num_rows else mine.take(pa.array(rows))
+        keys = [key for name in order_by for key in _keys(mine.column(name))]
+        order, tie = kernel.by_arrival(location, keys)
+        if tie is not None:
+            raise not_total(messages.take(pa.array(rows[list(tie)])), order_by, LOCATION)
+        position[rows], counters.following = kernel.stamp(counters.following, location, order)
+    return np.split(position, np.cumsum([packet.num_rows for packet in packets])[:-1])
+
+
+def _by_order(plan: StampPlan, locations: pa.StringArray) -> Iterator[tuple[tuple[str, ...], Ints]]:
+    """What locations are ordered by, and which of them are."""
+    if not isinstance(plan.order_by, Mapping):
+        if len(locations):
+            yield plan.order_by, np.arange(len(locations))
+        return
+    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, name in enumerate(locations.to_pylist()):
+        alike[plan.order_by[name]].append(place)
+    for order_by, places in alike.items():
+        yield order_by, np.array(places, np.int64)
+
+
+def _keys(column: pa.ChunkedArray) -> list[Ints]:
+    """Numbers that sort as the values do, ascending, nulls first."""
+    keys = []
+    if column.null_count:
+        keys.append(pc.is_valid(column).to_numpy().astype(np.int64))
+    if pa.types.is_integer(column.type):
+        numbers = column
+    elif pa.types.is_timestamp(column.type):
+        numbers = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        numbers = column.cast(pa.int32())
+    else:
+        coded = column.combine_chunks().dictionary_encode()
+        rank = empty_ints(len(coded.dictionary))
+        rank[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(len(rank))
+        codes = pc.fill_null(coded.indices, 0).to_numpy()
+        return [*keys, rank[codes] if len(rank) else empty_ints(len(codes))]
+    numbers = pc.fill_null(numbers, 0) if numbers.null_count else numbers
+    return [*keys, numbers.to_numpy().astype(np.int64, copy=False)]
+
+
+def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: the messages of the packets with their tickets."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packet, positions in zip(batch.column("packet"), batch.column("positions"), strict=True):
+                position = np.frombuffer(positions.as_buffer(), np.int64)
+                for messages in pa.ipc.open_stream(packet.as_buffer()):
+                    yield _ticketed(plan, messages, position[: messages.num_rows])
+                    position = position[messages.num_rows :]
+
+    return run
+
+
+def _ticketed(plan: StampPlan, messages: pa.RecordBatch, position: Ints) -> pa.RecordBatch:
+    location = messages.column(LOCATION)
+    none = position == 0
+    tickets = kernel.tickets(position, _last_numbers(plan, location))
+    columns = [location, pa.array(tickets.epoch, mask=none), pa.array(tickets.number, mask=none)]
+    ticket = pa.StructArray.from_arrays(columns, ["location", "epoch", "number"])
+    return messages.drop_columns([LOCATION]).append_column("ticket", ticket)
+
+
+def _last_numbers(plan: StampPlan, location: pa.StringArray) -> int | Ints:
+    if not isinstance(plan.last_number, Mapping):
+        return plan.last_number
+    coded = location.dictionary_encode()
+    by_code = np.array([plan.last_number[name] for name in coded.dictionary.to_pylist()] + [1], np.int64)
+    return by_code[pc.fill_null(coded.indices, -1).to_numpy()]
+
+
+def stamp_to_the_end(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` on a frame that ends: all buckets of a partition, from nothing."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packets: dict[int, list[pa.Table]] = defaultdict(list)
+        for batch in batches:
+            for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
+                packets[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+        for bucket in sorted(packets):
+            tables = packets.pop(bucket)
+            for table, positions in zip(tables, _positions(plan, Counters(), tables), strict=True):
+                at = 0
+                for messages in table.to_batches():
+                    yield _ticketed(plan, messages, positions[at : at + messages.num_rows])
+                    at += messages.num_rows
+
+    return run

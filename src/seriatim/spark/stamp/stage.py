@@ -1,0 +1,228 @@
+"""`stamp`: a ticket for each message on arrival, gap-free per location, on Spark.
+
+Owns the plan of the query: rows → packets by bucket of locations → the stateful operator → rows with tickets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import ColumnError, UsageError
+from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Receive, Stamp
+from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, quoted, type_of
+from seriatim.spark.receive.stage import ARRIVAL
+from seriatim.spark.session.requirements import make_ready
+from seriatim.spark.stamp.operator import (
+    LOCATION,
+    STAMPED_SCHEMA,
+    Stamper,
+    StampPlan,
+    add_tickets,
+    stamp_to_the_end,
+)
+from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
+from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
+
+__all__ = ["TICKET", "stamp", "stamp_locations"]
+
+#: The type of a ticket.
+TICKET = T.StructType(
+    [
+        T.StructField("location", T.StringType()),
+        T.StructField("epoch", T.LongType()),
+        T.StructField("number", T.LongType()),
+    ]
+)
+
+_BUCKET = "__sq_bucket"
+_ORDERED = (
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.DecimalType,
+    T.StringType,
+    T.BinaryType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+)
+
+_V = TypeVar("_V")
+
+
+def stamp(
+    df: DataFrame,
+    location: str | Column,
+    order_by: str | Sequence[str],
+    last_number: int = LAST_NUMBER,
+    *,
+    buckets: int = DEFAULT_BUCKETS,
+) -> DataFrame:
+    """Gives each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
+
+    Micro-batches arrive one after another; within one, the messages of a location arrive in the order of `order_by`.
+    The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
+
+    Args:
+        df: messages, a row each; a streaming frame or one that ends. All its columns survive.
+        location: text: the name of the location of all messages. A column (``F.col("region")``): each message's own.
+        order_by: the column or columns that say in which order messages arrived: whole numbers, decimals, text
+            (by its bytes), binary, dates or timestamps; ascending, nulls first. Total: no two messages of one
+            location and batch are alike in all of them.
+        last_number: with this number a location's epoch ends; the next message has number 1 of the next epoch.
+        buckets: into how many parts the locations are cut, at most 4096: the most tasks that can share the work.
+            Fixed by the first start.
+
+    Returns:
+        The columns of `df`, and ``ticket: struct<location: string, epoch: long, number: long>``. A message whose
+        location is null has a ticket of nulls.
+
+    Raises:
+        ColumnError: a column is missing, of a type that has no order, or has a name that we add; while the
+            query runs: the order is not total (names both messages).
+        UsageError: a `last_number` or `buckets` that can't be, or a text for the location that is also a column.
+        CheckpointMismatch: while the query runs: the state was stamped with another `last_number` or `buckets`.
+    """
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+        raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
+    _check_last_number(last_number)
+    check_columns(df, ["ticket"])
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    _check_order(df, order)
+    name = _location(df, location)
+    spread = F.when(name.isNull(), F.xxhash64(*map(quoted, order))).otherwise(F.xxhash64(name))
+    plan = StampPlan(order, last_number, _fingerprint(last_number, buckets))
+    return _stamped(df, name, F.pmod(spread, F.lit(buckets)), plan, buckets)
+
+
+def stamp_locations(
+    df: DataFrame, received: Sequence[Receive], *, buckets: int = DEFAULT_BUCKETS, invalid: str = "_invalid"
+) -> DataFrame:
+    """Stamps the messages that a pipeline received, as its locations say.
+
+    Messages of locations without `stamp`, and those that are invalid already, have tickets of nulls: what can't be
+    released takes no number, behind which others would wait. Where a location is ordered by properties of its own, a
+    message that lacks one of them has no place in the order and becomes invalid.
+
+    Args:
+        df: what `receive` gives.
+        received: the locations.
+        buckets: into how many parts the locations are cut.
+        invalid: the column with the reason why a row is no message.
+
+    Raises:
+        ColumnError: an order names a column that isn't there, or one of a type that has no order.
+    """
+    stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
+    if not stamps:
+        return df.withColumn("ticket", F.struct(*[F.lit(None).cast(f.dataType).alias(f.name) for f in TICKET]))
+    orders = {location: _order_of(df, one) for location, one in stamps.items()}
+    for location, order in orders.items():
+        _check_order(df, order, where=f"location {location!r}: ")
+        _check_last_number(stamps[location].last_number)
+    df = _without_place(df, stamps, invalid)
+    name = F.when(F.col("location").isin(list(stamps)) & quoted(invalid).isNull(), F.col("location"))
+    # One after another, so that few locations are spread as evenly as many.
+    places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
+    spread = F.coalesce(*places, F.xxhash64("message_id"))
+    last_number = _alike({location: one.last_number for location, one in stamps.items()})
+    plan = StampPlan(_alike(orders), last_number, _fingerprint(last_number, buckets))
+    return _stamped(df, name, F.pmod(spread, F.lit(buckets)), plan, buckets)
+
+
+def _location(df: DataFrame, location: str | Column) -> Column:
+    if isinstance(location, str):
+        if location in df.columns:
+            raise UsageError(
+                f"{location!r} is a column of the frame, but text is the name of one location",
+                where="location",
+                remedy=f'give F.col("{location}") for the column, F.lit("{location}") for the name',
+            )
+        return F.lit(location)
+    if not isinstance(location, Column):
+        raise UsageError(f"a location is text or a column, not {location!r}")
+    kind = df.select(location.alias("location")).schema["location"].dataType
+    if isinstance(kind, NESTED):
+        raise ColumnError(f"a location can't be a {kind.simpleString()}", remedy="name a field of it")
+    return location.cast("string")
+
+
+def _check_last_number(last_number: int) -> None:
+    if not isinstance(last_number, int) or isinstance(last_number, bool) or not 1 <= last_number <= LAST_NUMBER:
+        raise UsageError(f"last_number must be a whole number from 1 to {LAST_NUMBER}, not {last_number!r}")
+
+
+def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
+    if not order:
+        raise UsageError(
+            f"{where}order_by names no column", remedy="name those that say in which order messages arrived"
+        )
+    for name in order:
+        kind = type_of(df, name, "order of arrival")
+        if not isinstance(kind, _ORDERED):
+            raise ColumnError(
+                f"a {kind.simpleString()} says no order of arrival",
+                where=f"{where}column {name!r}",
+                remedy="order_by takes whole numbers, decimals, text, binary, dates and timestamps",
+            )
+
+
+def _order_of(df: DataFrame, how: Stamp) -> tuple[str, ...]:
+    """The columns of a location's order: its own, or file and row, and where messages are split the part."""
+    if how.order_by:
+        return how.order_by
+    return (*(name for name in ARRIVAL if name != "location"), *(["part"] if "part" in df.columns else []))
+
+
+def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> DataFrame:
+    """The frame with those messages marked as invalid that lack what their location is ordered by."""
+    reasons = [quoted(invalid)]
+    for location, how in stamps.items():
+        lacking = [F.when(quoted(name).isNull(), F.lit(name)) for name in how.order_by]
+        if lacking:
+            reason = F.concat(
+                F.lit("stamp: "), F.coalesce(*lacking), F.lit(", by which its location is ordered, is null")
+            )
+            reasons.append(F.when(F.col("location") == location, reason))
+    return df.withColumn(invalid, F.coalesce(*reasons)) if len(reasons) > 1 else df
+
+
+def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:
+    """The value, if it is the same for all."""
+    first = next(iter(values.values()))
+    return first if all(value == first for value in values.values()) else values
+
+
+def _fingerprint(last_number: int | Mapping[str, int], buckets: int) -> str:
+    told: dict[str, Any] = {"buckets": buckets, "last_number": last_number}
+    return json.dumps({"stamp": told}, sort_keys=True)
+
+
+def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, buckets: int) -> DataFrame:
+    make_ready(df)
+    fields = [T.StructField(f.name, f.dataType, True, f.metadata) for f in df.schema]
+    shown = T.StructType([*fields, T.StructField("ticket", TICKET, True, {TURN_OVER: plan.last_number})])
+    frame = df.select(*map(quoted, df.columns), location.alias(LOCATION), bucket.cast("int").alias(_BUCKET))
+    pack = pack_by(_BUCKET, bucket_ids(buckets))
+    if not df.isStreaming:
+        packets = frame.mapInArrow(pack, PACKET_SCHEMA)
+        return packets.repartition(buckets, "bucket").mapInArrow(stamp_to_the_end(plan), shown)
+    packets = frame.mapInArrow(with_witness(pack), PACKET_SCHEMA)
+    stamped = packets.groupBy("bucket").transformWithStateInPandas(
+        statefulProcessor=Stamper(plan),
+        outputStructType=STAMPED_SCHEMA,
+        outputMode="Append",
+        timeMode="None",
+    )
+    # All messages of a location come out of one task. What follows is work for all of them.
+    tasks = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    spread = stamped.repartitionById(tasks, F.pmod(F.col("place"), F.lit(tasks)))
+    return spread.mapInArrow(add_tickets(plan), shown)

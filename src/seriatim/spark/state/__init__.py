@@ -1,0 +1,1 @@
+"""What stateful operators keep in a checkpoint, and the packets in which rows get there."""

@@ -1,0 +1,154 @@
+"""The bodies that a bucket holds, in chunks that are written once.
+
+A held message is named by a `ref`: chunk and row. What a batch leaves behind is one new chunk; older ones are not
+rewritten, so a long backlog costs nothing while it waits. Chunks that are empty are deleted, those of which little
+is left are written anew, and small neighbours are merged, so their number grows with the logarithm of the backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from seriatim.kernel.columns import Ints
+from seriatim.spark.state.packets import from_bytes, to_bytes
+
+__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "row_of"]
+
+_ROW_BITS = 32
+#: A chunk of which less than a quarter is left is written anew.
+_SPARSE = 4
+#: Chunks up to this many rows are merged with the one that follows.
+_SMALL = 4096
+
+
+def chunk_of(ref: Ints) -> Ints:
+    """The chunk a ref lies in."""
+    return ref >> _ROW_BITS
+
+
+def row_of(ref: Ints) -> Ints:
+    """Its row there."""
+    return ref & (2**_ROW_BITS - 1)
+
+
+def first_ref(chunk: int) -> int:
+    """The ref of a chunk's row 0."""
+    return chunk << _ROW_BITS
+
+
+class Chunks(Protocol):
+    """Where chunks are kept."""
+
+    def get(self, chunk: int) -> bytes:
+        """A chunk's packet."""
+
+    def put(self, chunk: int, packet: bytes) -> None:
+        """Keeps a packet."""
+
+    def delete(self, chunk: int) -> None:
+        """Drops a packet."""
+
+
+@dataclass(slots=True)
+class MemoryChunks:
+    """Nowhere but in memory: for frames that end."""
+
+    packets: dict[int, bytes]
+
+    def get(self, chunk: int) -> bytes:
+        """A chunk's packet."""
+        return self.packets[chunk]
+
+    def put(self, chunk: int, packet: bytes) -> None:
+        """Keeps a packet."""
+        self.packets[chunk] = packet
+
+    def delete(self, chunk: int) -> None:
+        """Drops a packet."""
+        del self.packets[chunk]
+
+
+class Bodies:
+    """The chunks of one bucket during one call; a chunk is read at most once.
+
+    Args:
+        chunks: where they are kept.
+        rows: how many rows each living chunk has; changed in place.
+        schema: the columns of a message, as they are today.
+    """
+
+    def __init__(self, chunks: Chunks, rows: dict[int, int], schema: pa.Schema) -> None:
+        self._chunks = chunks
+        self._rows = rows
+        self._schema = schema
+        self._read: dict[int, pa.Table] = {}
+
+    def table(self, chunk: int) -> pa.Table:
+        """The messages of a chunk, with the columns of today: new ones are null in it."""
+        if chunk not in self._read:
+            self._read[chunk] = _conform(from_bytes(self._chunks.get(chunk)), self._schema)
+        return self._read[chunk]
+
+    def keep(
+        self, chunk: int, arrived: Callable[[Ints], pa.Table], refs: Ints, renumber: Callable[[Ints, Ints], None]
+    ) -> None:
+        """Keeps what is held now, and nothing else.
+
+        Args:
+            chunk: the number of this call's chunk.
+            arrived: gives messages that arrived in this call, by their rows in its chunk.
+            refs: the refs of all that is held now.
+            renumber: called with old and new refs where messages have moved.
+        """
+        refs = np.sort(refs)
+        ids, counts = np.unique(chunk_of(refs), return_counts=True)
+        living = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        for gone in set(self._rows) - set(living):
+            self._chunks.delete(gone)
+            del self._rows[gone]
+        parts: list[tuple[Ints, pa.Table]] = []
+        if chunk in living:
+            mine = refs[chunk_of(refs) == chunk]
+            parts = [(mine, arrived(row_of(mine)))]
+            parts = self._absorb(parts, sorted(set(living) - {chunk}), refs, living)
+            self._write(chunk, parts, renumber)
+        for other in [other for other in self._rows if other != chunk and other in living]:
+            if living[other] * _SPARSE < self._rows[other]:
+                mine = refs[chunk_of(refs) == other]
+                self._write(other, [(mine, self.table(other).take(pa.array(row_of(mine))))], renumber)
+
+    def _absorb(
+        self, parts: list[tuple[Ints, pa.Table]], older: list[int], refs: Ints, living: dict[int, int]
+    ) -> list[tuple[Ints, pa.Table]]:
+        """Takes small neighbours along, as long as they are no larger than what there is already."""
+        total = len(parts[0][0])
+        while older and living[older[-1]] <= total and total + living[older[-1]] <= _SMALL:
+            other = older.pop()
+            mine = refs[chunk_of(refs) == other]
+            parts.insert(0, (mine, self.table(other).take(pa.array(row_of(mine)))))
+            total += len(mine)
+            self._chunks.delete(other)
+            del self._rows[other]
+        return parts
+
+    def _write(self, chunk: int, parts: list[tuple[Ints, pa.Table]], renumber: Callable[[Ints, Ints], None]) -> None:
+        table = pa.concat_tables([part for _, part in parts])
+        self._chunks.put(chunk, to_bytes(table).to_pybytes())
+        self._rows[chunk] = table.num_rows
+        old = np.concatenate([refs for refs, _ in parts])
+        renumber(old, first_ref(chunk) + np.arange(len(old)))
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,300 @@
+"""Envelopes: what Debezium, Canal, Maxwell and CloudEvents write, and what is promoted from it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES, OPERATIONS, lookup_of
+from seriatim.pipeline.bodies.json_paths import JsonPaths
+from seriatim.pipeline.declared.pipeline import Promotion
+
+MOMENT = datetime(2024, 5, 1, 12, tzinfo=UTC)
+MILLIS = int(MOMENT.timestamp() * 1000)
+
+
+def told(envelope, document):
+    """What an envelope tells of a document, without what is null; and what is wrong."""
+    promote = ENVELOPES[envelope].promotions(envelope)
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    values, problem = JsonPaths(promote, blank=True).reader()(body)
+    found = {item.name: value for item, value in zip(promote, values, strict=True) if value is not None}
+    assert found.get("op", "insert") in OPERATIONS
+    return found if problem is None else (found, problem)
+
+
+def postgresql(op, **changes):
+    source = {
+        "version": "2.7.0.Final",
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": MILLIS,
+        "snapshot": "false",
+        "db": "shop",
+        "sequence": '["24023119","24023128"]',
+        "schema": "public",
+        "table": "orders",
+        "txId": 571,
+        "lsn": 24_023_128,
+        "xmin": None,
+        **changes,
+    }
+    before, after = ({"id": 1} if op in "ud" else None), ({"id": 1} if op in "cru" else None)
+    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": MILLIS + 5, "transaction": None}
+
+
+ORDERS = {"database": "shop", "schema": "public", "table": "orders", "happened_at": MOMENT}
+PLACE = {"position": 24_023_128, "position_text": "24023128", "transaction": "571"}
+
+
+@pytest.mark.parametrize(
+    ("op", "word"),
+    [("c", "insert"), ("u", "update"), ("d", "delete"), ("r", "read"), ("t", "truncate"), ("m", "message")],
+)
+def test_changes_of_debezium(op, word):
+    wanted = {"op": word, "snapshot": op == "r", **ORDERS, **PLACE}
+    change = postgresql(op)
+    assert told("debezium", change) == wanted
+    assert told("debezium", {"schema": {"type": "struct"}, "payload": change}) == wanted
+    assert told("debezium", {"key": {"id": 1}, "value": change}) == wanted
+    assert told("debezium", {"key": {"id": 1}, "value": {"schema": {}, "payload": change}}) == wanted
+
+
+TOMBSTONE = {"op": "tombstone", "snapshot": False}
+
+
+@pytest.mark.parametrize("envelope", sorted(ENVELOPES))
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"  \n", b"null", b'{"key": {"id": 1}, "value": null}', b'{"schema": null, "payload": null}'),
+        b'{"key": {"schema": {}, "payload": {"id": 1}}, "value": {"schema": null, "payload": null}}',
+    ],
+)
+def test_nothing_is_a_tombstone(envelope, body):
+    assert told(envelope, body) == TOMBSTONE
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"),
+    [
+        *((said, True) for said in ("true", "first", "first_in_data_collection", "last", "incremental", True)),
+        *((said, False) for said in ("false", False, None)),
+    ],
+)
+def test_rows_of_snapshots_of_debezium(said, is_one):
+    assert told("debezium", postgresql("c", snapshot=said))["snapshot"] is is_one
+    assert told("debezium", postgresql("r", snapshot=said))["snapshot"] is True
+
+
+@pytest.mark.parametrize(
+    ("source", "position", "text"),
+    [
+        ({"connector": "mysql", "file": "mysql-bin.000003", "pos": 154, "row": 2}, (3 << 32) + 154, "mysql-bin.000003:154"),
+        ({"connector": "mysql", "file": "binlog.000003", "pos": 2**32}, None, "binlog.000003:4294967296"),
+        ({"connector": "oracle", "scn": "2122185", "commit_scn": "2122186"}, 2_122_185, "2122185"),
+        ({"connector": "sqlserver", "change_lsn": "00000027:00000758:0005", "commit_lsn": "00000027:00000758:0006"}, None, "00000027:00000758:0005"),
+        ({"connector": "mongodb", "ts_ms": 1_558_965_508_000, "ord": 31}, (1_558_965_508 << 32) + 31, "1558965508000:31"),
+        ({"connector": "postgresql", "lsn": 2**63}, None, str(2**63)),
+        ({"connector": "vitess"}, None, None),
+    ],
+)  # fmt: skip
+def test_positions_of_debezium(source, position, text):
+    found = told("debezium", {"op": "u", "source": source, "after": {}})
+    assert (found.get("position"), found.get("position_text")) == (position, text)
+    assert (position is None) == ("position" not in found)
+
+
+def test_what_debezium_tells_besides_changes():
+    ddl = {
+        "source": {"db": "shop"},
+        "ts_ms": MILLIS,
+        "databaseName": "shop",
+        "ddl": "ALTER TABLE orders",
+        "tableChanges": [],
+    }
+    assert told("debezium", ddl) == {"op": "schema", "snapshot": False, "database": "shop", "happened_at": MOMENT}
+    assert told("debezium", {"ts_ms": MILLIS}) == {"op": "marker", "snapshot": False, "happened_at": MOMENT}
+    end = {"status": "END", "id": "571:53195829", "ts_ms": MILLIS, "event_count": 2, "data_collections": []}
+    assert told("debezium", end) == {
+        "op": "marker",
+        "snapshot": False,
+        "transaction": "571:53195829",
+        "happened_at": MOMENT,
+    }
+    changed = {**postgresql("u"), "transaction": {"id": "571:53195832", "total_order": 1, "data_collection_order": 1}}
+    assert told("debezium", changed)["transaction"] == "571:53195832"
+    assert told("debezium", postgresql("u", ts_us=MILLIS * 1000 + 7))["happened_at"] == MOMENT.replace(microsecond=7)
+
+
+def canal(kind, **changes):
+    change = {
+        "data": [{"id": "111", "weight": "5.18"}],
+        "database": "inventory",
+        "es": MILLIS,
+        "id": 9,
+        "isDdl": False,
+        "old": None,
+        "pkNames": ["id"],
+        "sql": "",
+        "table": "products",
+        "ts": MILLIS + 798,
+        "type": kind,
+    }
+    return change | changes
+
+
+PRODUCTS = {"database": "inventory", "table": "products", "happened_at": MOMENT}
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [("INSERT", "insert"), ("UPDATE", "update"), ("DELETE", "delete"), ("TRUNCATE", "truncate"), ("INIT", "read")],
+)
+def test_changes_of_canal(kind, word):
+    wanted = {"op": word, "snapshot": word == "read", "position_text": "9", **PRODUCTS}
+    assert told("canal", canal(kind)) == wanted
+
+
+def test_canal_s_own_number_is_no_position_and_that_of_a_commit_is():
+    assert "position" not in told("canal", canal("UPDATE"))
+    found = told("canal", canal("UPDATE", _tidb={"commitTs": 163_963_309_467_037_594}))
+    assert found["position"] == 163_963_309_467_037_594
+    assert told("canal", canal("UPDATE", gtid="3e11fa47:23"))["position_text"] == "3e11fa47:23"
+
+
+def test_canal_s_ddl():
+    ddl = {"data": None, "database": "d", "es": MILLIS // 1000, "id": 0, "isDdl": True, "table": "", "type": "QUERY"}
+    assert told("canal", ddl) == {
+        "op": "schema",
+        "snapshot": False,
+        "database": "d",
+        "position_text": "0",
+        "happened_at": MOMENT,
+    }
+    assert told("canal", canal("TRUNCATE", isDdl=True))["op"] == "truncate"
+
+
+def maxwell(kind, **changes):
+    change = {
+        "database": "test",
+        "table": "e",
+        "type": kind,
+        "ts": MILLIS // 1000,
+        "xid": 23_396,
+        "commit": True,
+        "position": "master.000006:800911",
+        "data": {"id": 1, "m": 4.2341},
+    }
+    return change | changes
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        *(("insert", "insert"), ("update", "update"), ("delete", "delete"), ("bootstrap-insert", "read")),
+        *(("bootstrap-start", "marker"), ("bootstrap-complete", "marker")),
+        *(("table-create", "schema"), ("table-alter", "schema"), ("database-drop", "schema")),
+    ],
+)
+def test_changes_of_maxwell(kind, word):
+    assert told("maxwell", maxwell(kind)) == {
+        "op": word,
+        "snapshot": word == "read",
+        "database": "test",
+        "table": "e",
+        "transaction": "23396",
+        "position": (6 << 32) + 800_911,
+        "position_text": "master.000006:800911",
+        "happened_at": MOMENT,
+    }
+
+
+def test_maxwell_writes_seconds_for_rows_and_milliseconds_for_ddl():
+    assert told("maxwell", maxwell("table-alter", ts=MILLIS))["happened_at"] == MOMENT
+    assert "position" not in told("maxwell", maxwell("insert", position=None))
+
+
+def event(**changes):
+    return {
+        "specversion": "1.0",
+        "id": "A234",
+        "source": "/shop/1",
+        "type": "order.paid",
+        "subject": "c1",
+        "time": "2024-05-01T12:00:00Z",
+        "datacontenttype": "application/json",
+        "data": {"id": 1},
+        **changes,
+    }
+
+
+def test_cloudevents():
+    found = {
+        "op": "event",
+        "snapshot": False,
+        "type": "order.paid",
+        "event_id": "A234",
+        "source": "/shop/1",
+        "subject": "c1",
+        "happened_at": MOMENT,
+    }
+    assert told("cloudevents", event()) == found
+    numbered = event(sequence="0000000017", sequencetype="Integer", partitionkey="c1")
+    assert told("cloudevents", numbered) == {
+        **found,
+        "position": 17,
+        "position_text": "0000000017",
+        "partition_key": "c1",
+    }
+    text = told("cloudevents", event(sequence="01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+    assert (text.get("position"), text["position_text"]) == (None, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+def test_changes_of_debezium_as_cloudevents():
+    change = event(iodebeziumop="d", iodebeziumsnapshot="false", iodebeziumlsn="29274832")
+    found = told("cloudevents", change)
+    assert (found["op"], found["snapshot"], found["position"]) == ("delete", False, 29_274_832)
+    found = told("cloudevents", event(iodebeziumop="r", iodebeziumsnapshot="true"))
+    assert (found["op"], found["snapshot"]) == ("read", True)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "document", "problem"),
+    [
+        ("debezium", {"op": "x", "source": {}}, "op: 'x' is no operation of Debezium's"),
+        ("debezium", {"op": 7, "source": {}}, "op: 7 is no operation of Debezium's"),
+        ("debezium", {"id": 1}, "op: there is none, so this is no change of Debezium's"),
+        ("debezium", {}, "op: there is none, so this is no change of Debezium's"),
+        ("debezium", [1], "op: the body is a list, and Debezium writes objects"),
+        ("debezium", {"payload": "x"}, "op: the body is text, and Debezium writes objects"),
+        ("debezium", 7, "op: the body is a number, and Debezium writes objects"),
+        ("canal", {"data": []}, "op: there is no type, so this is no change of Canal's"),
+        ("canal", {"type": "GRANT"}, "op: 'GRANT' is no operation of Canal's"),
+        ("maxwell", {"database": "d"}, "op: there is no type, so this is no change of Maxwell's"),
+        ("maxwell", {"type": "x"}, "op: 'x' is no operation of Maxwell's"),
+        ("cloudevents", {"id": "1"}, "op: there is no specversion, so this is no CloudEvent"),
+    ],
+)
+def test_what_is_none_of_an_envelope_s_is_told_once(envelope, document, problem):
+    assert told(envelope, document)[1] == problem
+
+
+def test_a_moment_that_is_none_is_a_problem_and_leaves_the_rest():
+    found, problem = told("debezium", postgresql("d", ts_ms=10**30))
+    assert problem == f"happened_at: {10**30} is no moment"
+    assert (found["op"], found["position"]) == ("delete", 24_023_128)
+    large = b'{"op": "d", "source": {"ts_us": 1e999999, "ts_ms": 1}}'
+    assert told("debezium", large)[1] == "happened_at: 1E+999999 is no moment"
+    assert told("maxwell", maxwell("insert", ts="soon"))[1] == "happened_at: 'soon' is not a timestamp (ISO 8601)"
+
+
+def test_an_envelope_that_is_not_there_is_refused():
+    for envelope, what in (("debezum", "op"), ("debezium", "pos")):
+        with pytest.raises(UsageError, match="tells"):
+            lookup_of(envelope, what)
+    with pytest.raises(UsageError):
+        JsonPaths((Promotion("a", "op", told_by="oggadapter"),)).reader()

@@ -1,0 +1,152 @@
+"""A checkpoint belongs to one pipeline and to one run at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from seriatim import Fifo, Queue
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.runtime.pipelines.checkpoint import Checkpoint
+
+HOLD = """
+import sys
+from pathlib import Path
+from seriatim.runtime.pipelines.checkpoint import Checkpoint
+with Checkpoint(Path(sys.argv[1])).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    route = (Destination(Queue("a", Fifo(), "g"), Deliver("json", tmp_path / "out")),)
+    received = (Receive("crm", Source("json", Path("in"))), Receive("web", Source("csv", Path("in2"))))
+    return Pipeline(name="orders", checkpoint=tmp_path / "c", receive=received, route=route)
+
+
+def test_the_identity_stays_with_the_checkpoint(tmp_path, pipeline):
+    checkpoint = Checkpoint(tmp_path)
+    first = checkpoint.identify(pipeline, {"cut": "1"})
+    again = checkpoint.identify(pipeline, {"cut": "2"})
+    assert again == first
+    assert again.splitting == {"cut": "1"}
+    other = Checkpoint(tmp_path / "other")
+    other.root.mkdir()
+    assert other.identify(pipeline, {}).id != first.id
+
+
+def test_another_pipeline_is_refused(tmp_path, pipeline):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
+        checkpoint.identify(replace(pipeline, name="parcels"), {})
+
+
+@pytest.mark.parametrize("change", ["order", "path", "format"])
+def test_other_locations_are_refused_because_offsets_go_by_their_place(tmp_path, pipeline, change):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    first, second = pipeline.receive
+    changed = {
+        "order": (second, first),
+        "path": (replace(first, source=Source("json", Path("elsewhere"))), second),
+        "format": (replace(first, source=Source("parquet", Path("in"))), second),
+    }[change]
+    with pytest.raises(CheckpointMismatch, match=r"its locations are crm \(json in .*\), web \(csv in"):
+        checkpoint.identify(replace(pipeline, receive=changed), {})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clock": "event", "time": "at"}, "its clock is processing, yours is event"),
+        ({"buckets": 8}, "its buckets are 16, yours are 8"),
+        ({"route": ()}, r"its queues are a \(fifo by g\), yours are "),
+    ],
+)
+def test_state_of_another_kind_is_refused(tmp_path, pipeline, change, message):
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.identify(pipeline, {}).buckets == 16
+    with pytest.raises(CheckpointMismatch, match=message):
+        checkpoint.identify(replace(pipeline, **change), {})
+
+
+def test_the_number_of_buckets_stays(tmp_path, pipeline):
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.identify(replace(pipeline, buckets=4), {}).buckets == 4
+    assert checkpoint.identify(pipeline, {}).buckets == 4
+
+
+def test_a_checkpoint_without_its_identity_is_refused(tmp_path, pipeline):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.query.mkdir()
+    with pytest.raises(CheckpointMismatch, match="doesn't say of which pipeline"):
+        checkpoint.identify(pipeline, {})
+    (tmp_path / "pipeline.json").write_text(json.dumps({"pipeline": "orders"}))
+    with pytest.raises(CheckpointMismatch, match=r"pipeline\.json: the file is damaged"):
+        checkpoint.identify(pipeline, {})
+
+
+def test_one_run_at_a_time(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        refused = pytest.raises(EnvironmentProblem, match=f"another run works on this checkpoint: process {other.pid}")
+        with refused, Checkpoint(tmp_path).held():
+            pass
+        other.stdin.close()
+        assert other.wait() == 0
+    with Checkpoint(tmp_path).held():
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_killed_run_leaves_no_lock_behind(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        other.kill()
+        other.wait()
+        with Checkpoint(tmp_path).held():
+            assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_next_run_waits_for_what_a_killed_one_left_running(tmp_path):
+    heir = "import subprocess, sys; print('on', flush=True); sys.stdin.read()"
+    with Checkpoint(tmp_path).held() as lock:
+        child = subprocess.Popen(
+            [sys.executable, "-c", heir], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(lock,), text=True
+        )
+        assert child.stdout.readline() == "on\n"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / "lock").write_text(f"{gone.pid}\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as successor:
+        assert successor.poll() is None
+        child.stdin.close()
+        child.stdout.close()
+        assert child.wait() == 0
+        assert successor.stdout.readline() == "held\n"
+        successor.stdin.close()
+        assert successor.wait() == 0
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(EnvironmentProblem, match="the checkpoint can't be written"),
+        Checkpoint(tmp_path / "file").held(),
+    ):
+        pass

@@ -1,0 +1,194 @@
+"""A pipeline from files to files, in this process: what arrives leaves in order, once, whenever it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.set_aside import read_set_aside
+from seriatim.runtime.stop_signal import Stop
+from tests.delivered import table_of
+
+FILE = """
+name: orders
+checkpoint: {folder}/checkpoint
+buckets: 2
+trigger: 0s
+receive:
+  - location: crm
+    source: {{format: json, path: {folder}/in, options: {{maxFilesPerTrigger: 1}}}}
+    promote: {{customer: $.customer, version: {{path: $.version, type: long}}}}
+route:
+  - to: ordered
+    resequence: {{policy: standard, group: customer, sequence: version{options}}}
+    deliver: {{format: json, path: {folder}/out/ordered}}
+  - to: archive
+    resequence: {{policy: fifo, group: customer}}
+    deliver: {{format: parquet, path: {folder}/out/archive}}
+"""
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+def pipeline(folder, options=""):
+    file = folder / "pipeline.yaml"
+    file.write_text(FILE.format(folder=folder, options=options))
+    return load(file)
+
+
+def put(folder, name, rows):
+    lines = [row if isinstance(row, str) else json.dumps({"customer": row[0], "version": row[1]}) for row in rows]
+    hidden = folder / "in" / f".{name}"
+    hidden.write_text("\n".join(lines) + "\n")
+    # Files are taken in order of their times; two of one moment would be taken in either order.
+    moment = 1_700_000_000 + len(list((folder / "in").glob("*.json")))
+    os.utime(hidden, (moment, moment))
+    hidden.rename(folder / "in" / f"{name}.json")
+
+
+def delivered(folder, destination="ordered", kind="json"):
+    """Per customer the versions and ordinals, as pyarrow finds them."""
+    found = {}
+    table = table_of(folder / "out" / destination, kind)
+    for row in table.to_pylist():
+        found.setdefault(row["group"], []).append((row["version"], row["ordinal"]))
+    return found
+
+
+def numbered(*versions):
+    return [(version, ordinal) for ordinal, version in enumerate(versions, start=1)]
+
+
+def account(summary, destination="ordered"):
+    return next(one for one in summary.accounts if one.destination == destination)
+
+
+def test_what_is_there_leaves_in_order_and_the_next_run_goes_on(folder):
+    chance = random.Random(1)
+    rows = [(f"c{n % 5}", n // 5 + 1) for n in range(500) if n != 7]
+    chance.shuffle(rows)
+    put(folder, "a", [*rows[:250], rows[3], "not JSON"])
+    put(folder, "b", rows[250:])
+    told = []
+    summary = run(pipeline(folder), once=True, progress=told.append)
+    assert summary.ending == "once"
+    assert delivered(folder) == {f"c{n}": numbered(*range(1, 101)) for n in (0, 1, 3, 4)} | {"c2": numbered(1)}
+    ordered = account(summary)
+    assert (ordered.arrived, ordered.released, ordered.held) == (501, 401, 98)
+    assert (ordered.duplicate, ordered.invalid, ordered.missing) == (1, 1, 0)
+    assert summary.holes == 1
+    assert [progress.batch for progress in told] == sorted({progress.batch for progress in told})
+    assert told[-1].accounts == summary.accounts
+
+    put(folder, "c", [("c2", 2), ("c0", 1)])
+    again = account(run(pipeline(folder), once=True))
+    assert (again.held_before, again.arrived, again.released, again.duplicate, again.held) == (98, 2, 99, 1, 0)
+    assert delivered(folder)["c2"] == numbered(*range(1, 101))
+
+    archive = delivered(folder, "archive", "parquet")
+    texts = "".join((folder / "in" / f"{name}.json").read_text() for name in "abc")
+    lines = [json.loads(line) for line in texts.splitlines() if line.startswith("{")]
+    for customer, found in archive.items():
+        assert found == numbered(*(line["version"] for line in lines if line["customer"] == customer))
+    aside = list(read_set_aside(folder / "checkpoint" / "set-aside"))
+    assert sorted((one.destination, one.disposition) for one in aside) == [
+        ("archive", "invalid"),
+        ("ordered", "duplicate"),
+        ("ordered", "duplicate"),
+        ("ordered", "invalid"),
+    ]
+    assert {one.reason.split(": ", 1)[0] for one in aside if one.disposition == "invalid"} == {"a.json:252"}
+
+
+def test_finish_lets_time_run_out(folder):
+    put(folder, "a", [("c", 1), ("c", 3), ("d", 2)])
+    summary = run(pipeline(folder, ", hole_timeout: 1h, on_hole: skip"), finish=True)
+    assert summary.ending == "finished"
+    assert delivered(folder) == {"c": numbered(1, 3), "d": numbered(2)}
+    assert account(summary).held == 0
+
+
+def test_stopped_between_batches_it_goes_on_where_it_was(folder):
+    for name in "abcd":
+        put(folder, name, [("c", "abcd".index(name) + 1)])
+    stop = Stop()
+    stopped = run(pipeline(folder), stop=stop, progress=lambda _: stop.request())
+    assert stopped.ending == "stopped"
+    rest = run(pipeline(folder), once=True)
+    assert 1 <= account(stopped).released < 4
+    assert account(stopped).arrived == account(stopped).released
+    assert delivered(folder) == {"c": numbered(1, 2, 3, 4)}
+    assert account(rest).missing == 0
+
+
+def test_first_numbers_come_from_a_file(folder):
+    (folder / "first.csv").write_text("customer,first\nc,7\n")
+    put(folder, "a", [("c", 8), ("c", 7), ("c", 6), ("d", 1)])
+    options = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
+    summary = run(pipeline(folder, options), once=True)
+    assert delivered(folder) == {"c": numbered(7, 8), "d": numbered(1)}
+    assert account(summary).invalid == 1
+
+
+def test_first_numbers_that_are_none(folder):
+    (folder / "first.csv").write_text("customer,first\nc,x\n")
+    options = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
+    with pytest.raises(UsageError, match=r"start_from of ordered: .*first\.csv: group 'c' has no first number"):
+        run(pipeline(folder, options), once=True)
+
+
+def test_an_empty_folder(folder):
+    summary = run(pipeline(folder), once=True)
+    assert summary.batches == 0
+    assert not list((folder / "out").rglob("part-*"))
+
+
+def test_a_checkpoint_or_a_port_of_another_pipeline(folder):
+    run(pipeline(folder), once=True)
+    with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
+        run(replace(pipeline(folder), name="parcels"), once=True)
+    with pytest.raises(CheckpointMismatch, match="out/ordered: the folder holds batches of another checkpoint"):
+        run(replace(pipeline(folder), checkpoint=folder / "other"), once=True)
+
+
+def test_a_query_that_fails_says_why_in_a_line(folder):
+    (folder / "in" / "a.parquet").write_text("no Parquet at all")
+    declared = pipeline(folder)
+    (received,) = declared.receive
+    source = replace(received.source, format="parquet", schema="customer string, version bigint", options={})
+    promote = tuple(replace(one, path=one.name) for one in received.promote)
+    declared = replace(declared, receive=(replace(received, source=source, promote=promote),))
+    with pytest.raises(SeriatimError, match=r"the query failed: .*a\.parquet is not a Parquet file") as caught:
+        run(declared, once=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
+    put(folder, "1", [("a", 3), ("a", 4), ("a", 5)])
+    first = run(pipeline(folder, ", capacity: 1"), once=True)
+    ordered = first.accounts[0]
+    assert (ordered.held, ordered.rejected) == (1, 2)
+    # As a crash between the delivery and Spark's own commit leaves it.
+    commits = folder / "checkpoint" / "query" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    put(folder, "2", [("a", 6), ("a", 7)])
+    second = run(pipeline(folder, ", capacity: 10"), once=True)
+    # The batch that ran again rejected the same two; what came later was held under the new capacity.
+    assert second.accounts[0].held == 3
+    rejected = read_set_aside(folder / "checkpoint" / "set-aside", "rejected")
+    assert len(list(rejected)) == 2
