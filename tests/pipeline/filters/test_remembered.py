@@ -8,7 +8,8 @@ import seriatim as sq
 from seriatim.box.definition import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.route import Router
 from seriatim.kernel.filter import type_from
-from seriatim.pipeline.filters.syntax import named, parsed, syntax
+from seriatim.pipeline.filters import syntax
+from seriatim.pipeline.filters.syntax import named, parsed
 
 TYPES = {"customer": type_from("string"), "version": type_from("long")}
 
