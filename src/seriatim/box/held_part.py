@@ -162,7 +162,7 @@ class HeldPart(Columns):
 def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
     """Let more go of what has been leaving since an earlier turn; and of which groups."""
     going = state.groups.has(Flag.LEAVING) & ~state.stopped()
-    if not going.any():
+    if not isinstance(policy, Standard) or not going.any():
         return kernel.Outcome(state, no_messages(), no_events()), np.zeros(len(state), np.bool_)
     at = np.flatnonzero(going)
     before = state.select(at)

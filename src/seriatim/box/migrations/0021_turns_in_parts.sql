@@ -29,6 +29,8 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+-- What is asked for in the order of an index is read in that order.
+SET enable_sort = off
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -146,9 +148,13 @@ BEGIN
         SELECT
             come.place, 3, same.entry_id, same.sequence, same.size, same.rank, same.subscription_ids, same.visible_at,
             same.arrival, same.ordinal, same.late, same.waits, same.arrival, 0
-        FROM come JOIN {schema}.entries AS same
-            ON same.queue_id = of_queue AND same.group_key = come.group_key AND same.status = 'held' AND NOT same.late
-            AND same.sequence = ANY (ARRAY[come.sequence])
+        FROM come CROSS JOIN LATERAL (
+            SELECT entry.* FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.group_key = come.group_key
+                AND entry.status = 'held' AND NOT entry.late
+                AND entry.sequence >= come.sequence AND entry.sequence <= come.sequence
+            ORDER BY entry.sequence, entry.arrival LIMIT 1
+        ) AS same
         WHERE long IS NOT NULL AND come.group_key = ANY (long)
         ORDER BY place, code, first_by, then_by
     ) AS found;
