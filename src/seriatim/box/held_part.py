@@ -122,11 +122,12 @@ class HeldPart(Columns):
             fired: it was the time that did it.
         """
         groups = stage.state.groups
-        out = which & self.run_out(stage.state)
+        # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
+        out = np.where(which, self.run_out(stage.state), groups.has(Flag.LEAVING))
         flags = np.where(which, groups.flags & ~int(Flag.LEAVING), groups.flags)
         after = stage.state.with_groups(
             flags=np.where(out, flags | Flag.LEAVING, flags),
-            mark=np.where(out, moments, np.where(which, 0, groups.mark)),
+            mark=np.where(which, np.where(out, moments, 0), groups.mark),
             since=np.where(out, NEVER, groups.since),
             reports=np.where(out, 0, groups.reports),
         )

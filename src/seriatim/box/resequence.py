@@ -135,13 +135,14 @@ class Handed:
 class Judged:
     """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
 
-    `arrived`: how many messages it took in.
+    `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
     """
 
     changes: dict[str, list[Any]]
     handed: list[Handed]
     events: Events
     arrived: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ class Turn:
         """
         first = self._called()
         before = actions.state_of(self._policy, first.state)
-        then = self._marked(action(first.state))
+        then = self._marked(action(first.state), first.state)
         judged = self._written(_one_after(first, then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
@@ -279,18 +280,19 @@ class Turn:
         """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""
         outcome = kernel.Outcome(self._start, no_messages(), no_events())
         if self._requests:
-            outcome = self._marked(self._obeyed(outcome))
+            outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)
         if going.any():
             outcome = _one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
         outcome = _one_after(outcome, self._taken_in(outcome.state))
         return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
 
-    def _marked(self, stage: kernel.Outcome) -> kernel.Outcome:
-        """A stage that was about all groups, with what it can't know yet taken out of it."""
+    def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
+        """What somebody has asked for, with what it can't know yet taken out of it."""
         if not isinstance(self._policy, Standard):
             return stage
-        return self._part.marked(stage, np.ones(len(self._keys), np.bool_), stage.state.groups.clock)
+        which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
+        return self._part.marked(stage, which, stage.state.groups.clock)
 
     def _taken_in(self, state: State) -> kernel.Outcome:
         """What the kernel makes of what arrived, as far as it can be judged by what was read."""
@@ -395,7 +397,11 @@ class Turn:
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
-        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._arrived))
+        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after))
+
+    def _has_more(self, after: State) -> bool:
+        left = len(self._arrived) < len(self._rows) - self._held
+        return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
     def _line(self, decided: Decided) -> _Line:
         """What is queued already, and what was released now, in the order in which it leaves."""
