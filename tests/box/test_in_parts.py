@@ -287,6 +287,7 @@ def said(case, result):
     return sorted(released), others, left, sorted(result.reports, key=str)
 
 
+@pytest.mark.soak
 def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypatch):
     chance = random.Random(soak.seed())
     cases = [

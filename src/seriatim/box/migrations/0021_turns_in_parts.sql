@@ -64,9 +64,17 @@ BEGIN
     RETURN QUERY
     WITH around AS MATERIALIZED (
         SELECT
-            waits.unrouted,
-            CASE WHEN waits.unrouted THEN (SELECT min(stamp) FROM {schema}.to_route) ELSE 9223372036854775807 END AS bound
-        FROM (SELECT {schema}.is_left(settled, unsettled) AS unrouted) AS waits
+            left_over.unrouted,
+            -- Only where it keeps something: what was routed before stands there until it is vacuumed.
+            CASE
+                WHEN left_over.unrouted AND EXISTS (
+                    SELECT FROM {schema}.entries AS entry
+                    WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
+                        AND entry.status >= 'arrived' AND entry.status <= 'arrived'
+                ) THEN (SELECT min(stamp) FROM {schema}.to_route)
+                ELSE 9223372036854775807
+            END AS bound
+        FROM (SELECT {schema}.is_left(settled, unsettled) AS unrouted OFFSET 0) AS left_over
     ), come AS MATERIALIZED (
         SELECT wanted.place - 1 AS place, first.*
         FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
