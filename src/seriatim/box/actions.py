@@ -100,7 +100,7 @@ class Operation:
         obeyed: False where the group is locked: it will be at the end of the turn.
         before: what the group showed.
         after: what it shows now.
-        released: how many messages the action has let go.
+        released: how many messages the action has let go; of a long run that is its beginning, and the rest follows.
         set_aside: how many it has set aside (late or dead).
         events: what happened to the group, in order; before the action, too, what was due.
     """
