@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import seriatim as sq
+from seriatim.box import turns
 from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
 from tests.conformance.in_box import InBox, cannot_run
@@ -18,9 +19,9 @@ BOXED = [case for case in CASES if cannot_run(case) is None]
 STRAIGHT = [case for case in BOXED if isinstance(case.policy, sq.Fifo)]
 
 
-def engine_of(postgresql: str, cases: list[Case], limit: int, *, straight: bool) -> Iterator[InBox]:
+def engine_of(postgresql: str, cases: list[Case], limit: int, *, straight: bool, how: str = "whole") -> Iterator[InBox]:
     """All cases, each in a queue of one box."""
-    with sq.MessageBox.open(postgresql, schema=f"conformance_{limit}_{straight}".lower()) as box:
+    with sq.MessageBox.open(postgresql, schema=f"conformance_{limit}_{straight}_{how}".lower()) as box:
         yield InBox(box, cases, limit, straight=straight)
 
 
@@ -28,6 +29,14 @@ def engine_of(postgresql: str, cases: list[Case], limit: int, *, straight: bool)
 def engine(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     """Turns judge everything."""
     yield from engine_of(postgresql, BOXED, request.param, straight=False)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def in_parts(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
+    """Turns judge everything, and read hardly any of it: what costs a turn a part of a long group is the same as all of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "PORTION", turns.Portion(held=request.param, arrived=2, together=4, each=1))
+        yield from engine_of(postgresql, BOXED, request.param, straight=False, how="in_parts")
 
 
 @pytest.fixture(scope="module", params=[50, 1], ids=["in runs", "one by one"])
@@ -39,6 +48,11 @@ def straight(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]
 @pytest.mark.parametrize("case", BOXED, ids=lambda case: case.name)
 def test_a_queue(case: Case, engine: InBox) -> None:
     check(case, engine.run(case))
+
+
+@pytest.mark.parametrize("case", BOXED, ids=lambda case: case.name)
+def test_a_queue_in_parts(case: Case, in_parts: InBox) -> None:
+    check(case, in_parts.run(case))
 
 
 @pytest.mark.parametrize("case", STRAIGHT, ids=lambda case: case.name)
@@ -55,6 +69,10 @@ def run_all(engine: InBox, cases: list[Case]) -> InBox:
 
 def test_the_laws_of_the_box_hold_after_all_of_them(engine: InBox) -> None:
     assert run_all(engine, BOXED).box.broken() == []
+
+
+def test_the_laws_of_the_box_hold_after_all_in_parts(in_parts: InBox) -> None:
+    assert run_all(in_parts, BOXED).box.broken() == []
 
 
 def test_the_laws_of_the_box_hold_after_all_without_turns(straight: InBox) -> None:

@@ -143,3 +143,41 @@ def test_who_waits_is_called_though_others_were_killed_that_waited_before(box, m
         finally:
             rows(box, "SELECT pg_terminate_backend(substr(channel, 10)::integer) FROM {schema}.waiters")
     assert rows(box, waiters)[0].n == 0
+
+
+#: Waits again and again, and writes down what it gets; whoever starts it kills it.
+WAITING_WORKER = """
+import sys
+import seriatim as sq
+from tests.box.shop import see
+
+with sq.MessageBox.open(sys.argv[1], schema=sys.argv[2]) as box:
+    while True:
+        with box.session() as tx:
+            for message in tx.receive("shop", wait=3600) or ():
+                see(box, message, tx)
+"""
+
+
+def test_processes_that_wait_are_killed_and_the_others_get_all(box):
+    define(box)
+    starts = [sys.executable, "-c", WAITING_WORKER, box.dsn, box.schema]
+    processes = [subprocess.Popen(starts) for _ in range(4)]
+    killed, seen = processes[:3], "SELECT customer FROM {schema}_seen"
+    try:
+        until(lambda: rows(box, "SELECT count(*) AS n FROM {schema}.waiters")[0].n == 4)
+        for n in range(30):
+            publish(box, 1, customer=f"c{n}")
+            if n % 10 == 5:  # the one that was called for it perhaps, or one that waits
+                killed.pop().kill()
+        until(lambda: len(rows(box, seen)) == 30)
+        assert sorted(one.customer for one in rows(box, seen)) == sorted(f"c{n}" for n in range(30))
+    finally:
+        for one in processes:
+            one.kill()
+            one.wait()
+    # Those that are left of who was killed are taken away by whoever brings a message, and keep nobody from it.
+    publish(box, 2, customer="c0")
+    assert received(box, "c0")[0][0] == 2
+    assert rows(box, "SELECT count(*) AS n FROM {schema}.waiters")[0].n == 0
+    assert box.broken() == []

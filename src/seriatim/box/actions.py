@@ -41,6 +41,8 @@ _STOPPED_MS = 10_000
 _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
+#: What is about all that a group holds.
+_OF_ALL_HELD = (Action.ABORT, Action.RESET)
 #: After these something may be handed out that nobody was called for.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
@@ -99,7 +101,7 @@ class Operation:
         obeyed: False where the group is locked: it will be at the end of the turn.
         before: what the group showed.
         after: what it shows now.
-        released: how many messages the action has let go.
+        released: how many messages the action has let go; of a long run that is its beginning, and the rest follows.
         set_aside: how many it has set aside (late or dead).
         events: what happened to the group, in order; before the action, too, what was due.
     """
@@ -187,7 +189,14 @@ def _done(transaction: Transaction, turns: Turns, queue: BoxQueue, locked: Locke
     else:
         effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:
-            acted = turns.act(queue, locked, effect, empties=asked.action is Action.ABORT)
+            acted = turns.act(
+                queue,
+                locked,
+                effect,
+                empties=asked.action is Action.ABORT,
+                all_arrived=asked.action not in _REQUESTED,
+                all_held=asked.action in _OF_ALL_HELD,
+            )
         except ActionRefused as error:
             where = f"queue {asked.queue!r}, {error.where}"
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None

@@ -109,6 +109,7 @@ class Receiver:
             queue = self._see(locked.version)
             if isinstance(queue.declared.policy, Unordered):
                 continue  # it wasn't when it was asked
+            judged = None
             if locked.keys:
                 judged = self._turns.look(queue, locked, self._limit, wary=wary, begun=begun)
                 if judged is None:
@@ -122,12 +123,16 @@ class Receiver:
                 self._transaction.notice(*judged.notices(queue, locked.keys))
                 if delivery is not None:
                     return delivery
-            if not self._go_on(queue, locked) and not reap(self._transaction, queue, self._apart):
+            if not self._go_on(queue, locked, judged) and not reap(self._transaction, queue, self._apart):
                 return None
         return self._next_unordered(queue)
 
-    def _go_on(self, queue: BoxQueue, locked: Locked) -> bool:
+    def _go_on(self, queue: BoxQueue, locked: Locked, judged: Judged | None) -> bool:
         """Where nothing could be handed out: do what may change that; False where there is nothing to do."""
+        if judged is not None and judged.more:
+            if self._apart.is_free:  # what was judged stays so, and the next turn doesn't wade through it
+                self._transaction.commit()
+            return True
         if locked.unrouted:
             return self._route()
         if not locked.keys or self._group is not None:

@@ -7,7 +7,7 @@ nothing of connections.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from seriatim.box.arrays import numbers
 from seriatim.box.definition import BoxQueue
 from seriatim.box.fresh_row import state_rows
+from seriatim.box.held_part import EVERYTHING, Come, HeldPart, go_on
 from seriatim.box.notice import HolePassed, Notice, SetAside
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
@@ -30,14 +31,14 @@ from seriatim.kernel.columns import (
     running_max,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
-from seriatim.kernel.time import FOREVER
+from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
 
-_ARRIVED, _HELD, _QUEUED = 0, 1, 2
+_ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
@@ -70,7 +71,8 @@ class Request(NamedTuple):
 class Entries(Columns):
     """Entries, as ``turn.sql`` gives them: by group, and of each in the order in which they arrived, or leave.
 
-    `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued.
+    `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held, with the
+    number of one that arrived, and perhaps there as 1, too.
     """
 
     place: Ints
@@ -139,13 +141,14 @@ _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 class Judged:
     """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
 
-    `arrived`: how many messages it took in.
+    `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
     """
 
     changes: dict[str, list[Any]]
     handed: list[Handed]
     events: Events
     arrived: int
+    more: bool
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """What went wrong: holes whose time is over, and what is dead or invalid.
@@ -190,11 +193,14 @@ class Turn:
         policy: how the queue orders; not `Unordered`.
         keys: the groups.
         known: what is remembered of those that are known already, in any order.
-        entries: what they have; of what is queued at least the first ``at_most + 1`` of each, and sets whole.
+        entries: what they have, of each the first that arrived and the first that are held; of what is queued at least
+            the first ``at_most + 1`` of each, and sets whole.
         now: microseconds.
         at_most: so many messages of each group are handed out; 0: none, they are only judged.
         requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
         incarnation: that of groups which aren't known.
+        most_arrived: so many that arrived were read of each group, at most.
+        most_held: so many that are held, of each kind.
     """
 
     def __init__(
@@ -207,6 +213,8 @@ class Turn:
         at_most: int,
         requests: Sequence[Request] = (),
         incarnation: int = 0,
+        most_arrived: int = EVERYTHING,
+        most_held: int = EVERYTHING,
     ) -> None:
         self._policy = policy
         self._keys = keys
@@ -216,12 +224,35 @@ class Turn:
         self._at_most = at_most
         self._requests = requests
         self._incarnation = incarnation
-        held = np.flatnonzero(entries.status == _HELD)
-        arrived = np.flatnonzero(entries.status == _ARRIVED)
+        held = _held_of(entries)
+        #: The rows of what arrived and is taken in.
+        self._arrived = np.flatnonzero(entries.status == _ARRIVED)
         #: The row of each message that the kernel is told of: a ref of its is a place in here.
-        self._rows = np.concatenate([held, arrived])
+        self._rows = np.concatenate([held, self._arrived])
         self._held = len(held)
         self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
+        arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
+        self._come = Come(arrived, _told(entries.take(self._arrived), len(keys)))
+        #: Groups of which more may have arrived: no timer fires before all of that is taken in.
+        self._more = arrived >= most_arrived
+        counts = self._arrivals - np.array(
+            [sum(row.decided) if (row := self._known.get(key)) else 0 for key in keys], np.int64
+        )
+        start = self._state()
+        looked_up = entries.status[held[start.held.ref]] == _LOOKED_UP
+        self._part = HeldPart.of(start.held, looked_up, counts, most_held)
+        self._start = start
+        if isinstance(policy, Standard) and policy.capacity is not None and not self._part.is_whole:
+            # What wasn't read takes up room, too; what is held is more than nothing, so there is none left at 1 either.
+            self._policy = replace(policy, capacity=max(policy.capacity - int(self._part.hidden[0]), 1))
+
+    def is_short(self, *, acts: bool = False) -> bool:
+        """Whether what was read of what the groups hold isn't enough to decide; then all of it has to be read.
+
+        Args:
+            acts: an operator, or a failure, acts on the groups.
+        """
+        return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
 
     def judge(self) -> Judged:
         """Takes in what arrived, and fires what is due; or only as much of it as is handed out, if that will do."""
@@ -234,13 +265,16 @@ class Turn:
         the same however arrivals are cut, as long as no time passes between; a few that stay can be read again.
         """
         entries = self._entries
-        arrived = np.flatnonzero(entries.status == _ARRIVED)
+        arrived = self._arrived
         wanted = self._at_most - int(np.count_nonzero(entries.status == _QUEUED))
         if not _LEAST_TAKEN <= wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
             return None
         if (
             not isinstance(self._policy, Fifo | Standard)
-            or (kernel.due(self._policy, self._state()) <= self._now).any()
+            or not self._part.is_whole
+            or self._more.any()
+            or self._start.groups.has(Flag.LEAVING).any()
+            or (kernel.due(self._policy, self._start) <= self._now).any()
         ):
             return None
         taken = np.ones(len(entries), np.bool_)
@@ -264,7 +298,7 @@ class Turn:
         """
         first = self._called()
         before = actions.state_of(self._policy, first.state)
-        then = action(first.state)
+        then = self._marked(action(first.state), first.state)
         judged = self._written(_one_after(first, then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
@@ -273,17 +307,60 @@ class Turn:
         return Acted(judged, before, actions.state_of(self._policy, then.state), released, aside)
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
-        """What the kernel makes of it: requests, then what arrived, then, if `clocked`, what is due."""
-        asked = self._obeyed(kernel.Outcome(self._state(), no_messages(), no_events()))
-        rows = self._rows[self._held :]
-        refs = np.arange(self._held, len(self._rows))
-        place = self._entries.place[rows]
+        """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""
+        outcome = kernel.Outcome(self._start, no_messages(), no_events())
+        if self._requests:
+            outcome = self._marked(self._obeyed(outcome), outcome.state)
+        more, going = go_on(self._policy, outcome.state)
+        if going.any():
+            outcome = _one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
+        outcome = _one_after(outcome, self._taken_in(outcome.state))
+        return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+
+    def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
+        """What somebody has asked for, with what it can't know yet taken out of it."""
+        if not isinstance(self._policy, Standard):
+            return stage
+        which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
+        return self._part.marked(stage, which, stage.state.groups.clock)
+
+    def _taken_in(self, state: State) -> kernel.Outcome:
+        """What the kernel makes of what arrived, as far as it can be judged by what was read."""
+        if not isinstance(self._policy, Standard):
+            return kernel.offer(self._policy, state, self._arrivals_in(self._arrived))
+        leaves = state.groups.has(Flag.LEAVING)
+        rows = self._arrived[~leaves[self._entries.place[self._arrived]]]
+        while True:
+            arrivals = self._arrivals_in(rows)
+            stage = kernel.offer(self._policy, state, arrivals)
+            later = arrivals.ref > self._part.beyond(stage, leaves)[arrivals.group]
+            if not later.any():
+                break
+            rows = rows[~later]
+        self._arrived = rows
+        return self._part.marked(stage, ~leaves, stage.state.groups.clock)
+
+    def _arrivals_in(self, rows: Ints) -> Arrivals:
+        refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time = np.full(len(rows), self._now, np.int64)
-        arrivals = Arrivals(place, sequence, refs, time, self._entries.size[rows])
-        if not clocked:
-            return _one_after(asked, kernel.offer(self._policy, asked.state, arrivals))
-        return _one_after(asked, kernel.call(self._policy, asked.state, arrivals, self._now))
+        return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows])
+
+    def _fired(self, state: State) -> kernel.Outcome:
+        """What the kernel makes of the time, where all that arrived is taken in."""
+        until = np.full(len(self._keys), self._now, np.int64)
+        until[self._more] = NEVER
+        if isinstance(self._policy, BestEffort) and self._policy.window is None:
+            # What is left of a round is due at once, but not in the call that was the round.
+            until[self._come.messages > 0] = NEVER
+        if not isinstance(self._policy, Standard):
+            return kernel.advance(self._policy, state, until)
+        leaves = state.groups.has(Flag.LEAVING)
+        until[leaves] = NEVER
+        stage = self._part.advanced(self._policy, state, until)
+        moments = stage.state.groups.clock.copy()
+        moments[stage.decided.group] = stage.decided.cause  # the last one written stays: the last that leaves
+        return self._part.marked(stage, ~leaves, moments, fired=True)
 
     def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:
         """What was asked of locked groups; what doesn't fit any more (a set was completed meanwhile) is dropped."""
@@ -350,7 +427,11 @@ class Turn:
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
-        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._rows) - self._held)
+        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after))
+
+    def _has_more(self, after: State) -> bool:
+        left = len(self._arrived) < len(self._rows) - self._held
+        return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
     def _line(self, decided: Decided) -> _Line:
         """What is queued already, and what was released now, in the order in which it leaves."""
@@ -385,7 +466,7 @@ class Turn:
             after.skipped.group.tolist(), after.skipped.first.tolist(), after.skipped.last.tolist(), strict=True
         ):
             pairs[place] += (first, last)
-        new = np.bincount(self._entries.place[self._rows[self._held :]], minlength=len(rows))
+        new = np.bincount(self._entries.place[self._arrived], minlength=len(rows))
         return {
             "group_keys": list(self._keys),
             "states": state_rows(groups).ravel().tolist(),
@@ -397,6 +478,8 @@ class Turn:
     def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
         """When each group wants to be looked at again: what is ready by its rank, else the moment when something is."""
         due = kernel.due(self._policy, after)
+        # What is leaving goes on at once.
+        due = np.where(after.groups.has(Flag.LEAVING), np.minimum(due, after.groups.mark), due)
         ranks: list[int | None] = [None] * len(self._keys)
         heads = np.flatnonzero(first_per_group(stays.place))
         head = stays.take(heads)
@@ -426,7 +509,7 @@ class Turn:
 
     def _numbers(self) -> Ints:
         """For each row which message of its group it was, in order of arrival."""
-        rows = self._rows[self._held :]
+        rows = self._arrived
         place = self._entries.place[rows]
         found = self._entries.arrival.copy()
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
@@ -448,6 +531,23 @@ class Turn:
                 )
             )
         return handed
+
+
+def _held_of(entries: Entries) -> Ints:
+    """The rows of what is held, each message once, of each group in order of arrival."""
+    held = np.flatnonzero((entries.status == _HELD) | (entries.status == _LOOKED_UP))
+    if not (entries.status == _LOOKED_UP).any():
+        return held
+    _, first = np.unique(entries.entry_id[held], return_index=True)  # the first of equal ones
+    held = held[np.sort(first)]
+    return held[np.lexsort((entries.arrival[held], entries.place[held]))]
+
+
+def _told(arrived: Entries, groups: int) -> Bools:
+    """In which groups something that arrived tells the size of its set."""
+    told = np.zeros(groups, np.bool_)
+    told[arrived.place[arrived.size != NOT_SAID]] = True
+    return told
 
 
 def _kept_back(groups: Groups) -> Bools:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from seriatim.box.access import Transaction
@@ -18,16 +19,35 @@ from seriatim.box.round_trip import OwnConnection, commit_between, is_idle
 from seriatim.box.settled import where_unrouted
 from seriatim.box.statements import statement
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.policy import BestEffort, Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.declared.queue_level import type_of
 
-__all__ = ["Begun", "Locked", "Turns"]
+__all__ = ["PORTION", "Begun", "Locked", "Portion", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
+
+
+class Portion(NamedTuple):
+    """How much a turn reads at most: of what each group holds; of what arrived for each group, and for all together, but
+    at least so much of each.
+    """
+
+    held: int = 1_000
+    arrived: int = 1_000
+    together: int = 20_000
+    each: int = 100
+
+    def arrived_of(self, groups: int, at_most: int) -> int:
+        """How many messages a turn of so many groups takes in of each, where so many are to be handed out."""
+        return min(max(self.arrived, min(at_most, self.together // 2)), max(self.together // max(groups, 1), self.each))
+
+
+#: What every turn reads.
+PORTION = Portion()
 
 
 class Locked(NamedTuple):
@@ -131,6 +151,8 @@ class Turns:
         """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most)
+        if turn.is_short():
+            turn, _ = self._turn(queue, locked, at_most, all_held=True)
         judged = turn.judge()
         self._decide(queue, judged, [])
         return judged
@@ -158,7 +180,7 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
-            "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            **(portion := _portion(queue, 1, at_most)), "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         (row,) = self._transaction.rows(name, **parameters)
@@ -167,7 +189,7 @@ class Turns:
         locked = Locked(keys, now, *more)
         if not keys or locked.version != version:
             return locked, None
-        return locked, _turn_of(queue, locked, row[6:], at_most)
+        return locked, _turn_of(queue, locked, row[6:], at_most, portion)
 
     def look(
         self, queue: BoxQueue, locked: Locked, limit: int, *, wary: bool, begun: Begun | None = None
@@ -182,6 +204,8 @@ class Turns:
             begun: what `begin` has read for it, of the same queue and limit; None: it is read here.
         """
         turn, unrouted = begun or self._turn(queue, locked, queue.at_most(limit))
+        if turn.is_short():
+            turn, unrouted = self._turn(queue, locked, queue.at_most(limit), all_held=True)
         return None if unrouted and wary else turn.judge()
 
     def deliver(self, queue: BoxQueue, judged: Judged, definitions: Definitions) -> Delivery | None:
@@ -198,7 +222,14 @@ class Turns:
         return self._transaction.rows("decide", **parameters)
 
     def act(
-        self, queue: BoxQueue, locked: Locked, action: Callable[[State], Outcome], *, empties: bool = False
+        self,
+        queue: BoxQueue,
+        locked: Locked,
+        action: Callable[[State], Outcome],
+        *,
+        empties: bool = False,
+        all_arrived: bool = False,
+        all_held: bool = False,
     ) -> Acted:
         """Do what an operator asks of one locked group, after it has been judged; nothing is handed out.
 
@@ -207,28 +238,46 @@ class Turns:
             locked: the group.
             action: what it does to the state of the group.
             empties: whether what is queued becomes dead.
+            all_arrived: all that arrived is judged before, not only as much as a turn takes in.
+            all_held: it is about all that is held. Else it may let the beginning of a long run go, and leave the rest to
+                the next turns.
 
         Raises:
             ActionRefused: what the action raises; then nothing is written.
         """
-        turn, _ = self._turn(queue, locked, 0, everything=empties)
+        reads = partial(self._turn, queue, locked, 0, everything=empties, all_arrived=all_arrived)
+        turn, _ = reads(all_held=all_held)
+        if turn.is_short(acts=True):
+            turn, _ = reads(all_held=True)
         acted = turn.act(action, empties=empties)
         self._decide(queue, acted.judged, [])
         return acted
 
-    def _turn(self, queue: BoxQueue, locked: Locked, at_most: int, *, everything: bool = False) -> Begun:
-        """A turn of locked groups, with as much of what is queued in each as it has to know, or everything.
+    def _turn(
+        self,
+        queue: BoxQueue,
+        locked: Locked,
+        at_most: int,
+        *,
+        everything: bool = False,
+        all_arrived: bool = False,
+        all_held: bool = False,
+    ) -> Begun:
+        """A turn of locked groups, with as much of what is queued in each as it has to know, or everything; and with the
+        beginning of what arrived and of what is held, or all of it.
 
         What was committed after something that waits to be routed is left out; True where something waits.
         """
         queued = ALL if everything else queue.looked_at(at_most)
+        portion = _portion(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
         parameters = {
-            "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, "fresh": _FRESH,
+            "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, **portion,
+            "fresh": _FRESH,
             **self._where_unrouted(),
         }  # fmt: skip
         name = "turn_dialogs" if queue.serves else "turn"
         (row,) = self._transaction.rows(name, **parameters)
-        return _turn_of(queue, locked, row, at_most)
+        return _turn_of(queue, locked, row, at_most, portion)
 
     def hand_out(
         self,
@@ -370,7 +419,18 @@ class Turns:
         self._transaction.do(name, **parameters)
 
 
-def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) -> Begun:
+def _portion(
+    queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
+) -> dict[str, int]:
+    """How much a turn of so many groups reads. A round that is a call takes in all that arrived."""
+    calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
+    return {
+        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
+        "most_held": ALL if all_held else PORTION.held,
+    }
+
+
+def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int, portion: dict[str, int]) -> Begun:
     """The turn of locked groups, by the row that says all about them."""
     columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
@@ -385,6 +445,7 @@ def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int) 
         at_most,
         requests,
         queue.incarnation,
+        **portion,
     )
     return Begun(turn, unrouted)
 

@@ -84,8 +84,8 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
 
-def advance(policy: Policy, state: State, now: int) -> Outcome:
-    """Fires all that is due at or before `now` (microseconds), in order of due time."""
+def advance(policy: Policy, state: State, now: int | Ints) -> Outcome:
+    """Fires all that is due at or before `now` (microseconds; perhaps of each group), in order of due time."""
     return Outcome(*_fire(policy, state, np.full(len(state), now, np.int64)))
 
 

@@ -31,6 +31,8 @@ class Flag(IntFlag):
     SUSPENDED = 8
     FAULTED = 16
     FIXED = 32
+    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
+    LEAVING = 64
 
     @classmethod
     def stopping(cls) -> int:
@@ -47,6 +49,7 @@ class Groups(Columns):
     * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest released in an earlier
       round; what is below it is late.
     * `mark`: `BestEffort`: the highest of the round, once `FIXED`. `UnitOfWork`: the size, 0 while nobody told it.
+      `Standard`: since when the run has been leaving, while `LEAVING`.
     * `last`: the last sequence that left, `NOTHING` before.
     * `ordinal`: how many have left.
     * `since`: when the running clock began (hole, round or set), `NEVER` if none runs.

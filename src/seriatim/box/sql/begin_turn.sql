@@ -9,7 +9,7 @@ FROM {schema}.lock_groups(
     %(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS locked
 CROSS JOIN LATERAL {schema}.turn_entries(
-    %(queue_id)s, locked.group_keys, %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+    %(queue_id)s, locked.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
 CROSS JOIN LATERAL (
     SELECT

@@ -9,7 +9,7 @@ FROM {schema}.lock_groups(
 ) AS locked
 CROSS JOIN LATERAL {schema}.place_ahead(%(queue_id)s, locked.group_keys, %(fresh)s::bigint[]) AS placed (queue_id)
 CROSS JOIN LATERAL {schema}.turn_entries(
-    placed.queue_id, locked.group_keys, %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+    placed.queue_id, locked.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
 CROSS JOIN LATERAL (
     SELECT

@@ -2,4 +2,4 @@
 -- Caller: faults.py, under the lock of the group, after a turn has judged it.
 -- Locks: none.
 -- Index: entries_of_group.
-SELECT entry_ids, codes FROM {schema}.turn_entries(%(queue_id)s, ARRAY[%(group_key)s]::text[], %(at_most)s)
+SELECT entry_ids, codes FROM {schema}.turn_entries(%(queue_id)s, ARRAY[%(group_key)s]::text[], %(at_most)s, 0, 0)

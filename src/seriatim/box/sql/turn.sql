@@ -5,7 +5,7 @@
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.turn_entries(
-    %(queue_id)s, %(group_keys)s::text[], %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+    %(queue_id)s, %(group_keys)s::text[], %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
 CROSS JOIN (
     SELECT

@@ -5,7 +5,7 @@
 SELECT entries.*, known.*, asked.*
 FROM {schema}.place_ahead(%(queue_id)s, %(group_keys)s::text[], %(fresh)s::bigint[]) AS placed (queue_id)
 CROSS JOIN LATERAL {schema}.turn_entries(
-    placed.queue_id, %(group_keys)s::text[], %(at_most)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+    placed.queue_id, %(group_keys)s::text[], %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
 CROSS JOIN LATERAL (
     SELECT

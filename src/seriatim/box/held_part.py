@@ -1,0 +1,173 @@
+"""How much of what a group holds a turn has to read, and what it may conclude from that.
+
+Of a long run behind a hole a turn reads the beginning, and looks up the numbers that arrive: nothing else can leave, or be
+repeated, in this turn. Where all of that leaves, nobody knows yet whether the run goes on behind it. Then the turn says in
+the group's state that it is leaving, and since when (`Flag.LEAVING`), and ends; the next turn goes on there, before it takes in
+anything that arrived, as if all had left at that moment. Owns that; the rules are the kernel's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from seriatim.kernel import holes
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.columns import Bools, Columns, Ints, order_by
+from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events, no_messages
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.state import Flag, Held, State
+from seriatim.kernel.time import NEVER
+
+__all__ = ["EVERYTHING", "Come", "HeldPart", "go_on"]
+
+#: More messages than any group holds.
+EVERYTHING = 2**31 - 2
+_ALL_NUMBERS = 2**63 - 1
+
+
+class Come(NamedTuple):
+    """For each group how many messages arrived, and whether one of them tells the size of its set."""
+
+    messages: Ints
+    told: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPart(Columns):
+    """For each group of a turn what was read of what it holds.
+
+    * `hidden`: how many were not read; 0: all were.
+    * `top`: the highest number up to which it has all that is held; above it only what was looked up.
+    * `held`: how many it holds.
+    * `late`: whether late ones were left out, too.
+    """
+
+    hidden: Ints
+    top: Ints
+    held: Ints
+    late: Bools
+
+    @classmethod
+    def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
+        """By the rows that were read; which of them were only looked up; how many each group holds; how many of each
+        kind were read at most.
+        """
+        groups = len(counts)
+        first = held.take(~looked_up & ~held.late)
+        is_long = np.bincount(first.group, minlength=groups) >= most
+        is_late = np.bincount(held.group[held.late], minlength=groups) >= most
+        hidden = np.maximum(counts - np.bincount(held.group, minlength=groups), 0)
+        hidden = np.where(is_long | is_late, hidden, 0)
+        highest = np.full(groups, -_ALL_NUMBERS, np.int64)
+        np.maximum.at(highest, first.group, first.sequence)
+        return cls(hidden, np.where(is_long & (hidden > 0), highest, _ALL_NUMBERS), counts, is_late & (hidden > 0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return not self.hidden.any()
+
+    def is_short(self, policy: Policy, state: State, come: Come, now: int, *, acts: bool) -> bool:
+        """Whether a turn would decide something that was left out, or could only know from that.
+
+        A round or a set leaves as one, and so is read as one when it does; what was held while a group was stopped leaves
+        when somebody lets it go. A capacity counts what is held.
+
+        Args:
+            policy: the rules.
+            state: of the groups, with what was read.
+            come: what arrived.
+            now: microseconds.
+            acts: an operator, or a failure, acts on the groups.
+        """
+        if self.is_whole:
+            return False
+        long = self.hidden > 0
+        goes = long & ~state.stopped()
+        due = kernel.due(policy, state) <= now
+        match policy:
+            case Standard():
+                many = policy.capacity is not None and len(state) > 1
+                return many or bool((self.late & (goes | acts)).any())
+            case BestEffort(window=None, max_rows=int(most)):
+                short = goes & ((come.messages == 0) | (np.bincount(state.held.group, minlength=len(state)) <= most))
+            case BestEffort(window=None):
+                short = goes
+            case BestEffort():
+                short = goes & (due | (state.groups.has(Flag.FIXED) & (policy.late == "suspend")))
+            case UnitOfWork():
+                size = state.groups.mark
+                short = goes & (due | ((size > 0) & (self.held + come.messages >= size)))
+                short |= long & (size == 0) & come.told
+            case Fifo():
+                short = goes
+            case _:
+                return False
+        return acts or bool(short.any())
+
+    def run_out(self, state: State) -> Bools:
+        """Of which groups all that was read in order has left, and more is held."""
+        return (state.groups.next > self.top) & ~state.stopped()
+
+    def marked(self, stage: kernel.Outcome, which: Bools, moments: Ints, *, fired: bool = False) -> kernel.Outcome:
+        """A stage of a turn on a `Standard` queue, with what it can't know yet taken out of it.
+
+        Args:
+            stage: what the kernel has made of it.
+            which: the groups that it was about.
+            moments: for each group since when what has left has been leaving.
+            fired: it was the time that did it.
+        """
+        groups = stage.state.groups
+        # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
+        out = np.where(which, self.run_out(stage.state), groups.has(Flag.LEAVING))
+        flags = np.where(which, groups.flags & ~int(Flag.LEAVING), groups.flags)
+        after = stage.state.with_groups(
+            flags=np.where(out, flags | Flag.LEAVING, flags),
+            mark=np.where(which, np.where(out, moments, 0), groups.mark),
+            since=np.where(out, NEVER, groups.since),
+            reports=np.where(out, 0, groups.reports),
+        )
+        false = (stage.events.kind == EventKind.HOLE_OPENED) & out[stage.events.group]
+        events = stage.events if fired else stage.events.take(~false)
+        return kernel.Outcome(after, stage.decided, events)
+
+    def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
+        """For each group the ref of the arrival that let the last of it go that was read in order; else the highest number.
+
+        What arrived after that is for the next turn.
+        """
+        out = self.run_out(stage.state) & ~before
+        decided = stage.decided
+        last = (decided.disposition == Disposition.RELEASED) & ~decided.late & ~decided.timed
+        last &= out[decided.group] & (decided.sequence == self.top[decided.group])
+        found = np.full(len(self), _ALL_NUMBERS, np.int64)
+        found[decided.group[last]] = decided.cause[last]
+        return found
+
+    def advanced(self, policy: Policy, state: State, until: Ints) -> kernel.Outcome:
+        """What is due fires, as far as what was read in order goes."""
+        out = state.held.take((state.held.sequence > self.top[state.held.group]) & ~state.held.late)
+        if not isinstance(policy, Standard) or not len(out):
+            return kernel.advance(policy, state, until)
+        inside = state.held.take((state.held.sequence <= self.top[state.held.group]) | state.held.late)
+        stage = kernel.advance(policy, State(state.groups, inside, state.skipped), until)
+        held = Held.concat([stage.state.held, out])
+        held = held.take(order_by(held.group, held.sequence))
+        return kernel.Outcome(State(stage.state.groups, held, stage.state.skipped), stage.decided, stage.events)
+
+
+def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
+    """Let more go of what has been leaving since an earlier turn; and of which groups."""
+    going = state.groups.has(Flag.LEAVING) & ~state.stopped()
+    if not isinstance(policy, Standard) or not going.any():
+        return kernel.Outcome(state, no_messages(), no_events()), np.zeros(len(state), np.bool_)
+    at = np.flatnonzero(going)
+    before = state.select(at)
+    after, decided, events = kernel.settle(policy, before, before.groups.mark)
+    events = Events.concat([events, holes.events_between(policy, before, after)])
+    decided, events = decided.with_columns(group=at[decided.group]), events.with_columns(group=at[events.group])
+    return kernel.Outcome(state.replace(at, after), decided, events), going
