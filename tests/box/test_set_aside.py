@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box import purge
 from seriatim.box.set_aside import SET_ASIDE
+from seriatim.box.spool_audit import audit
 from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BY, ORDER, define, failing, publish, received, rows
 
@@ -50,7 +50,7 @@ def gone(box, message_id):
 
 def whole(box):
     with box.session() as tx:
-        assert purge.audit(tx.transaction) == []
+        assert audit(tx.transaction) == []
     assert box.broken() == []
 
 

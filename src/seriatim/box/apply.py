@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Definition, Kind
 from seriatim.box.define import define
 from seriatim.box.definition import Definitions
 from seriatim.box.drop import locations
 from seriatim.box.known import read_definitions
+from seriatim.box.statements import Statements
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.files.box_file import BoxFile, load
@@ -18,11 +18,11 @@ from seriatim.pipeline.files.box_file import BoxFile, load
 __all__ = ["apply", "drops_of"]
 
 
-def apply(transaction: Transaction, file: str | Path, *, prune: bool) -> list[Change]:
-    """Define what a file says, in the transaction.
+def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
+    """Define what a file says, in the statements.
 
     Args:
-        transaction: in which.
+        statements: in whose statements.
         file: the box file.
         prune: drop what it doesn't have.
 
@@ -30,8 +30,8 @@ def apply(transaction: Transaction, file: str | Path, *, prune: bool) -> list[Ch
         DeclarationError: the file is wrong.
         UsageError, ActionRefused, Unavailable: as from `define`.
     """
-    transaction.do("lock_definitions")
-    before, places = read_definitions(transaction), locations(transaction)
+    statements.do("lock_definitions")
+    before, places = read_definitions(statements), locations(statements)
     present = BoxFile(
         tuple(one for one, _ in places),
         tuple(before.types.values()),
@@ -45,7 +45,7 @@ def apply(transaction: Transaction, file: str | Path, *, prune: bool) -> list[Ch
         *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services
     )  # fmt: skip
     unused = [one.name for one, used in places if not used]
-    return define(transaction, every, _missing(said, before, unused) if prune else ())
+    return define(statements, every, _missing(said, before, unused) if prune else ())
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 
 from seriatim.box import drop, services
-from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definition import Definitions
 from seriatim.box.fit import Redefined, check_fit, check_lost, check_types
 from seriatim.box.known import read_definitions
 from seriatim.box.live import frozen, judged_by, moves_timers, retyped
+from seriatim.box.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.location import Location
@@ -38,9 +38,9 @@ _LONGEST_NOTE = 10_000
 
 
 def define(
-    transaction: Transaction, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
+    statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
 ) -> list[Change]:
-    """Define and drop, all or nothing, in the transaction.
+    """Define and drop, all or nothing, in the statements.
 
     Returns:
         what has changed, in the order in which it was done; empty if all was so already.
@@ -51,14 +51,14 @@ def define(
         Unavailable: transactions go on publishing that a change has to wait for.
     """
     given, gone = _checked(definitions), list(dict.fromkeys(drops))
-    transaction.do("lock_definitions")
-    return _Defining(transaction).change(given, gone)
+    statements.do("lock_definitions")
+    return _Defining(statements).change(given, gone)
 
 
-def record(transaction: Transaction, changes: Sequence[Change]) -> None:
+def record(statements: Statements, changes: Sequence[Change]) -> None:
     """Write down that the definitions have changed: whoever knows them reads them anew."""
     note = "; ".join(map(str, changes))[:_LONGEST_NOTE]
-    transaction.do("record_change", what=note)
+    statements.do("record_change", what=note)
 
 
 def _checked(definitions: Iterable[Definition]) -> list[Definition]:
@@ -74,16 +74,16 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
 class _Defining:
     """One transaction that defines, under the lock of the definitions."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
-        self._before = read_definitions(transaction)
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._before = read_definitions(statements)
         self._held_publishers = False
         self._gone: set[tuple[Kind, str]] = set()
 
     def change(self, given: Sequence[Definition], gone: Sequence[tuple[Kind, str]]) -> list[Change]:
         self._gone = set(gone)
         for kind, name in gone:
-            drop.check_there(self._transaction, self._before, kind, name)
+            drop.check_there(self._statements, self._before, kind, name)
         given = [*given, *services.queues_for(given, self._before)]
         given.sort(key=lambda one: _ORDER.index(kind_of(one)))
         self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
@@ -94,8 +94,8 @@ class _Defining:
         for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
         if any(one.kind is not Kind.LOCATION for one in changes):
-            record(self._transaction, changes)
-            after = read_definitions(self._transaction)
+            record(self._statements, changes)
+            after = read_definitions(self._statements)
             check_lost(self._before, after)
             redefined = Redefined(self._before, after, {(kind_of(one).value, one.name) for one in kept})
             check_fit(redefined)
@@ -139,18 +139,18 @@ class _Defining:
                 # What is sent to it meanwhile would be left in the transmission queue.
                 self._hold_publishers()
                 if isinstance(old, Service) and old.queue != one.queue:
-                    services.check_unused_service(self._transaction, one.name, "have another queue")
+                    services.check_unused_service(self._statements, one.name, "have another queue")
                 self._write("define_service", one, queue=one.queue)
         return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
 
     def _put_location(self, location: Location) -> Change | None:
-        known = {one.name: one for one, _ in drop.locations(self._transaction)}
+        known = {one.name: one for one, _ in drop.locations(self._statements)}
         old = known.get(location.name)
         if old == location:
             return None
         parameters = {"location": location.name, "last_number": location.last_number}
-        self._transaction.do("lock_location", location=location.name)
-        done = self._transaction.maybe("define_location", **parameters)
+        self._statements.do("lock_location", location=location.name)
+        done = self._statements.maybe("define_location", **parameters)
         if done is None:
             raise ActionRefused(
                 f"the last number of location {location.name} can't become {location.last_number:,}: "
@@ -194,14 +194,14 @@ class _Defining:
             if old.declared.state == new.state:  # so what an operator did stays
                 state = old.state  # type: ignore[assignment]
             if old.declared.to != new.to or new.starts is None:
-                drop.check_running(self._transaction, self._before, new.name, "lead elsewhere, or start nothing")
+                drop.check_running(self._statements, self._before, new.name, "lead elsewhere, or start nothing")
             for gone in dict.fromkeys(old.declared.correlate):
                 if gone not in new.correlate:
                     doing = f"correlate by {gone!r} no longer"
-                    drop.check_running(self._transaction, self._before, new.name, doing, having=gone)
+                    drop.check_running(self._statements, self._before, new.name, doing, having=gone)
             if old.declared.to != new.to and old.state != "started":
                 self._hold_publishers()
-                drop.check_collected(self._transaction, self._before, new.name, "lead elsewhere")
+                drop.check_collected(self._statements, self._before, new.name, "lead elsewhere")
         self._write("define_subscription", new, queue=new.to, state=state)
         if old is not None and old.state != "started" == state and old.declared.to == new.to:
             queue_id = self._before.queues[new.to].queue_id
@@ -214,7 +214,7 @@ class _Defining:
         for name, subscription in self._before.subscriptions.items():
             if wrong := sorted(changed & set(subscription.declared.correlate)):
                 doing = f"go by another type of property {wrong[0]!r}"
-                drop.check_running(self._transaction, self._before, name, doing)
+                drop.check_running(self._statements, self._before, name, doing)
         for queue in self._before.queues.values():
             if queue.problem is None and (wrong := sorted(changed & judged_by(queue.declared))):
                 self._hold_publishers()
@@ -222,7 +222,7 @@ class _Defining:
                 self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
 
     def _check_unused(self, queue_id: int, where: str, fields: Sequence[str], whose: str) -> None:
-        (in_use,) = self._transaction.one("queue_in_use", queue_id=queue_id)
+        (in_use,) = self._statements.one("queue_in_use", queue_id=queue_id)
         if in_use:
             raise ActionRefused(
                 f"{', '.join(fields)} can't change: {whose} has groups, which were judged by it",
@@ -236,43 +236,43 @@ class _Defining:
     # ---- dropping
 
     def _drop(self, kind: Kind, name: str) -> Change:
-        transaction, before = self._transaction, self._before
+        statements, before = self._statements, self._before
         match kind:
             case Kind.SUBSCRIPTION:
-                drop.check_running(transaction, before, name, "be dropped")
+                drop.check_running(statements, before, name, "be dropped")
                 if drop.state_of(before, name) != "started":
                     self._hold_publishers()
-                    drop.check_collected(transaction, before, name, "be dropped")
+                    drop.check_collected(statements, before, name, "be dropped")
                 self._execute("drop_subscription", name=name)
             case Kind.QUEUE:
                 queue = before.queues[name]
                 services.check_unused_queue(before, name, gone=self._gone)
-                drop.check_queue(transaction, queue)
+                drop.check_queue(statements, queue)
                 self._execute("drop_groups", queue_id=queue.queue_id)
                 self._hold_publishers()
-                drop.check_queue(transaction, queue)
+                drop.check_queue(statements, queue)
                 self._execute("drop_queue", queue_id=queue.queue_id)
             case Kind.TYPE:
                 self._execute("drop_type", name=name)
             case Kind.CONTRACT:
-                services.check_unused_contract(transaction, before, name, gone=self._gone)
+                services.check_unused_contract(statements, before, name, gone=self._gone)
                 self._execute("drop_contract", name=name)
             case Kind.SERVICE:
                 self._hold_publishers()
-                services.check_unused_service(transaction, name, "be dropped")
+                services.check_unused_service(statements, name, "be dropped")
                 self._execute("drop_service", name=name)
             case Kind.LOCATION:
-                drop.drop_location(transaction, name)
+                drop.drop_location(statements, name)
         return Change("dropped", kind, name)
 
     def _hold_publishers(self) -> None:
         """See that nobody has published, and not committed yet, by what is about to go; until the transaction ends."""
         deadline = time.monotonic() + _PATIENCE_S
         while not self._held_publishers:
-            held = self._transaction.one("hold_publishers", patience_ms=_BRIEFLY_MS)[0]
+            held = self._statements.one("hold_publishers", patience_ms=_BRIEFLY_MS)[0]
             self._held_publishers = held
             if not held and time.monotonic() > deadline:
-                holders = self._transaction.one("publishing_now")[0]
+                holders = self._statements.one("publishing_now")[0]
                 raise Unavailable(
                     f"transactions that publish didn't end within {_PATIENCE_S:.0f} s"
                     + ("" if holders is None else f": {holders}"),
@@ -282,7 +282,7 @@ class _Defining:
                 time.sleep(_PAUSE_S)
 
     def _execute(self, name: str, /, **parameters: object) -> None:
-        self._transaction.do(name, **parameters)
+        self._statements.do(name, **parameters)
 
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 
-from seriatim.box.access import Transaction
 from seriatim.box.change import Kind
 from seriatim.box.definition import BoxQueue, Definitions
+from seriatim.box.statements import Statements
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.text.section import likely
@@ -18,7 +18,7 @@ __all__ = ["check_collected", "check_queue", "check_running", "check_there", "dr
 _MANY = 1000
 
 
-def check_there(transaction: Transaction, before: Definitions, kind: Kind, name: str) -> None:
+def check_there(statements: Statements, before: Definitions, kind: Kind, name: str) -> None:
     """Refuse to drop what isn't there."""
     if (kind.value, name) in before.unreadable:
         return
@@ -35,12 +35,12 @@ def check_there(transaction: Transaction, before: Definitions, kind: Kind, name:
         case Kind.SERVICE:
             known = before.services
         case Kind.LOCATION:
-            known = {one.name for one, _ in locations(transaction)}
+            known = {one.name for one, _ in locations(statements)}
     if name not in known:
         raise UsageError(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
 
 
-def check_queue(transaction: Transaction, queue: BoxQueue) -> None:
+def check_queue(statements: Statements, queue: BoxQueue) -> None:
     """Refuse to drop a queue that has messages, or to which subscriptions lead."""
     name = queue.declared.name
     if queue.owner is not None:
@@ -50,11 +50,11 @@ def check_queue(transaction: Transaction, queue: BoxQueue) -> None:
             f"it belongs to the pipeline {queue.owner!r}",
             f"seriatim queue release {name}, when that has stopped",
         )
-    after = _leading_to(transaction, queue.queue_id)
+    after = _leading_to(statements, queue.queue_id)
     if after:
         listed = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")
         raise _refused(Kind.QUEUE, name, f"subscriptions lead to it: {listed}", "drop them first, or together with it")
-    row = transaction.one("queue_contents", queue_id=queue.queue_id)
+    row = statements.one("queue_contents", queue_id=queue.queue_id)
     words = ("to be handed out or held", "set aside", "in its history")
     found = [f"{_counted(count)} {what}" for count, what in zip(row, words, strict=True) if count]
     if found:
@@ -63,7 +63,7 @@ def check_queue(transaction: Transaction, queue: BoxQueue) -> None:
         raise _refused(Kind.QUEUE, name, what, "; ".join(helps))
 
 
-def check_collected(transaction: Transaction, before: Definitions, name: str, doing: str) -> None:
+def check_collected(statements: Statements, before: Definitions, name: str, doing: str) -> None:
     """Refuse to take a subscription away that isn't started while messages wait that it has collected.
 
     Nobody would know any more that they aren't to be handed out.
@@ -72,7 +72,7 @@ def check_collected(transaction: Transaction, before: Definitions, name: str, do
     parameters = {
         "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
     }  # fmt: skip
-    (waiting,) = transaction.one("collected", **parameters)
+    (waiting,) = statements.one("collected", **parameters)
     if waiting:
         raise ActionRefused(
             f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",
@@ -81,7 +81,7 @@ def check_collected(transaction: Transaction, before: Definitions, name: str, do
 
 
 def check_running(
-    transaction: Transaction,
+    statements: Statements,
     before: Definitions,
     name: str,
     doing: str,
@@ -91,7 +91,7 @@ def check_running(
     """Refuse to take a starting subscription away while instances of it run: their messages would find nobody.
 
     Args:
-        transaction: in which.
+        statements: in whose statements.
         before: what is defined.
         name: the subscription's name.
         doing: what it can't do, in words.
@@ -104,7 +104,7 @@ def check_running(
     if one is not None and one.declared.starts is None:
         return
     parameters = {"subscription_id": _place_of(before, name)[0], "property": having}
-    (running,) = transaction.one("running_of", **parameters)
+    (running,) = statements.one("running_of", **parameters)
     if running:
         instances = "instance of it runs" if running == 1 else "instances of it run"
         value = "" if having is None else " with a value of it"
@@ -129,22 +129,22 @@ def _place_of(before: Definitions, name: str) -> tuple[int | None, str]:
     return one.subscription_id, one.declared.to
 
 
-def drop_location(transaction: Transaction, name: str) -> None:
+def drop_location(statements: Statements, name: str) -> None:
     """Drop a location that has given no number."""
-    transaction.do("lock_location", location=name)
-    if transaction.maybe("drop_location", name=name) is None:
+    statements.do("lock_location", location=name)
+    if statements.maybe("drop_location", name=name) is None:
         what = "it has given numbers, which nobody may give again"
         raise _refused(Kind.LOCATION, name, what, "leave it: a location that nobody uses costs nothing")
 
 
-def locations(transaction: Transaction) -> list[tuple[Location, bool]]:
+def locations(statements: Statements) -> list[tuple[Location, bool]]:
     """The locations of a box by name, each with whether it has given a number."""
-    rows = transaction.rows("locations")
+    rows = statements.rows("locations")
     return [(Location(name, last_number), used) for name, last_number, used in rows]
 
 
-def _leading_to(transaction: Transaction, queue_id: int) -> list[str]:
-    rows = transaction.rows("leading_to", queue_id=queue_id)
+def _leading_to(statements: Statements, queue_id: int) -> list[str]:
+    rows = statements.rows("leading_to", queue_id=queue_id)
     return [name for (name,) in rows]
 
 

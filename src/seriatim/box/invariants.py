@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.access import Transaction
-from seriatim.box.purge import audit
+from seriatim.box.spool_audit import audit
 
 __all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
 

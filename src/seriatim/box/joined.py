@@ -1,24 +1,17 @@
-"""A connection of the application's, as the box uses it: with the driver's own cursors and ways to read values.
-
-And what was received on a connection, which all sessions on it have in common: locks are the connection's.
-"""
+"""A connection of the application's, as the box uses it: with the driver's own cursors and ways to read values."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from psycopg.adapt import AdaptersMap
 from psycopg.pq import Format
 from psycopg.rows import tuple_row
 
-from seriatim.box.delivery import Delivery
 from seriatim.box.round_trip import OwnConnection
 
-__all__ = ["as_ours", "held_on", "hold"]
-
-#: The name by which a connection of an application's keeps what was received on it last, by the schemas of the boxes.
-_IN_HAND = "_seriatim_in_hand"
+__all__ = ["as_ours"]
 
 
 class _Joined(psycopg.Connection[Any]):
@@ -48,18 +41,3 @@ class _Joined(psycopg.Connection[Any]):
 def as_ours(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """The connection for statements of the box."""
     return connection if isinstance(connection, OwnConnection) else _Joined(connection)
-
-
-def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
-    """What was received last in the transaction of a connection, by whichever session."""
-    if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
-        return cast("Delivery | None", connection.in_hand)
-    return cast("Delivery | None", vars(connection).get(_IN_HAND, {}).get(schema))
-
-
-def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
-    """Let all sessions on a connection know what was received."""
-    if isinstance(connection, OwnConnection):
-        connection.in_hand = delivery
-    else:
-        vars(connection).setdefault(_IN_HAND, {})[schema] = delivery

@@ -1,18 +1,16 @@
-"""What operators did, and why: read from the operator log, and written to it."""
+"""What operators do, and why, written to the operator log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from seriatim.box.access import Transaction
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["Logged", "Operator", "log", "logged"]
+__all__ = ["Operator", "log"]
 
 _LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 
@@ -31,42 +29,6 @@ class Operator:
     def __post_init__(self) -> None:
         _checked(self.actor, "actor", _LONGEST_ACTOR)
         _checked(self.reason, "reason", _LONGEST_REASON)
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """An entry of the operator log.
-
-    Args:
-        operation_id: its number.
-        at: when it was done.
-        actor: who did it.
-        action: what was done.
-        queue: to which queue.
-        group: to which group of it.
-        reason: why.
-        details: what was given, and what came of it.
-        role: the role of PostgreSQL that had logged in (`session_user`), whoever the actor says that he is; None where
-            that was not written down yet.
-    """
-
-    operation_id: int
-    at: datetime
-    actor: str
-    action: str
-    queue: str | None
-    group: str | None
-    reason: str
-    details: Mapping[str, Any]
-    role: str | None = None
-
-
-def logged(
-    transaction: Transaction, *, queue: str | None = None, group: str | None = None, limit: int = 100
-) -> list[Logged]:
-    """What was done, newest first, at most `limit`; to one queue or group."""
-    parameters = {"queue": queue, "group_key": group, "limit": limit}
-    return transaction.rows("operator_log", Logged, **parameters)
 
 
 def log(

@@ -11,13 +11,13 @@ from seriatim.box.arrays import written
 from seriatim.box.correlation import looking
 from seriatim.box.definition import Definitions
 from seriatim.box.notice import KeptOut
+from seriatim.box.patience import patience
 from seriatim.box.publish import check_all, distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.published import Published
 from seriatim.box.room import NO_ROOM, Full, full
 from seriatim.box.round_trip import OwnConnection, can_flush, is_idle, transact
 from seriatim.box.route import Routed, router_of
 from seriatim.box.statements import statement
-from seriatim.box.waiting import patience
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.types.message import Message

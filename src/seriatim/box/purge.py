@@ -23,7 +23,7 @@ from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
 
-__all__ = ["Problem", "Purgeable", "Purged", "audit", "keep_faults", "keep_message_ids", "purgeable", "run"]
+__all__ = ["Purgeable", "Purged", "keep_faults", "keep_message_ids", "purgeable", "run"]
 
 #: Rows that a transaction deletes at most.
 _BATCH = 10_000
@@ -90,15 +90,6 @@ class Purgeable:
     faults: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What breaks the law of the spool: what is wrong, and with which message (`arrival_id`, `position`)."""
-
-    problem: str
-    arrival_id: int
-    position: int
-
-
 def run(
     access: Access,
     *,
@@ -152,15 +143,6 @@ def purgeable(
             named = {"queue_id": one.queue_id, "before": before}
             groups += transaction.one("count_expired", **named)[0]
         return replace(found, groups=groups)
-
-
-def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
-    """What breaks the law of the spool, at most so many of a kind: nothing, if all is well.
-
-    Every reference has its message and every message its ticket; a message that nothing refers to is noted for the
-    clean-up. Reads all of it, in one statement and without locks.
-    """
-    return transaction.rows("audit_references", Problem, most=most)
 
 
 def keep_message_ids(access: Access, period: float | str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from seriatim.box.access import Transaction
 from seriatim.box.change import Definition, Kind
 from seriatim.box.definition import Definitions
+from seriatim.box.statements import Statements
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
@@ -90,7 +90,7 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
 
 
 def check_unused_contract(
-    transaction: Transaction, before: Definitions, name: str, *, gone: set[tuple[Kind, str]]
+    statements: Statements, before: Definitions, name: str, *, gone: set[tuple[Kind, str]]
 ) -> None:
     """Refuse to drop a contract that a service accepts, or a dialog goes by."""
     if name == DEFAULT:
@@ -104,20 +104,20 @@ def check_unused_contract(
         raise ActionRefused(
             f"contract {name!r} can't be dropped: services accept it: {', '.join(users)}", remedy="change them first"
         )
-    if open_dialogs := _dialogs(transaction, contract=name, service=None):
+    if open_dialogs := _dialogs(statements, contract=name, service=None):
         raise ActionRefused(
             f"contract {name!r} can't be dropped: {open_dialogs:,} dialogs go by it",
             remedy="end them: seriatim dialogs",
         )
 
 
-def check_unused_service(transaction: Transaction, name: str, doing: str) -> None:
+def check_unused_service(statements: Statements, name: str, doing: str) -> None:
     """Refuse what can't be done to a service that has dialogs; those that are closed are forgotten."""
-    if open_dialogs := _dialogs(transaction, contract=None, service=name):
+    if open_dialogs := _dialogs(statements, contract=None, service=name):
         raise ActionRefused(
             f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
         )
-    transaction.do("forget_dialogs_of", service=name)
+    statements.do("forget_dialogs_of", service=name)
 
 
 def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:
@@ -132,7 +132,7 @@ def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, 
         )
 
 
-def _dialogs(transaction: Transaction, *, contract: str | None, service: str | None) -> int:
+def _dialogs(statements: Statements, *, contract: str | None, service: str | None) -> int:
     parameters = {"contract": contract, "service": service}
-    (found,) = transaction.one("open_dialogs", **parameters)
+    (found,) = statements.one("open_dialogs", **parameters)
     return int(found)

@@ -18,9 +18,11 @@ from seriatim.box.delivery import Completion, Delivery
 from seriatim.box.dialog_delivery import accept, first_of
 from seriatim.box.dialog_verbs import DialogVerbs
 from seriatim.box.dialogs import Dialogs, handle_of
+from seriatim.box.in_hand import held_on, hold
 from seriatim.box.instances import Instance, Instances
-from seriatim.box.joined import as_ours, held_on, hold
+from seriatim.box.joined import as_ours
 from seriatim.box.notice import Notice
+from seriatim.box.patience import patience
 from seriatim.box.process import check_process
 from seriatim.box.published import Published
 from seriatim.box.publisher import PATIENCE_S, Publisher
@@ -29,7 +31,6 @@ from seriatim.box.round_trip import is_between, is_idle, is_in_transaction
 from seriatim.box.settings import check_encoding
 from seriatim.box.tickets import Tickets
 from seriatim.box.translate import translated
-from seriatim.box.waiting import patience
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.location import checked_location

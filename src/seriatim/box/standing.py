@@ -10,7 +10,7 @@ from typing import assert_never
 from seriatim.box.access import Transaction
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.known import read_definitions
-from seriatim.box.operator_log import Logged, logged
+from seriatim.box.operations_done import Logged, logged
 from seriatim.kernel.states import Action, GroupState
 
 __all__ = ["Head", "Standing", "standing_of"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from seriatim.box.access import Transaction
 from seriatim.box.change import Change, Kind
 from seriatim.box.define import record
 from seriatim.box.definition import Definitions
 from seriatim.box.known import read_definitions
+from seriatim.box.statements import Statements
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.pipeline.declared.subscription import STATES
 from seriatim.pipeline.text.section import likely
@@ -17,8 +17,8 @@ from seriatim.pipeline.text.section import likely
 __all__ = ["set_activated", "set_enabled", "set_state"]
 
 
-def set_state(transaction: Transaction, names: Iterable[str], state: str) -> list[Change]:
-    """Bring subscriptions into a state, all or none, in the transaction.
+def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
+    """Bring subscriptions into a state, all or none, in the statements.
 
     What a subscription collected that is started now can be handed out: groups that have some of it are looked at by
     the next turn. What a turn has in its hands while one is stopped isn't taken back.
@@ -36,16 +36,16 @@ def set_state(transaction: Transaction, names: Iterable[str], state: str) -> lis
         if not isinstance(name, str) or name not in known.subscriptions:
             raise UsageError(f"there is no subscription {shown(name)}", remedy=likely(name, known.subscriptions))
 
-    changed = _set(transaction, names, "set_state", {"state": state}, check)
+    changed = _set(statements, names, "set_state", {"state": state}, check)
     for _, (subscription_id, queue_id) in changed if state == "started" else ():
         parameters = {"subscription_id": subscription_id, "queue_id": queue_id}
-        transaction.do("look_collected", **parameters)
-        transaction.do("call_waiters", queue_ids=[queue_id])
-    return _recorded(transaction, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
+        statements.do("look_collected", **parameters)
+        statements.do("call_waiters", queue_ids=[queue_id])
+    return _recorded(statements, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
 
 
-def set_enabled(transaction: Transaction, names: Iterable[str], *, enabled: bool) -> list[Change]:
-    """Turn queues on or off, all or none, in the transaction.
+def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) -> list[Change]:
+    """Turn queues on or off, all or none, in the statements.
 
     Raises:
         UsageError: no such queue.
@@ -54,13 +54,13 @@ def set_enabled(transaction: Transaction, names: Iterable[str], *, enabled: bool
     def check(name: str, known: Definitions) -> None:
         known.queue(name)
 
-    changed = _set(transaction, names, "set_enabled", {"enabled": enabled}, check)
+    changed = _set(statements, names, "set_enabled", {"enabled": enabled}, check)
     what = "turned on" if enabled else "turned off"
-    return _recorded(transaction, [Change(what, Kind.QUEUE, name) for name, _ in changed])
+    return _recorded(statements, [Change(what, Kind.QUEUE, name) for name, _ in changed])
 
 
-def set_activated(transaction: Transaction, names: Iterable[str], *, activated: bool) -> list[Change]:
-    """Turn the activation of queues on or off, all or none, in the transaction.
+def set_activated(statements: Statements, names: Iterable[str], *, activated: bool) -> list[Change]:
+    """Turn the activation of queues on or off, all or none, in the statements.
 
     Raises:
         UsageError: no such queue, or one without an activation.
@@ -72,32 +72,32 @@ def set_activated(transaction: Transaction, names: Iterable[str], *, activated: 
                 "it has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
             )
 
-    changed = _set(transaction, names, "set_activated", {"activated": activated}, check)
+    changed = _set(statements, names, "set_activated", {"activated": activated}, check)
     what = "activated" if activated else "deactivated"
-    return _recorded(transaction, [Change(what, Kind.QUEUE, name) for name, _ in changed])
+    return _recorded(statements, [Change(what, Kind.QUEUE, name) for name, _ in changed])
 
 
 def _set(
-    transaction: Transaction,
+    statements: Statements,
     names: Iterable[str],
     name_of: str,
     value: Mapping[str, Any],
     check: Callable[[str, Definitions], None],
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """Set a value of each, by the statement `name_of`; those that had another, with the row that it gives."""
-    transaction.do("lock_definitions")
-    known = read_definitions(transaction)
+    statements.do("lock_definitions")
+    known = read_definitions(statements)
     given, changed = list(names), []
     for name in given:
         check(name, known)
     for name in dict.fromkeys(given):
-        row = transaction.maybe(name_of, name=name, **value)
+        row = statements.maybe(name_of, name=name, **value)
         if row is not None:
             changed.append((name, row))
     return changed
 
 
-def _recorded(transaction: Transaction, changes: list[Change]) -> list[Change]:
+def _recorded(statements: Statements, changes: list[Change]) -> list[Change]:
     if changes:
-        record(transaction, changes)
+        record(statements, changes)
     return changes

@@ -14,7 +14,7 @@ from seriatim.box.access import Transaction
 from seriatim.box.fault_views import FaultFilter, FaultView, faults_of
 from seriatim.box.groups import GroupView, group_of
 from seriatim.box.known import read_definitions
-from seriatim.box.operator_log import Logged, logged
+from seriatim.box.operations_done import Logged, logged
 from seriatim.box.places import check_one_space
 from seriatim.errors import UsageError
 

@@ -14,10 +14,8 @@ from psycopg import sql
 
 from seriatim.box.access import Transaction
 from seriatim.box.round_trip import OwnConnection
-from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros, seconds
 
-__all__ = ["Waiter", "patience"]
+__all__ = ["Waiter"]
 
 #: A call may be missed where a message and a waiter cross each other; a look that often finds it.
 _LOOK_S = 1.0
@@ -98,14 +96,3 @@ class Waiter:
             self._transaction.connection.commit()
         except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
             self._transaction.connection.close()
-
-
-def patience(wait: float | str) -> float:
-    """How many seconds to wait.
-
-    Raises:
-        UsageError: it isn't a duration.
-    """
-    if (wait_us := micros(wait)) < 0:
-        raise UsageError(f"nobody can wait for {shown(wait)} seconds", remedy="0 or more")
-    return seconds(wait_us)

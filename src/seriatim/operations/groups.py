@@ -14,7 +14,7 @@ from seriatim.box.actions import Asked, Operation
 from seriatim.box.box import MessageBox
 from seriatim.box.dsn import place_of
 from seriatim.box.groups import GroupFilter, GroupView, group_of, groups_of
-from seriatim.box.operator_log import Logged
+from seriatim.box.operations_done import Logged
 from seriatim.box.standing import Head, Standing, standing_of
 from seriatim.box.translate import translated
 from seriatim.errors import UsageError, shown
