@@ -23,7 +23,7 @@ from benchmarks.pgqueuer_peer import PgQueuerPeer
 from benchmarks.procrastinate_peer import Procrastinate
 from benchmarks.race import Contender, Race, delays, handled, published
 from benchmarks.seriatim_box import SeriatimBox
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["boxes"]
 

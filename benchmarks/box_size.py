@@ -32,7 +32,7 @@ from psycopg import IsolationLevel, sql
 
 from benchmarks.measure import Claim
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["sizes"]
 

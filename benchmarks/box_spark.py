@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.measure import Claim
 from seriatim import Fifo, MessageBox, MessageType, Queue, Subscription
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["between"]
 

@@ -16,7 +16,7 @@ import psycopg
 
 from benchmarks.measure import Claim
 from seriatim import Contract, MessageBox, Service
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["talking"]
 

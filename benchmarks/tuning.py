@@ -21,7 +21,7 @@ from benchmarks.measure import Claim
 from benchmarks.race import Race, Seat, handled
 from benchmarks.seriatim_box import SeriatimBox
 from seriatim import MessageBox, Session, Worker
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["tuning"]
 

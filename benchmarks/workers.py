@@ -23,7 +23,7 @@ from benchmarks.procrastinate_peer import Procrastinate
 from benchmarks.race import Race, fresh_database, handled
 from benchmarks.seriatim_box import SeriatimWorker
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import groups as operations
 
 __all__ = ["fairness", "moves", "suspended", "working"]

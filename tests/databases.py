@@ -20,8 +20,8 @@ from psycopg import sql
 from psycopg.rows import scalar_row
 
 from seriatim import MessageBox
-from seriatim.box.binaries import NEWEST
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.binaries import NEWEST
+from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["SCHEMA", "Databases", "box_with", "fresh_box", "serving"]
 

@@ -43,10 +43,10 @@ from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
-    from seriatim.box.delivery import Delivery
-    from seriatim.box.instances import Instance
+    from seriatim.box.instances.instances import Instance
+    from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.session import Session
-    from seriatim.box.tickets import Tickets
+    from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
@@ -108,13 +108,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATER = {
-    "Delivery": "seriatim.box.delivery",
-    "Instance": "seriatim.box.instances",
+    "Delivery": "seriatim.box.turns.delivery",
+    "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
-    "Tickets": "seriatim.box.tickets",
+    "Tickets": "seriatim.box.publishing.tickets",
     "Worker": "seriatim.runtime.workers.worker",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import seriatim as sq
-from seriatim.box.faults import Fault, fail
+from seriatim.box.faults.faults import Fault, fail
 from seriatim.kernel.fault import FaultKind
 
 BY = {"actor": "ann", "reason": "ticket 4711"}

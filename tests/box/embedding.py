@@ -80,7 +80,7 @@ def has_no_supervisor(folder: Path) -> bool:
 
 def servers_in(data: Path) -> list[int]:
     """The processes of PostgreSQL that work on a data folder."""
-    from seriatim.box.supervisor import _servers_in
+    from seriatim.box.server.supervisor import _servers_in
 
     return _servers_in(data)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import seriatim as sq
-from seriatim.box.feed import Feed
+from seriatim.box.pipelines.feed import Feed
 
 
 def define(box):

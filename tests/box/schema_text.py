@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from seriatim.box.binaries import find_binaries
+from seriatim.box.server.binaries import find_binaries
 
 
 def schema_text(dsn: str, schema: str = "seriatim") -> list[str]:

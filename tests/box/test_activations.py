@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box import slots
-from seriatim.box.slots import Slots
+from seriatim.box.workers import slots
+from seriatim.box.workers.slots import Slots
 from seriatim.cli.main import main
 from tests.box.shop import define, publish
 from tests.box.test_roles import team  # noqa: F401 -- a fixture

@@ -19,12 +19,12 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 import seriatim as sq
-from seriatim.box import publish as sending
-from seriatim.box.embedded import EmbeddedServer
-from seriatim.box.groups import GroupFilter, groups_of
-from seriatim.box.places import places_of
-from seriatim.box.resubmit import Resubmitted
-from seriatim.box.translate import translated
+from seriatim.box.operators.resubmit import Resubmitted
+from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing import batch as sending
+from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.views.groups import GroupFilter, groups_of
+from seriatim.box.views.message_places import places_of
 from seriatim.operations import dead_letters
 from seriatim.operations.faults import fault_view
 from seriatim.operations.instances import instances

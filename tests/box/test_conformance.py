@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import seriatim as sq
-from seriatim.box import turns
+from seriatim.box.turns import turns
 from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
 from tests.conformance.in_box import InBox, cannot_run

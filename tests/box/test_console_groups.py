@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.groups import GroupFilter, containing, fitting
-from seriatim.box.statements import statement
-from seriatim.box.turns import Turns
+from seriatim.box.postgres.statements import statement
+from seriatim.box.turns.turns import Turns
+from seriatim.box.views.groups import GroupFilter, containing, fitting
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.box.faults import fail
+from seriatim.box.faults.faults import fail
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 from seriatim.kernel.transitions import leads
 from seriatim.operations import dead_letters, groups, set_aside

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.faults import fail
+from seriatim.box.faults.faults import fail
 from seriatim.operations import dead_letters, groups
 from tests.box.console import BUSINESS, BY, define, publish, rows
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 import seriatim as sq
-from seriatim.box import actions, requeue
-from seriatim.box.faults import fail
-from seriatim.box.feed import Feed
-from seriatim.box.lease import claim
+from seriatim.box.faults.faults import fail
+from seriatim.box.faults.lease import claim
+from seriatim.box.operators import actions, requeue
+from seriatim.box.pipelines.feed import Feed
 from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
 from seriatim.kernel.transitions import leads
 from seriatim.operations import dead_letters, groups

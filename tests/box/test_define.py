@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import define as defining
+from seriatim.box.definitions import define as defining
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.delivery import Delivery
 from seriatim.box.session import Session
+from seriatim.box.turns.delivery import Delivery
 from seriatim.kernel.states import Action
 from seriatim.operations import bulk, dead_letters, faults, groups, instances, set_aside, trace
 from tests.box.shop import define, publish

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 import seriatim as sq
-from seriatim.box.dsn import place_of, resolve
+from seriatim.box.connection.dsn import place_of, resolve
 
 SECRET = "s3cret-wort"
 NOWHERE = "127.0.0.1:1"

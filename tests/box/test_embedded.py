@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.binaries import NEWEST, Owner, find_binaries
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
+from seriatim.box.server.embedded import EmbeddedServer
 from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
 from tests.command import command, environment
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box import purge
+from seriatim.box.operators import purge
 from seriatim.cli.main import main
 from seriatim.operations import groups as operations
 

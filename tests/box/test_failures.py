@@ -8,7 +8,7 @@ import time
 import pytest
 
 import seriatim as sq
-from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import groups
 from tests.box.given_up import given_up

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg.rows import namedtuple_row
 
 import seriatim as sq
-from seriatim.box.faults import Failed, Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Failed, Fault, Lost, fail, note_lost
 from seriatim.kernel.fault import FaultKind, Retry, retry_delay
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no such customer", "w1", "Traceback …")

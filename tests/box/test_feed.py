@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.feed import Feed
+from seriatim.box.pipelines.feed import Feed
 from tests.box.fed import define, feed
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box.embedded import EmbeddedServer
-from seriatim.box.feed import Feed
-from seriatim.box.incoming import Incoming
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
+from seriatim.box.server.embedded import EmbeddedServer
 
 
 @pytest.fixture

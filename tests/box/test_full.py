@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.staging import Staging
 
 
 def order(customer, version):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.turns import Turns
+from seriatim.box.turns.turns import Turns
 from seriatim.kernel.states import GroupState
 from seriatim.operations import groups
 from tests.databases import box_with

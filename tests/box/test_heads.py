@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import heads
-from seriatim.box.heads import EVERYTHING, Heads
+from seriatim.box.connection import queue_heads as heads
+from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})
 QUEUES = {

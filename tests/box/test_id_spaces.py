@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.migrate import migrations
-from seriatim.box.statements import script
+from seriatim.box.postgres.migrate import migrations
+from seriatim.box.postgres.statements import script
 from seriatim.cli.main import main
 from seriatim.operations import doctor
 from seriatim.operations.trace import trace_message

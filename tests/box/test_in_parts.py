@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
-from seriatim.box import turns
 from seriatim.box.definitions import Known
+from seriatim.box.turns import turns
 from seriatim.operations import groups
 from tests import soak
 from tests.box.shop import rows

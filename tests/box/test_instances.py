@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.box.correlation import Found, key, key_of
-from seriatim.box.route import router_of
+from seriatim.box.definitions.correlation import Found, key, key_of
+from seriatim.box.definitions.route import router_of
 from seriatim.cli.main import main
 from seriatim.kernel.filter import type_from
 from seriatim.operations import groups, instances

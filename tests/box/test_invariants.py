@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.feed import Feed
+from seriatim.box.pipelines.feed import Feed
 from seriatim.operations import groups as operations
 
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.migrate import fresh_sql, migrate, migrations
-from seriatim.box.statements import Statements, script
+from seriatim.box.postgres.migrate import fresh_sql, migrate, migrations
+from seriatim.box.postgres.statements import Statements, script
 from tests.box.schema_text import schema_text
 
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box import publish as sending
-from seriatim.box.feed import Feed
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.staging import Staging
+from seriatim.box.publishing import batch as sending
 from seriatim.cli.main import main
 from tests.databases import box_with
 

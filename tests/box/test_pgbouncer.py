@@ -14,8 +14,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
-from seriatim.box.feed import Feed
-from seriatim.box.slots import Slots
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.workers.slots import Slots
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen

@@ -18,12 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box import embedded
-from seriatim.box.binaries import Owner
-from seriatim.box.embedded import EmbeddedServer
-from seriatim.box.own_data import OwnData, Registry, new_id
-from seriatim.box.private_folder import PrivateFolder
-from seriatim.box.server_user import maker_for, new_owner
+from seriatim.box.server import embedded
+from seriatim.box.server.binaries import Owner
+from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.own_data import OwnData, Registry, new_id
+from seriatim.box.server.private_folder import PrivateFolder
+from seriatim.box.server.server_user import maker_for, new_owner
 from seriatim.cli.main import main
 from tests.box.embedding import data_of, has_gone, is_root, servers_in
 from tests.command import command, environment
@@ -159,8 +159,8 @@ _SECOND = """
 import os, sys
 from pathlib import Path
 import psycopg
-from seriatim.box import embedded, private_folder
-from seriatim.box.connections import _settings
+from seriatim.box.server import embedded, private_folder
+from seriatim.box.connection.connections import _settings
 from seriatim.errors import EnvironmentProblem
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 {code}

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import publish
+from seriatim.box.publishing import batch as publish
 from seriatim.pipeline.types.message import new_message_id
 from tests.box.given_up import given_up
 from tests.box.shop import define, rows

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.box import publish
+from seriatim.box.publishing import batch as publish
 
 
 def stored(box):

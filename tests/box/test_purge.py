@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.box import purge
-from seriatim.box.purge import Purgeable, Purged, audit
-from seriatim.box.statements import statement
+from seriatim.box.operators import purge
+from seriatim.box.operators.purge import Purgeable, Purged, audit
+from seriatim.box.postgres.statements import statement
 from seriatim.cli.main import main
 
 REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box import purge
-from seriatim.box.faults import Fault, fail
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.box.operators import purge
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations.faults import faults, kept_faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box import requeue
+from seriatim.box.operators import requeue
 from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BY, define, deliveries, publish, received, rows
 from tests.databases import box_with

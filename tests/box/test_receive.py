@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import waiting
+from seriatim.box.turns import waiting
 from tests.databases import box_with
 
 PATIENCE_S = 60

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.box.delivery import Delivery
+from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.message import Part, Received
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/message-box.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import resubmit
-from seriatim.box.places import STATUSES
+from seriatim.box.operators import resubmit
+from seriatim.box.views.message_places import STATUSES
 from seriatim.operations import set_aside
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from psycopg import sql
 
 import seriatim as sq
-from seriatim.box.feed import Feed
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import set_aside
 from tests.box.given_up import given_up

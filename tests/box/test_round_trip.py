@@ -12,7 +12,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 import seriatim as sq
-from seriatim.box.round_trip import OwnConnection, can_flush, commit_between, transact
+from seriatim.box.connection.round_trip import OwnConnection, can_flush, commit_between, transact
 from tests.box.shop import define, left, publish, see, seen
 
 WRITE = b"INSERT INTO pg_temp.done (n) VALUES (%(n)s)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.set_aside import SET_ASIDE
-from seriatim.box.spool_audit import audit
+from seriatim.box.operators.set_aside import SET_ASIDE
+from seriatim.box.views.spool_audit import audit
 from seriatim.operations import dead_letters, groups, set_aside
 from tests.box.console import BY, ORDER, define, failing, publish, received, rows
 

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import settled
-from seriatim.box.settled import EVERYWHERE, where_unrouted
+from seriatim.box.publishing import settled
+from seriatim.box.publishing.settled import EVERYWHERE, where_unrouted
 
 MANY, LATELY = 400, 1_000
 

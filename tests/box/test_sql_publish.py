@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import pending
+from seriatim.box.publishing import sql_arrivals as pending
 from seriatim.box.tick import Tick
-from seriatim.box.turns import Turns
+from seriatim.box.turns.turns import Turns
 from tests.box.given_up import given_up
 from tests.databases import box_with
 

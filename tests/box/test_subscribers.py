@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box import notices, statements
-from seriatim.box.faults import Fault, fail
-from seriatim.box.staging import Staging
+from seriatim.box import notices
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.box.pipelines.staging import Staging
+from seriatim.box.postgres import statements
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import dead_letters
 from tests.box.shop import define

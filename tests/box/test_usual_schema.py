@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.feed import Feed
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.staging import Staging
 
 
 @pytest.mark.parametrize("opened", [Feed, Staging])

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.chore import alone
-from seriatim.box.slots import Slots
+from seriatim.box.workers.chore import alone
+from seriatim.box.workers.slots import Slots
 from tests.box.shop import define, rows
 from tests.databases import box_with
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box import waiting
+from seriatim.box.turns import waiting
 from seriatim.operations import groups
 from tests.box.shop import define, publish, rows
 from tests.runtime.workers.test_worker import until

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box import publish
-from seriatim.box.incoming import Incoming
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
+from seriatim.box.publishing import batch as publish
 from tests.databases import box_with
 
 PARTS = pa.list_(pa.struct([("name", pa.string()), ("body", pa.binary())]))

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.places import STATUSES
+from seriatim.box.views.message_places import STATUSES
 from seriatim.cli import messages
 from seriatim.cli.main import main
 

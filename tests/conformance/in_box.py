@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
-from seriatim.box import actions
-from seriatim.box.actions import Asked
-from seriatim.box.definition import BoxQueue, Definitions
-from seriatim.box.groups import GroupView, group_of
-from seriatim.box.known import Known
-from seriatim.box.turns import Turns
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.known import Known
+from seriatim.box.operators import actions
+from seriatim.box.operators.actions import Asked
+from seriatim.box.turns.turns import Turns
+from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.columns import Ints

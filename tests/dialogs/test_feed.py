@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box import batch_check
-from seriatim.box.feed import Feed
-from seriatim.box.statements import statement
+from seriatim.box.pipelines import batch_check
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.postgres.statements import statement
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.box.dialog_clock import fire
+from seriatim.box.dialogs.clock import fire
 from seriatim.kernel import dialog
 from seriatim.kernel.dialog import RULES, DialogState, Verb
 from tests.dialogs.talking import begun, far_of, let_expire, states

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box import dialog_staging, publish
-from seriatim.box.dialog_staging import DialogStaging, Speaker
-from seriatim.box.incoming import Incoming
+from seriatim.box.pipelines import dialog_staging
+from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.publishing import batch as publish
 from tests.dialogs.talking import states, taken
 
 SPEAKER = Speaker("Orders", "Inventory", "AddItem")

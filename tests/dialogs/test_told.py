@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box.dialog_clock import fire
-from seriatim.box.dialog_staging import DialogStaging, Speaker
-from seriatim.box.faults import Fault, Lost, note_lost
-from seriatim.box.incoming import Incoming
+from seriatim.box.dialogs.clock import fire
+from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
+from seriatim.box.pipelines.incoming import Incoming
 from seriatim.kernel.fault import FaultKind
 from tests.box.given_up import given_up
 from tests.box.test_failures import ask, failures

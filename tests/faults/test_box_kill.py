@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 from tests.faults import publishers, receivers
 from tests.faults.checker import assert_good
 from tests.faults.crew import Crew, wait_for_an_end

@@ -9,7 +9,7 @@ import subprocess
 from collections import defaultdict
 
 import seriatim as sq
-from seriatim.box.binaries import find_binaries
+from seriatim.box.server.binaries import find_binaries
 from tests.faults.process import running
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 from tests.faults import talkers
 from tests.faults.crew import Crew, wait_for_an_end
 from tests.soak import seed, sized

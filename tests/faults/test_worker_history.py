@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import faults, groups
 from tests.command import command, environment
 from tests.faults.checker import assert_good

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.box.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 

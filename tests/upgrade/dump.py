@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from seriatim.box.binaries import find_binaries
-from seriatim.box.embedded import EmbeddedServer
-from seriatim.box.migrate import LEAST_POSTGRESQL, migrations
+from seriatim.box.postgres.migrate import LEAST_POSTGRESQL, migrations
+from seriatim.box.server.binaries import find_binaries
+from seriatim.box.server.embedded import EmbeddedServer
 from tests.upgrade.filled import SCHEMA, empty_tables, filled
 
 DUMPS = Path(__file__).parent / "dumps"

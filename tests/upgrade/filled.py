@@ -17,11 +17,11 @@ import pyarrow as pa
 from psycopg import sql
 
 import seriatim as sq
-from seriatim.box.dialog_staging import DialogStaging, Speaker
-from seriatim.box.feed import Feed
-from seriatim.box.incoming import Incoming
-from seriatim.box.lease import claim
-from seriatim.box.staging import Staging
+from seriatim.box.faults.lease import claim
+from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
 from seriatim.operations import groups, instances
 from tests.box.given_up import given_up
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
-from seriatim.box.incoming import Incoming
-from seriatim.box.migrate import find, migrate, migrations
-from seriatim.box.staging import Staging
-from seriatim.box.statements import Statements
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
+from seriatim.box.postgres.migrate import find, migrate, migrations
+from seriatim.box.postgres.statements import Statements
 from tests.box.schema_text import schema_text
 from tests.upgrade.dump import DUMPS, noted, present
 from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled, make_roles

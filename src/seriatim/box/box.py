@@ -11,34 +11,35 @@ from uuid import UUID
 
 import psycopg
 
-from seriatim.box import invariants, notices
-from seriatim.box import purge as cleaning
-from seriatim.box.access import Access
-from seriatim.box.activations import Activated, activations_of
-from seriatim.box.apply import apply, drops_of
-from seriatim.box.change import Change, Definition
-from seriatim.box.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
-from seriatim.box.define import define
-from seriatim.box.definition import Definitions
-from seriatim.box.dialog_views import DialogView, clean_up, dialogs_of
-from seriatim.box.forget import forget
-from seriatim.box.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space
-from seriatim.box.migrate import Migration, check, find, migrate
-from seriatim.box.operator_log import Operator
-from seriatim.box.peek import Peeked, peek
-from seriatim.box.places import Placed, Stored, message_of, places_of
-from seriatim.box.published import Published
-from seriatim.box.publisher import PATIENCE_S, Publisher
-from seriatim.box.queue_counts import QueueCounts, counts_of
-from seriatim.box.release import Released, release
-from seriatim.box.resubmit import Resubmitted, resubmit
+from seriatim.box import notices
+from seriatim.box.connection.access import Access
+from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
+from seriatim.box.definitions.activations import Activated, activations_of
+from seriatim.box.definitions.apply import apply, drops_of
+from seriatim.box.definitions.change import Change, Definition
+from seriatim.box.definitions.define import define
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.states import set_activated, set_enabled, set_state
+from seriatim.box.dialogs.transmission import transmit_defined
+from seriatim.box.operators import purge as cleaning
+from seriatim.box.operators.forget import forget
+from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.resubmit import Resubmitted, resubmit
+from seriatim.box.pipelines.release import Released, release
+from seriatim.box.postgres.migrate import Migration, check, find, migrate
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.published import Published
+from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, Sessions, checked_connection
-from seriatim.box.statements import Statements
-from seriatim.box.states import set_activated, set_enabled, set_state
-from seriatim.box.status import BoxStatus, read_status
 from seriatim.box.tick import Tick, tick
-from seriatim.box.translate import translated
-from seriatim.box.transmission import transmit_defined
+from seriatim.box.views import invariants
+from seriatim.box.views.box_status import BoxStatus, read_status
+from seriatim.box.views.dialogs import DialogView, clean_up, dialogs_of
+from seriatim.box.views.message_places import Placed, Stored, message_of, places_of
+from seriatim.box.views.peek import Peeked, peek
+from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Message
 

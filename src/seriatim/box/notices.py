@@ -12,8 +12,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from seriatim.box.access import Transaction
-from seriatim.box.dialog import dialog_of
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.route import router_of
+from seriatim.box.messages.dialog import dialog_of
+from seriatim.box.messages.received import context_of
 from seriatim.box.notice import (
     EntryFailed,
     HolePassed,
@@ -25,9 +27,7 @@ from seriatim.box.notice import (
     invalid,
     unrouted,
 )
-from seriatim.box.publisher import Publisher
-from seriatim.box.received import context_of
-from seriatim.box.route import router_of
+from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of

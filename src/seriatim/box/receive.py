@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 
-from seriatim.box.access import Transaction
-from seriatim.box.apart import Apart
-from seriatim.box.definition import BoxQueue, Definitions
-from seriatim.box.delivery import Completion, Delivery
-from seriatim.box.dialog_clock import fire_due
-from seriatim.box.pending import is_unrouted, route_pending
-from seriatim.box.reap import reap
-from seriatim.box.resequence import Judged
-from seriatim.box.transmission import transmit_to
-from seriatim.box.turns import Locked, Turns
-from seriatim.box.waiting import Waiter
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.dialogs.clock import fire_due
+from seriatim.box.dialogs.transmission import transmit_to
+from seriatim.box.faults.expired_leases import reap
+from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
+from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.delivery import Completion, Delivery
+from seriatim.box.turns.resequence import Judged
+from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seriatim.box.access import Access
-from seriatim.box.apart import Apart
-from seriatim.box.dialog_clock import fire, forget_closed
-from seriatim.box.pending import route_pending
-from seriatim.box.reap import reap
-from seriatim.box.recover import recover
-from seriatim.box.transmission import transmit
-from seriatim.box.turns import Turns
+from seriatim.box.connection.access import Access
+from seriatim.box.dialogs.clock import fire, forget_closed
+from seriatim.box.dialogs.transmission import transmit
+from seriatim.box.faults.expired_leases import reap
+from seriatim.box.operators.recover import recover
+from seriatim.box.publishing.sql_arrivals import route_pending
+from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.turns import Turns
 from seriatim.kernel.policy import Unordered
 
 __all__ = ["Tick", "tick"]

@@ -14,7 +14,7 @@ from seriatim.cli.which import as_json, opened, which_box
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.box.change import Change
+    from seriatim.box.definitions.change import Change
 
 __all__ = ["apply"]
 

@@ -17,7 +17,7 @@ from seriatim.cli.which import as_json as to_json
 from seriatim.cli.which import in_columns, opened, which_box, which_schema
 
 if TYPE_CHECKING:
-    from seriatim.box.purge import Purgeable, Purged
+    from seriatim.box.operators.purge import Purgeable, Purged
 
 __all__ = ["box"]
 
@@ -55,8 +55,8 @@ def _trust() -> None:
     Whoever made them may run programs as you, from when their server is started. Data that you have made yourself need
     this once after they were copied, unpacked or restored.
     """
-    from seriatim.box.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
-    from seriatim.box.embedded import trust  # noqa: PLC0415
+    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.server.embedded import trust  # noqa: PLC0415
 
     now = trust(FOLDER)
     click.echo(f"{'trusted' if now else 'trusted already'}: {FOLDER.absolute()}")
@@ -156,6 +156,6 @@ def _gone(done: Purged) -> str:
 @which_schema
 def _sql(*, schema: str) -> None:
     """Print the SQL that makes a box, for those who apply it by hand."""
-    from seriatim.box.migrate import fresh_sql  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.postgres.migrate import fresh_sql  # noqa: PLC0415 -- the driver, when it is needed
 
     click.echo(fresh_sql(schema))

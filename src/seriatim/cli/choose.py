@@ -10,7 +10,7 @@ import click
 from seriatim.kernel.states import GroupState
 
 if TYPE_CHECKING:
-    from seriatim.box.groups import GroupFilter
+    from seriatim.box.views.groups import GroupFilter
 
 __all__ = ["choosing", "filter_of"]
 

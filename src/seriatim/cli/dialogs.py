@@ -13,7 +13,7 @@ from seriatim.cli.which import as_json, listed, opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
 
 if TYPE_CHECKING:
-    from seriatim.box.dialog_views import DialogView
+    from seriatim.box.views.dialogs import DialogView
 
 __all__ = ["dialogs"]
 

@@ -98,7 +98,7 @@ class _Commands(Commands):
 
 def _trusted(error: UntrustedData) -> bool:
     """Whether somebody at a terminal says that the data are to be trusted, which then is noted."""
-    from seriatim.box.embedded import trust  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.server.embedded import trust  # noqa: PLC0415 -- the driver, when it is needed
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False

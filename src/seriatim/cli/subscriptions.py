@@ -9,7 +9,7 @@ import click
 from seriatim.cli.which import as_json, in_columns, opened, which_box
 
 if TYPE_CHECKING:
-    from seriatim.box.definition import BoxSubscription
+    from seriatim.box.definitions.definition import BoxSubscription
 
 __all__ = ["subscriptions"]
 

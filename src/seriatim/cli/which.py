@@ -44,7 +44,7 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
     schema only a command that `makes` does so, for the name may be mistyped.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415
+    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
     creates = makes or schema == _SCHEMA
     if creates and dsn is None and VARIABLE not in os.environ and not os.path.lexists(FOLDER):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-from seriatim.box.actions import Operation
 from seriatim.box.box import MessageBox
-from seriatim.box.dsn import place_of
-from seriatim.box.groups import TRIED_AGAIN, GroupFilter, GroupView, groups_of
-from seriatim.box.operator_log import Operator
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.operators.actions import Operation
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.translate import translated
+from seriatim.box.views.groups import TRIED_AGAIN, GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.states import ALLOWED, Action
 from seriatim.operations import groups

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from seriatim.box import dead_letters as letters
 from seriatim.box.box import MessageBox
-from seriatim.box.dead_letters import DeadLetter, DeadLetterFilter, Requeued
-from seriatim.box.dsn import place_of
-from seriatim.box.operator_log import Operator
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.operators import dead_letters as letters
+from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Requeued
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.translate import translated
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros

@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seriatim.box.route import broken_in
+from seriatim.box.definitions.route import broken_in
 from seriatim.errors import SeriatimError
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
 
 
 def _is_named(dsn: str | None) -> bool:
-    from seriatim.box.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
 
     if dsn is not None or VARIABLE in os.environ:
         return True
@@ -206,9 +206,9 @@ def _is_named(dsn: str | None) -> bool:
 
 
 def _none() -> Finding:
-    from seriatim.box.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
-    from seriatim.box.connections import FOLDER  # noqa: PLC0415
-    from seriatim.box.private_folder import PrivateFolder  # noqa: PLC0415
+    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415
+    from seriatim.box.server.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
+    from seriatim.box.server.private_folder import PrivateFolder  # noqa: PLC0415
 
     with suppress(FileNotFoundError):  # where there is a folder for it, it has to be of use
         PrivateFolder(FOLDER.absolute(), make=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from seriatim.box.box import MessageBox
-from seriatim.box.dsn import place_of
-from seriatim.box.fault_views import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
-from seriatim.box.translate import translated
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from seriatim.box import actions
-from seriatim.box.actions import Asked, Operation
 from seriatim.box.box import MessageBox
-from seriatim.box.dsn import place_of
-from seriatim.box.groups import GroupFilter, GroupView, group_of, groups_of
-from seriatim.box.operations_done import Logged
-from seriatim.box.standing import Head, Standing, standing_of
-from seriatim.box.translate import translated
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.operators import actions
+from seriatim.box.operators.actions import Asked, Operation
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views.group_standing import Head, Standing, standing_of
+from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of
+from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import micros

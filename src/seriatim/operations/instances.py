@@ -5,11 +5,11 @@ Each action is one transaction, takes who does it and why, and is written to the
 
 from __future__ import annotations
 
-from seriatim.box import instance_actions
 from seriatim.box.box import MessageBox
-from seriatim.box.dsn import place_of
-from seriatim.box.instance_views import InstanceStatus, InstanceView, instance_of, instances_of
-from seriatim.box.translate import translated
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.operators import instance_actions
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_of, instances_of
 from seriatim.errors import UsageError, shown
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from seriatim.box import trace as steps
 from seriatim.box.box import MessageBox
-from seriatim.box.dsn import place_of
-from seriatim.box.trace import Step, StepKind
-from seriatim.box.translate import translated
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views import trace as steps
+from seriatim.box.views.trace import Step, StepKind
 from seriatim.errors import UsageError, shown
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]

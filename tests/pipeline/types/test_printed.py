@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import seriatim as sq
-from seriatim.box.dialogs import Kept
+from seriatim.box.dialogs.dialogs import Kept
 from seriatim.pipeline.types.message import Ticket
 
 SECRET = b"hush"

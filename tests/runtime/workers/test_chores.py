@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import seriatim as sq
-from seriatim.box.chore import Taken, alone
+from seriatim.box.workers.chore import Taken, alone
 from seriatim.runtime.workers import chores
 from tests.box.shop import define, rows
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import seriatim as sq
-from seriatim.box.lease import claim
+from seriatim.box.faults.lease import claim
 from seriatim.runtime.workers.chores import Chores
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows, see, seen

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.lease import claim
+from seriatim.box.faults.lease import claim
 from seriatim.operations import groups as operations
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working

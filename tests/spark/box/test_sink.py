@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import seriatim as sq
-from seriatim.box.incoming import Incoming
-from seriatim.box.staging import Staging
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.feed import Feed
+from seriatim.box.pipelines.feed import Feed
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from seriatim.box.box import MessageBox
-from seriatim.box.connections import DEFAULT_SCHEMA, VARIABLE
-from seriatim.box.dialog_staging import DialogStaging, Speaker
-from seriatim.box.dsn import without_secret
-from seriatim.box.feed import Feed
-from seriatim.box.incoming import Incoming
-from seriatim.box.staging import Staging
+from seriatim.box.connection.connections import DEFAULT_SCHEMA, VARIABLE
+from seriatim.box.connection.dsn import without_secret
+from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
+from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.incoming import Incoming
+from seriatim.box.pipelines.staging import Staging
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.spark.box.format import BoxFormat, BoxOptions

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from seriatim.box.activations import Activated
 from seriatim.box.box import MessageBox
-from seriatim.box.slots import Slots
+from seriatim.box.definitions.activations import Activated
+from seriatim.box.workers.slots import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.runtime.processes.reader_count import Readers, after_look

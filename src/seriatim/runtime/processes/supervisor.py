@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from queue import Empty, SimpleQueue
 
 from seriatim.box.box import MessageBox
-from seriatim.box.faults import Fault, Lost, note_lost
-from seriatim.box.lease import give_back
+from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.faults.lease import give_back
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind

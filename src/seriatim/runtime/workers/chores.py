@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 
-from seriatim.box import purge
 from seriatim.box.box import MessageBox
-from seriatim.box.chore import Taken, alone
+from seriatim.box.operators import purge
+from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
-from seriatim.box.translate import translated
+from seriatim.box.workers.chore import Taken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
 
 __all__ = ["Chores"]

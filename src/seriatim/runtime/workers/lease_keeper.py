@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from seriatim.box.apart import Apart
 from seriatim.box.box import MessageBox
-from seriatim.box.lease import Lease, renew
-from seriatim.box.reap import reap
-from seriatim.box.translate import translated
+from seriatim.box.faults.expired_leases import reap
+from seriatim.box.faults.lease import Lease, renew
+from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.apart import Apart
 from seriatim.errors import SeriatimError
 
 __all__ = ["LeaseKeeper"]

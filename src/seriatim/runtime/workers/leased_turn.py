@@ -11,11 +11,11 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from seriatim.box.faults import Fault, Lost, fail, note_lost
-from seriatim.box.lease import Lease, claim, drop, give_back
-from seriatim.box.leased_session import LeasedSession
-from seriatim.box.steps import TurnEnded, refusal
-from seriatim.box.translate import translated
+from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
+from seriatim.box.faults.lease import Lease, claim, drop, give_back
+from seriatim.box.postgres.translate import translated
+from seriatim.box.workers.leased_session import LeasedSession
+from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.workers.handlers import answered

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seriatim.box.dsn import resolve, without_secret
+from seriatim.box.connection.dsn import resolve, without_secret
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.pipeline.text.document import Language, Problems, parse
 from seriatim.pipeline.text.section import Section

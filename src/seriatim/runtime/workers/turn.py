@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
-from seriatim.box.definition import BoxQueue
-from seriatim.box.delivery import Delivery
-from seriatim.box.faults import Fault, Lost, fail, note_lost
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
+from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.steps import Steps, TurnEnded, end_backend, is_transient, refusal
-from seriatim.box.translate import translated
+from seriatim.box.turns.delivery import Delivery
+from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, is_transient, refusal
 from seriatim.errors import SeriatimError, Transient, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.kernel.time import micros

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seriatim.box.box import MessageBox
-from seriatim.box.lease import check_leasable
-from seriatim.box.steps import check_role
+from seriatim.box.faults.lease import check_leasable
+from seriatim.box.workers.steps import check_role
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds

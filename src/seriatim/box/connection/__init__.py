@@ -1,0 +1,1 @@
+"""What a process remembers of a box: connections, pools, identity."""

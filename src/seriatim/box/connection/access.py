@@ -1,0 +1,124 @@
+"""A box for what works in it: how to reach it, what its process knows of it, and a transaction with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import psycopg
+
+from seriatim.box.connection.free_room import FreeRoom
+from seriatim.box.connection.identity import Identity
+from seriatim.box.connection.queue_heads import Heads
+from seriatim.box.definitions.known import Known
+from seriatim.box.notice import Notice
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.translate import translated
+
+__all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A box, for what works in it.
+
+    Args:
+        schema: its schema.
+        place: host, database and schema, for errors.
+        known: its definitions.
+        identity: which box it is.
+        connect: gives a connection for one transaction.
+        publish_notices: publishes what went wrong, in a transaction.
+        spare: one for whoever has a connection and needs another transaction, if that is free now; None where it isn't.
+        free_room: what is known of the room in its queues.
+        heads: where these begin, as far as that is known.
+    """
+
+    schema: str
+    place: str
+    known: Known
+    identity: Identity
+    connect: Callable[[], AbstractContextManager[psycopg.Connection]]
+    spare: Callable[[], AbstractContextManager[psycopg.Connection | None]]
+    publish_notices: PublishNotices
+    free_room: FreeRoom = field(default_factory=FreeRoom)
+    heads: Heads = field(default_factory=Heads)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction of its own, committed at the end of the block and rolled back by an exception.
+
+        Raises:
+            UsageError: the box is closed.
+            Unavailable: there is no connection, or the transaction has to be repeated.
+        """
+        return _Began(self)
+
+
+class Transaction(Statements):
+    """One transaction with a box, for everything that works in it.
+
+    Args:
+        access: the box.
+        connection: whose transaction it is.
+        notices: what was found in it to have gone wrong, and isn't published yet; a new list where none is given.
+    """
+
+    __slots__ = ("access", "notices")
+
+    def __init__(self, access: Access, connection: psycopg.Connection, notices: list[Notice] | None = None) -> None:
+        super().__init__(connection, access.schema)
+        self.access = access
+        self.notices = [] if notices is None else notices
+
+    def notice(self, *notices: Notice) -> None:
+        """Note what went wrong: `publish_notices` tells of it."""
+        self.notices += notices
+
+    def publish_notices(self) -> None:
+        """Publish what was noticed, in this transaction; the end of each public call does."""
+        while self.notices:
+            noticed = list(self.notices)
+            self.notices.clear()
+            self.access.publish_notices(self, noticed)
+
+    def commit(self) -> None:
+        """Commit, and go on in another transaction."""
+        self.publish_notices()
+        self.connection.commit()
+
+
+class _Began:
+    """Around a transaction; a generator would cost five times as much."""
+
+    __slots__ = ("_access", "_around", "_transaction", "_translated")
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._around = access.connect()
+        self._translated = translated(access.place)
+
+    def __enter__(self) -> Transaction:
+        self._transaction = Transaction(self._access, self._around.__enter__())
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            if error is None:
+                with self._translated:
+                    self._transaction.publish_notices()
+            else:
+                self._translated.__exit__(kind, error, trace)
+        except BaseException as ours:
+            self._around.__exit__(type(ours), ours, ours.__traceback__)
+            raise
+        return self._around.__exit__(kind, error, trace)
+
+
+#: Publishes what went wrong, in a transaction.
+PublishNotices = Callable[[Transaction, Sequence[Notice]], None]
+#: Begins a transaction.
+Begin = Callable[[], AbstractContextManager[Transaction]]

@@ -1,0 +1,498 @@
+"""The connections of a process to one message box: which PostgreSQL it is, and transactions for whoever wants one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
+
+from seriatim.box.connection.access import Access, PublishNotices
+from seriatim.box.connection.away import Reach
+from seriatim.box.connection.dsn import place_of, resolve
+from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.identity import Identity, identity_of
+from seriatim.box.connection.round_trip import OwnConnection, has_pooler
+from seriatim.box.connection.settings import set_for_transactions, set_on
+from seriatim.box.definitions.known import Known
+from seriatim.box.postgres.migrate import check, find, migrate
+from seriatim.box.postgres.statements import Statements, checked_schema
+from seriatim.box.postgres.translate import is_out_of_step, reached, translated
+from seriatim.box.server.embedded import EmbeddedServer, peer_of
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
+from seriatim.kernel.time import micros
+
+__all__ = [
+    "DEFAULT_SCHEMA",
+    "FOLDER",
+    "VARIABLE",
+    "Closing",
+    "Connections",
+    "connected_once",
+    "kept_connection",
+    "through_pooler",
+]
+
+DEFAULT_SCHEMA = "seriatim"
+#: Names the PostgreSQL to use where the program names none.
+VARIABLE = "SERIATIM_DSN"
+#: Where the embedded PostgreSQL keeps its data, below where the program was started.
+FOLDER = Path(".seriatim/postgres")
+#: PostgreSQL takes as many milliseconds as 32 bits have.
+_LONGEST_TURN_MS = 24 * 86_400 * 1000
+#: A session that needs another transaction, and can't do it in its own, waits so long for a connection that is free.
+_SPARE_S = 0.5
+#: What isn't used for so long is closed after as long again, so that other processes can have it: a server has few.
+_IDLE_S = 15.0
+#: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
+#: so there is about one try a second, and one soon after the server is back, however long it was away.
+_TRY_S = 5.0
+#: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
+_SETTINGS: dict[str, Any] = {
+    "application_name": "seriatim",
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+}
+
+
+#: Pools of the process that this one was forked from.
+_OF_OTHERS: list[object] = []
+_FORKED = threading.Lock()
+
+
+class Closing:
+    """What is closed at the end of a ``with``."""
+
+    def close(self) -> None:
+        """Let go of what it has."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Connections(Closing):
+    """The connections to a box whose schema is there, and of this version; `open` sees to that.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        schema: the schema of the box.
+        place: host, database and schema, for errors.
+        identity: which box it is, as of `identity_of`.
+        server: the embedded PostgreSQL, if that is the one.
+        is_pooled: whether a pooler stands between, as of `has_pooler`.
+        most: at most so many at once.
+        turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
+            transaction; None: never.
+    """
+
+    def __init__(
+        self,
+        publish_notices: PublishNotices,
+        dsn: str,
+        schema: str,
+        place: str,
+        identity: str | None,
+        server: EmbeddedServer | None,
+        most: int,
+        turn_limit: float | str | None = None,
+        *,
+        is_pooled: bool = False,
+    ) -> None:
+        known = Identity(schema, place, identity)
+        self._publish_notices = publish_notices
+        self._lend(dsn, place, Shared(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit)
+
+    def _lend(
+        self, dsn: str, place: str, shared: Shared, identity: Identity, most: int, turn_limit: float | str | None
+    ) -> None:
+        self.dsn = dsn
+        self.place = place
+        self._shared = shared
+        self._identity = identity
+        self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
+        #: The box, for what works in it.
+        self.access = Access(
+            identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices
+        )
+        self._most = most
+        self._finalizer = weakref.finalize(self, shared.give_back, most)
+
+    def more(self, most: int, turn_limit: float | str | None) -> Self:
+        """So many more connections to the same box, for other work: all of them are lent to whoever needs one.
+
+        Args:
+            most: so many more at once; until it is closed.
+            turn_limit: that of its transactions, as of `MessageBox.open`.
+
+        Raises:
+            UsageError: they are closed, or were opened before the process was forked; or a limit that can't be.
+        """
+        self._check_open()
+        if turn_limit is not None:
+            _turn_limit_ms(turn_limit)
+        own = object.__new__(type(self))
+        own._publish_notices = self._publish_notices
+        self._shared.lend(most)
+        own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
+        return own
+
+    @classmethod
+    def open(
+        cls,
+        publish_notices: PublishNotices,
+        dsn: str | None,
+        schema: str,
+        most: int,
+        turn_limit: float | str | None = None,
+        *,
+        create: bool = True,
+        owner: bool = False,
+    ) -> Self:
+        """Open them; arguments and errors are those of `MessageBox.open`.
+
+        `publish_notices` publishes what is noticed in transactions. With `owner`, only for a role that owns the box: `EnvironmentProblem` for others.
+        """
+        _check_most(most)
+        if turn_limit is not None:
+            _turn_limit_ms(turn_limit)
+        server, dsn, place = _locate(dsn, checked_schema(schema))
+        try:
+            with _connected(dsn, place) as connection:
+                statements = Statements(connection, schema)
+                found = find(statements)
+                if server is not None if found is not None else create:
+                    migrate(statements)
+                else:
+                    check(statements, found)
+                if owner:
+                    _check_owner(statements, place)
+                identity, pooled = identity_of(connection, schema), has_pooler(connection)
+            return cls(publish_notices, dsn, schema, place, identity, server, most, turn_limit, is_pooled=pooled)
+        except BaseException:
+            if server is not None:
+                server.close()
+            raise
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands between, which may give each transaction another connection to the server."""
+        return self._shared.is_pooled
+
+    def transaction(self) -> AbstractContextManager[OwnConnection]:
+        """One transaction, which commits at the end of the block and is rolled back by an exception.
+
+        Errors of the driver are translated where it is begun and committed, not those of the block. A process that was
+        forked makes connections of its own.
+
+        Raises:
+            UsageError: they are closed, or the process was forked in the midst of the block.
+            Unavailable: no connection, or the transaction has to be repeated.
+        """
+        self._check_open()
+        return _Transaction(self._shared.pool, self.place, self._limit_ms)
+
+    @contextmanager
+    def spare(self) -> Iterator[OwnConnection | None]:
+        """A transaction for a session that has one already, on a connection that nobody waits for; None: there is none.
+
+        A pooler may have none left for it, and tells nobody: so behind one there is none.
+        """
+        self._check_open()
+        if self.is_pooled or not self._shared.has_free():
+            yield None
+            return
+        with ExitStack() as around:
+            connection = None
+            with suppress(Unavailable):
+                connection = around.enter_context(_Transaction(self._shared.pool, self.place, self._limit_ms, _SPARE_S))
+            yield connection
+
+    def close(self) -> None:
+        """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
+        self._finalizer()
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise UsageError("the message box is closed", remedy="open it again")
+        if os.getpid() != self._shared.process:
+            with _FORKED:
+                if os.getpid() != self._shared.process:
+                    # The threads of this are the other process's, and so are its connections, which nobody here closes.
+                    _OF_OTHERS.append(self._shared)
+                    self._finalizer.detach()
+                    self._shared = self._shared.here(self._most)
+                    self._finalizer = weakref.finalize(self, self._shared.give_back, self._most)
+
+
+class Shared:
+    """The pool of a process's connections to a box, for all who share it. The last of them closes it.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        place: host, database and schema, for errors.
+        identity: which box it is.
+        server: the embedded PostgreSQL, if that is the one.
+        most: at most so many at once.
+        is_pooled: whether a pooler stands between.
+
+    Attributes:
+        process: the process that has made it.
+    """
+
+    def __init__(
+        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, most: int, *, is_pooled: bool
+    ) -> None:
+        self._dsn, self._place, self._identity = dsn, place, identity
+        reach = Reach(place)
+        # Asked for each new connection, since the embedded server may have to be found again.
+        where: str | Callable[[], str] = dsn if server is None else server.found_again
+        self.pool = _pool(where, _settings(dsn), most, reach.pool_name(), partial(_set_up, identity, reach, is_pooled))
+        self.is_pooled = is_pooled
+        self.process = os.getpid()
+        self._server = server
+        self._lock = threading.Lock()
+        self._users = 1
+
+    def here(self, most: int) -> Shared:
+        """Another one, for one user in a process that was forked from the one that has made this."""
+        return Shared(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
+
+    def has_free(self) -> bool:
+        """Whether somebody may get a connection without waiting until another gives one back."""
+        stats = self.pool.get_stats()
+        return stats["pool_available"] > 0 or stats["pool_size"] < stats["pool_max"]
+
+    def lend(self, most: int) -> None:
+        """So many more, for one more user."""
+        with self._lock:
+            self._users += 1
+            self.pool.resize(0, self.pool.max_size + most)
+
+    def give_back(self, most: int) -> None:
+        """A user has gone; the last one closes it."""
+        forked = os.getpid() != self.process  # in a forked child the threads of the pool are gone
+        with self._lock:
+            self._users -= 1
+            left = self._users
+            if left and not forked:
+                self.pool.resize(0, max(self.pool.max_size - most, 1))
+        if left:
+            return
+        if not forked:
+            self.pool.close()
+        if self._server is not None:
+            self._server.close()
+
+
+class _Transaction:
+    """One transaction, on a connection that a pool lends for it."""
+
+    __slots__ = ("_connection", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
+
+    def __init__(
+        self, pool: ConnectionPool[OwnConnection], place: str, limit_ms: int | None, wait_s: float | None = None
+    ) -> None:
+        self._pool = pool
+        self._place = place
+        self._limit_ms = limit_ms
+        self._wait_s = wait_s
+        self._process = os.getpid()
+
+    def __enter__(self) -> OwnConnection:
+        with translated(self._place):
+            while True:
+                self._connection = connection = self._pool.getconn(self._wait_s)
+                try:
+                    connection.begin_anew(self._limit_ms)
+                except BaseException as error:
+                    connection.close()
+                    self._pool.putconn(connection)
+                    if not isinstance(error, psycopg.OperationalError):
+                        raise
+                else:  # after an error there is another one, and a new one is as it has to be
+                    return connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection = self._connection
+        if os.getpid() != self._process:  # it is the other process's, which goes on with it
+            if error is None:
+                check_process(self._process)
+            return
+        connection.given_back()
+        try:
+            if error is not None:
+                if is_out_of_step(error) or is_out_of_step(error.__cause__):
+                    connection.close()
+                with suppress(psycopg.Error):  # what went wrong first is what is told
+                    connection.rollback()
+            elif connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                try:
+                    with translated(self._place):
+                        connection.commit()
+                except Unavailable as failed:
+                    if is_out_of_step(failed.__cause__):
+                        connection.close()
+                    raise
+        finally:
+            broken = connection.closed
+            self._pool.putconn(connection)
+            if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
+                self._pool.check()
+
+
+@contextmanager
+def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Connection, str]]:
+    """A connection for one transaction with the place of the box, whatever is there; arguments as of `Connections.open`.
+
+    Raises:
+        UsageError: not a DSN, or not the name of a schema.
+        EnvironmentProblem: PostgreSQL can't be reached or started.
+    """
+    server, dsn, place = _locate(dsn, checked_schema(schema))
+    try:
+        with _connected(dsn, place) as connection:
+            yield connection, place
+    finally:
+        if server is not None:
+            server.close()
+
+
+def kept_connection(dsn: str, place: str) -> psycopg.Connection:
+    """A connection outside any pool and any transaction, for what lasts as long as it does: each statement commits.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        place: host, database and schema, for errors.
+
+    Raises:
+        EnvironmentProblem: PostgreSQL can't be reached, or through a pooler, which keeps nothing for anybody.
+    """
+    with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
+        connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
+    if has_pooler(connection):
+        connection.close()
+        raise through_pooler(place)
+    with translated(place):
+        set_on(connection)
+    return connection
+
+
+def through_pooler(place: str) -> EnvironmentProblem:
+    """That a connection has to stay the same, and a pooler stands between, whichever way it pools: nobody tells that."""
+    return EnvironmentProblem(
+        "this needs a connection to PostgreSQL that stays the same, and a connection pooler stands between",
+        where=place,
+        remedy="use a DSN that leads to PostgreSQL itself; docs/how-to/pgbouncer.md says what needs one",
+    )
+
+
+def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
+    """The PostgreSQL to use: the server if it is the embedded one, the DSN, the place."""
+    given = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if given is not None:
+        found = resolve(given)
+        return None, found, place_of(found, schema)
+    server = EmbeddedServer(FOLDER)
+    return server, server.dsn, f"{FOLDER}, schema {schema}"
+
+
+@contextmanager
+def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
+    """A connection for one transaction, outside any pool: its errors come at once and say why."""
+    with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
+        connection = psycopg.connect(dsn, **_settings(dsn))
+    try:
+        with translated(place), connection:
+            set_for_transactions(connection)
+            if pooled := has_pooler(connection):
+                connection.prepare_threshold = None
+            set_on(connection, local=pooled)
+            yield connection
+    except SchemaMismatch as error:
+        raise SchemaMismatch(error.what, where=error.where or place, remedy=error.remedy) from error.__cause__
+
+
+def _settings(dsn: str) -> dict[str, Any]:
+    given = conninfo_to_dict(dsn)
+    return {name: value for name, value in (_SETTINGS | peer_of(given.get("host"))).items() if name not in given}
+
+
+def _pool(
+    where: str | Callable[[], str],
+    settings: dict[str, Any],
+    most: int,
+    name: str,
+    configure: Callable[[OwnConnection], None],
+) -> ConnectionPool[OwnConnection]:
+    # Connections are made when they are needed, so that opening a box costs one and idle ones go.
+    return ConnectionPool(
+        where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
+        configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again, max_idle=_IDLE_S,
+    )  # fmt: skip
+
+
+def _try_again(pool: ConnectionPool[Any]) -> None:
+    """Who waits for a connection asks no more for one to be made; it is asked here."""
+    if pool.get_stats().get("requests_waiting"):
+        pool.check()
+
+
+def _check_most(most: object) -> None:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise UsageError(f"{shown(most)} connections can't be had", remedy="a whole number from 1")
+
+
+def _turn_limit_ms(limit: float | str) -> int:
+    """A limit in milliseconds.
+
+    Raises:
+        UsageError: PostgreSQL takes no such limit, or would take it for none.
+    """
+    if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
+        raise UsageError(
+            f"turn_limit can't be {shown(limit)}", remedy='seconds, or "60s", from a millisecond to 24 days'
+        )
+    return limit_ms
+
+
+def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConnection) -> None:
+    """What a new connection knows, and has set."""
+    identity.remember(connection)
+    set_for_transactions(connection)
+    if pooled:
+        connection.be_pooled()
+    else:
+        set_on(connection)
+        connection.commit()
+    reach.made()
+
+
+def _check_owner(statements: Statements, place: str) -> None:
+    role, owner, is_owner = statements.one("owner", schema=statements.schema)
+    if not is_owner:
+        raise EnvironmentProblem(
+            f"the role {role!r} doesn't own the message box",
+            where=place,
+            remedy=f"what Spark reads and writes is beyond what `seriatim box grant` gives: use a DSN of {owner!r}",
+        )

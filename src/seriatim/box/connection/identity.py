@@ -1,0 +1,81 @@
+"""Which box it is: in other databases, and copies of this one, a schema of the same name may have another box.
+
+It is told by the server, the database and the schema, as PostgreSQL numbers them: a copy has all that is kept in a box,
+and another host name for the same server tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import psycopg
+
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.connection.settings import check_values
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import UsageError
+
+__all__ = ["Identity", "identity_of"]
+
+#: The name by which a connection keeps, by their schemas, the boxes that it leads to.
+_KEPT = "_seriatim_boxes"
+
+
+class Identity:
+    """Which box a process has opened. Threads may share it.
+
+    Args:
+        schema: its schema.
+        place: host, database and schema, for errors.
+        known: as `identity_of` told it.
+    """
+
+    def __init__(self, schema: str, place: str, known: str | None) -> None:
+        self.schema = schema
+        self._place = place
+        self._known = known
+
+    def remember(self, connection: psycopg.Connection) -> None:
+        """A connection leads to this box: it needn't be asked."""
+        vars(connection).setdefault(_KEPT, {})[self.schema] = self._known
+
+    def check(
+        self, connection: psycopg.Connection, own: Callable[[], AbstractContextManager[psycopg.Connection]]
+    ) -> None:
+        """See that a connection leads to this box; each is asked once.
+
+        Args:
+            connection: of the application's, or one that another box has made.
+            own: a transaction on a connection of this box.
+
+        Raises:
+            UsageError: it leads elsewhere, or is set so that values change on their way.
+        """
+        kept = vars(connection).get(_KEPT, {})
+        if self.schema in kept and kept[self.schema] == self._known:
+            return
+        found, settings = _asked(connection, self.schema)
+        if found != self._known:
+            with own() as ours:  # the box may have moved since it was opened, to a newer PostgreSQL
+                self._known = identity_of(ours, self.schema)
+        if found != self._known:
+            there = place_of(connection.info.dsn, self.schema)
+            raise UsageError(
+                f"the connection leads to another message box, or to none: {there}",
+                where=self._place,
+                remedy="give a connection to the database of the box, or open the box that is there",
+            )
+        check_values(*settings)
+        self.remember(connection)
+
+
+def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
+    """Which box is in a schema, as text; None where there is no such schema. Every role may ask."""
+    return _asked(connection, schema)[0]
+
+
+def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
+    """Which box it is, and the settings that `check_values` looks at, in its order."""
+    identity, nulls, equals, digits = Statements(connection, schema).one("identity", schema=schema)
+    return None if identity is None else str(identity), (nulls, equals, digits)

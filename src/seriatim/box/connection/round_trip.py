@@ -1,0 +1,535 @@
+"""Whole transactions in one round trip: one that is a single statement, and the step from one to the next.
+
+By libpq, as `psycopg.pq` has it. The driver's own cursors send each statement of a pipeline by itself; and for a
+statement that is a transaction they want the connection to be turned into another mode and back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeGuard
+
+import psycopg
+from psycopg import abc, errors
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+from psycopg.rows import tuple_row
+from psycopg.sql import Composable
+from psycopg.waiting import Ready, Wait
+
+from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.own_cursor import seen
+from seriatim.box.connection.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
+from seriatim.box.connection.transaction_words import Effect, effect_of
+from seriatim.errors import UsageError
+
+__all__ = [
+    "Asked",
+    "InHand",
+    "OwnConnection",
+    "can_flush",
+    "commit_between",
+    "has_pooler",
+    "is_between",
+    "is_idle",
+    "is_in_transaction",
+    "transact",
+]
+
+#: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
+#: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
+Asked = tuple[bytes, Mapping[str, Any]]
+
+_PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
+_FORMATS = {b"s": Format.TEXT, b"b": Format.BINARY}
+#: Part of the names of statements: through a pooler, another process may have had the same connection.
+_PROCESS = secrets.token_hex(4).encode()
+_NUMBERS = itertools.count(1)
+#: What is on disk after this: all that was committed before it. The function writes a line of its own behind that.
+_FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
+_MAY_FLUSH = (
+    b"SELECT coalesce(has_function_privilege("
+    b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
+)
+
+
+class _Sent(NamedTuple):
+    """A statement for libpq: its text and parameters, and how these are written; whether the server keeps it by a name."""
+
+    text: bytes
+    values: list[abc.Buffer | None]
+    formats: tuple[Format, ...]
+    kept: bool = True
+
+
+#: As PostgreSQL sends them; nothing else that is a byte long is asked for.
+_BOOLEANS = {b"\0": False, b"\1": True}
+_BEGIN, _COMMIT, _FLUSHED = (
+    _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
+)
+_CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
+
+
+class InHand(Protocol):
+    """What was received in a transaction, and has to end in it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it hasn't ended."""
+
+    def _lose(self) -> None:
+        """It was rolled back."""
+
+    def _reopen(self) -> None:
+        """Its end was rolled back."""
+
+    def _leave(self) -> None:
+        """Its transaction has ended, and nobody knows whether it was committed."""
+
+
+class OwnConnection(psycopg.Connection[Any]):
+    """A connection that a box has made, with what is known of it.
+
+    While what was received hasn't ended it doesn't commit: the group would go on as if the messages had been handed out.
+    From `begin_anew` to `given_back` a session has it, and an application may execute SQL on it. What would end the
+    transaction or go back in it unseen is refused there: statements of that as text, and ``autocommit``.
+
+    Attributes:
+        in_hand: what was received last in its transaction; None: nothing.
+        refused: how many statements were refused because they would have ended the transaction, or gone back in it.
+        turn_limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
+        names: by which it knows statements.
+        may_flush: what `can_flush` has found; None: it wasn't asked.
+        settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
+        is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
+            it remembers nothing of that, and has it remember nothing.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.names: dict[bytes, bytes] = {}
+        self.may_flush: bool | None = None
+        self.settled: tuple[Any, float] | None = None
+        self.is_pooled = False
+        self.in_hand: InHand | None = None
+        self.refused = 0
+        self.turn_limit_ms: int | None = None
+        self._process = os.getpid()
+        #: Whether a session has it.
+        self._is_lent = False
+        #: Whether something was set on it that outlasts a transaction.
+        self._is_changed = False
+        self._committed: InHand | None = None
+        self._blocks = 0
+        self._adapted_to: tuple[bytes | None, bytes | None] | None = None
+        self._adapter: abc.Transformer = Transformer(self)
+
+    @property
+    def blocks(self) -> int:
+        """How many transaction blocks are open, one within another."""
+        return self._blocks
+
+    def adapter(self) -> abc.Transformer:
+        """What reads rows and writes parameters as the application has set the connection."""
+        told = self.pgconn.parameter_status
+        # What values depend on; the server tells of each change.
+        if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
+            self._adapter, self._adapted_to = Transformer(self), settings
+        return self._adapter
+
+    def be_pooled(self) -> None:
+        """A pooler stands between: see `is_pooled`."""
+        self.is_pooled = True
+        self.prepare_threshold = None
+
+    @property
+    def server_pid(self) -> int:
+        """The number of PostgreSQL's process that does its transaction."""
+        if not self.is_pooled:
+            return self.info.backend_pid
+        with self.cursor(row_factory=tuple_row) as cursor:
+            return int(cursor.execute("SELECT pg_backend_pid()").fetchall()[0][0])
+
+    def begin_anew(self, limit_ms: int | None = None) -> None:
+        """Forget what somebody who had it before has set: whoever gets it now knows nothing of that.
+
+        Args:
+            limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
+
+        Raises:
+            psycopg.Error: the connection is lost.
+        """
+        self.in_hand = self._committed = None
+        self._is_lent = False
+        if self.autocommit:
+            self.autocommit = False
+        set_for_transactions(self)
+        self.row_factory = tuple_row
+        self.cursor_factory = psycopg.Cursor
+        self.server_cursor_factory = psycopg.ServerCursor
+        has_limit, self.turn_limit_ms = self.turn_limit_ms, limit_ms
+        if self.is_pooled:  # each transaction says what it needs when it begins
+            self._is_changed = False
+        elif self._is_changed or not is_set(self):
+            set_anew(self, limit_ms)
+            self._is_changed = False
+        elif limit_ms != has_limit:
+            set_turn_limit(self, limit_ms)
+        self._is_lent = True
+
+    def _start_query(self) -> abc.PQGen[None]:
+        begins = is_idle(self) and not self.autocommit
+        yield from super()._start_query()
+        if begins and self.is_pooled:
+            yield from self._exec_command(settings_of(self.turn_limit_ms, local=True).as_bytes(self))
+
+    def given_back(self) -> None:
+        """No session has it any more."""
+        self._is_lent = False
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """A cursor of the class that the connection was given, whose statements are seen."""
+        cursor = super().cursor(*args, **options)
+        cursor.__class__ = seen(type(cursor))
+        return cursor
+
+    def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As the driver's: all that is sent goes through here.
+
+        Raises:
+            UsageError: this process was forked from the one that has made the connection.
+        """
+        check_process(self._process)
+        answer = super().wait(gen, *args, **options)
+        if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
+            # A cursor that was made by hand, and not by the connection, has ended the transaction.
+            self.in_hand._leave()  # noqa: SLF001 -- only a connection knows
+        return answer
+
+    def see(self, query: Any) -> None:
+        """Look at a statement that is about to be sent.
+
+        Raises:
+            UsageError: it would end the transaction in which something was received, or go back in it.
+        """
+        if not (effect := effect_of(self._text(query))):
+            return
+        if Effect.SETS in effect:
+            self._is_changed = True
+        has_received = self.in_hand is not None and self.in_hand is not self._committed
+        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self._blocks and Effect.ENDS in effect):
+            self.refused += 1
+            raise UsageError(
+                f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
+                remedy="use tx.connection.transaction() for a part that may fail, and commit() or rollback() of tx.connection",
+            )
+
+    def _text(self, query: Any) -> str:
+        """A statement as text, whatever it was given as."""
+        if isinstance(query, str):
+            return query
+        if isinstance(query, bytes):
+            return _decoded(query)
+        if isinstance(query, Composable):
+            return query.as_string(self)
+        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent apart
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each statement commits; never in a session."""
+        return super().autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self.set_autocommit(value)
+
+    def set_autocommit(self, value: bool) -> None:
+        """As the driver's.
+
+        Raises:
+            UsageError: a session has the connection.
+        """
+        if self._is_lent and value:
+            raise UsageError(
+                "a session is one transaction: its connection can't commit each statement by itself",
+                remedy="leave autocommit off, or connect with psycopg.connect(box.dsn, autocommit=True)",
+            )
+        super().set_autocommit(value)
+
+    def tpc_begin(self, xid: Any) -> None:
+        """Two-phase transactions are an application's own.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            "a session's transaction can't be one of two phases",
+            remedy="join one of your own: box.session(connection=…)",
+        )
+
+    def commit(self) -> None:
+        """Commit, as the driver does.
+
+        Raises:
+            UsageError: what was received in the transaction hasn't ended.
+        """
+        check_process(self._process)
+        if not self._blocks:  # there the driver refuses it
+            self._check_ended()
+        super().commit()
+        self._committed = self.in_hand
+
+    def rollback(self) -> None:
+        """Roll back, as the driver does; what was received in the transaction is lost."""
+        super().rollback()
+        self._go_back_to(None)
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """A transaction, or a savepoint in one, as the driver's; what was received in it is lost if it is rolled back.
+
+        Raises:
+            UsageError: it would commit, and what was received in it hasn't ended.
+        """
+        is_whole, before = is_idle(self), self.in_hand
+        was_open = before is not None and before.is_open
+        with super().transaction(savepoint_name, force_rollback) as block:
+            self._blocks += 1
+            try:
+                yield block
+                if is_whole and not force_rollback:
+                    self._check_ended()
+            except BaseException:
+                self._go_back_to(before, was_open=was_open)
+                raise
+            finally:
+                self._blocks -= 1
+        if force_rollback:
+            self._go_back_to(before, was_open=was_open)
+
+    def _check_ended(self) -> None:
+        if self.in_hand is not None and self.in_hand.is_open:
+            raise UsageError(
+                "what was received in this transaction has not ended",
+                remedy="delivery.done() or delivery.put_back() comes before the commit; or let the session end",
+            )
+
+    def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
+        """What was received since is lost, and what was in hand then is so again."""
+        if self.in_hand is not None and self.in_hand not in (before, self._committed):
+            self.in_hand._lose()  # noqa: SLF001 -- only a connection knows
+        if before is not None and was_open and not before.is_open:
+            before._reopen()  # noqa: SLF001 -- as said
+        self.in_hand = before
+
+
+@cache
+def _decoded(query: bytes) -> str:
+    """A statement of bytes as text; there are few, the box's own."""
+    return query.decode("utf-8", "replace")
+
+
+def has_pooler(connection: psycopg.Connection) -> bool:
+    """Whether a pooler stands between: it tells clients of a server's process that isn't the one which answers them."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        ((pid,),) = cursor.execute("SELECT pg_backend_pid()").fetchall()
+    return bool(pid != connection.info.backend_pid)
+
+
+def is_idle(connection: psycopg.Connection) -> bool:
+    """Whether no transaction has begun."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def is_in_transaction(connection: psycopg.Connection) -> bool:
+    """Whether a transaction has begun, and takes statements."""
+    return connection.pgconn.transaction_status == TransactionStatus.INTRANS
+
+
+def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
+    """Whether `commit_between` can be asked: a transaction has begun, and the driver sends nothing else meanwhile.
+
+    Not where each transaction has to say first what it needs.
+    """
+    pgconn = connection.pgconn
+    return (
+        isinstance(connection, OwnConnection)
+        and not connection.is_pooled
+        and pgconn.transaction_status == TransactionStatus.INTRANS
+        and pgconn.pipeline_status == PipelineStatus.OFF
+    )
+
+
+def can_flush(connection: OwnConnection) -> bool:
+    """Whether `transact` can see to it that what was committed is on disk: since PostgreSQL 17, if the role may."""
+    if connection.may_flush is None:
+        connection.may_flush = bool(transact(connection, (_MAY_FLUSH, {})))
+    return connection.may_flush
+
+
+def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
+    """Do one statement that is a transaction by itself.
+
+    Args:
+        connection: one without a transaction; it needn't commit each statement by itself.
+        asked: what to do; what may be asked twice, and answers with one value.
+        flush: the statement commits without waiting until that is on disk; wait for it afterwards. So nobody who waits
+            for its locks waits for the disk, and those who come together are written together.
+
+    Returns:
+        what it answers.
+
+    Raises:
+        psycopg.Error: what went wrong. Where the connection broke nobody knows whether it was done.
+    """
+    sent = [_as_sent(connection.adapter(), asked)]
+    if flush:  # what comes after the commit is another transaction, and all is answered at once
+        sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
+    while True:
+        results, failed = _exchange(connection, sent)
+        if failed is None:
+            answer = next(one for one in results if one.status == ExecStatus.TUPLES_OK)
+            value = answer.get_value(0, 0)
+            return _BOOLEANS[value] if value in _BOOLEANS else _rows(connection, answer)[0][0]
+        error = errors.error_from_result(failed, connection.info.encoding)
+        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            connection.rollback()
+        if not isinstance(error, errors.InvalidSqlStatementName):
+            raise error
+        # The driver has the server forget all names when anything is rolled back.
+        connection.names.clear()
+
+
+def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
+    """Do the last thing in the transaction of a connection, commit, and ask the first thing in another transaction.
+
+    Args:
+        connection: one that `is_between`.
+        last: what its rows are is not asked.
+        first: what may be asked twice.
+
+    Returns:
+        the rows of `first`.
+
+    Raises:
+        psycopg.Error: what went wrong first; what was to come after it is not done.
+    """
+    adapter = connection.adapter()
+    then = _as_sent(adapter, first)
+    results, failed = _exchange(connection, [_as_sent(adapter, last, kept=False), _CHAIN, then])
+    if failed is None:
+        return _rows(connection, results[-1])
+    error = errors.error_from_result(failed, connection.info.encoding)
+    if failed is not results[-1]:
+        raise error
+    # What was to be committed is. The name goes, for its plan may be what failed.
+    connection.names.pop(then.text, None)
+    if not isinstance(error, errors.InvalidSqlStatementName):
+        raise error
+    # The driver has the server forget all names when anything is rolled back.
+    connection.names.clear()
+    connection.rollback()
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        return cursor.execute(*first).fetchall()
+
+
+def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
+    """Do statements, one after another until one fails: the results, also of what made names known; what failed."""
+    known = connection.names
+    fresh: dict[bytes, bytes] = {}
+    with connection.lock:
+        pgconn = connection.pgconn
+        pgconn.enter_pipeline_mode()
+        try:
+            for one in sent:
+                if not one.kept or connection.is_pooled:
+                    pgconn.send_query_params(
+                        one.text, one.values, param_formats=one.formats, result_format=Format.BINARY
+                    )
+                    continue
+                if (name := known.get(one.text)) is None:
+                    name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
+                    pgconn.send_prepare(name, one.text)
+                pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+            pgconn.pipeline_sync()
+            results = connection.wait(_answers(pgconn))
+            if pgconn.status == ConnStatus.OK:
+                pgconn.exit_pipeline_mode()
+        except BaseException:
+            pgconn.finish()  # nobody can tell how far it is
+            raise
+    failed = _failed(results)
+    if failed is None:
+        if pgconn.status != ConnStatus.OK:
+            raise psycopg.OperationalError("the connection is lost")
+        known |= fresh
+    return results, failed
+
+
+def _failed(results: Iterable[PGresult]) -> PGresult | None:
+    """What went wrong first."""
+    return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
+
+
+def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
+    """Send what is queued, and read all that is answered; for `Connection.wait`."""
+    results: list[PGresult] = []
+    try:
+        while pgconn.flush():
+            if ((yield Wait.RW) or 0) & Ready.R:
+                pgconn.consume_input()
+        while pgconn.status == ConnStatus.OK:
+            while pgconn.is_busy():
+                if (yield Wait.R):
+                    pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                continue  # it stands between the results of one statement and those of the next
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                break
+            results.append(result)
+    except psycopg.OperationalError:
+        # Where the server has said why it ends the connection, that is the error.
+        if _failed(results) is None:
+            raise
+    return results
+
+
+def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
+    reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
+    reader.set_pgresult(result)
+    rows = reader.load_rows(0, result.ntuples, tuple)
+    reader.set_pgresult(None)  # bodies may be large
+    return rows
+
+
+def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
+    """A statement with numbers for the names of its parameters, and their values in that order."""
+    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
+    values = [
+        value
+        if (value := given[name]) is None or isinstance(value, bytes)
+        else adapter.dump_sequence([value], [PyFormat.BINARY])[0]
+        if isinstance(value, list)
+        else str(value).encode(encoding)
+        for name in names
+    ]
+    return _Sent(text, values, formats, kept)
+
+
+@cache
+def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...], tuple[Format, ...]]:
+    """A statement with numbers for the names of its parameters, these names, and how their values are written."""
+    formats = {name: _FORMATS[letter] for name, letter in _PLACEHOLDER.findall(text) if name}
+    places = {name: b"$%d" % place for place, name in enumerate(formats, 1)}
+    numbered = _PLACEHOLDER.sub(lambda found: places[found[1]] if found[1] else b"%", text)
+    return numbered, tuple(name.decode() for name in formats), tuple(formats.values())

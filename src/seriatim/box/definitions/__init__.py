@@ -1,0 +1,1 @@
+"""What is defined in a box: values, changes, routing by them."""

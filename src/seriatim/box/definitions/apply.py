@@ -1,0 +1,81 @@
+"""Defining what a file says; and from the names of things what to drop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from seriatim.box.definitions.change import Change, Definition, Kind
+from seriatim.box.definitions.define import define
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.drop import locations
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.files.box_file import BoxFile, load
+
+__all__ = ["apply", "drops_of"]
+
+
+def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
+    """Define what a file says, in the statements.
+
+    Args:
+        statements: in whose statements.
+        file: the box file.
+        prune: drop what it doesn't have.
+
+    Raises:
+        DeclarationError: the file is wrong.
+        UsageError, ActionRefused, Unavailable: as from `define`.
+    """
+    statements.do("lock_definitions")
+    before, places = read_definitions(statements), locations(statements)
+    present = BoxFile(
+        tuple(one for one, _ in places),
+        tuple(before.types.values()),
+        tuple(one.declared for one in before.queues.values() if one.problem is None),
+        tuple(one.declared for one in before.subscriptions.values()),
+        tuple(before.contracts.values()),
+        tuple(before.services.values()),
+    )
+    said = load(file, present=present)
+    every: tuple[Definition, ...] = (
+        *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services
+    )  # fmt: skip
+    unused = [one.name for one, used in places if not used]
+    return define(statements, every, _missing(said, before, unused) if prune else ())
+
+
+def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
+    """What to drop, from names by what they are names of.
+
+    Raises:
+        UsageError: something that isn't in a box, or isn't a name.
+    """
+    found: list[tuple[Kind, str]] = []
+    for word, names in named.items():
+        if word not in list(Kind):
+            raise UsageError(f"{word!r} can't be dropped", remedy=f"{', '.join(Kind)}: drop(queue='fulfilment')")
+        for name in [names] if isinstance(names, str) or not isinstance(names, Iterable) else names:
+            if not isinstance(name, str):
+                raise UsageError(f"{name!r} is not the name of a {word}", remedy="give its name")
+            found.append((Kind(word), name))
+    return found
+
+
+def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[tuple[Kind, str]]:
+    """What a file doesn't have, of what is there."""
+    broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
+    pairs = (
+        (Kind.SUBSCRIPTION, before.subscriptions.keys() | broken[Kind.SUBSCRIPTION], said.subscriptions),
+        (Kind.SERVICE, before.services.keys() | broken[Kind.SERVICE], said.services),
+        (Kind.CONTRACT, (before.contracts.keys() | broken[Kind.CONTRACT]) - {DEFAULT}, said.contracts),
+        (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services}, said.queues),
+        (Kind.TYPE, before.types.keys() | broken[Kind.TYPE], said.types),
+        (Kind.LOCATION, unused, said.locations),
+    )
+    return [
+        (kind, name) for kind, there, declared in pairs for name in there if name not in {one.name for one in declared}
+    ]

@@ -1,0 +1,303 @@
+"""What `MessageBox.define` and `drop` do: writes declarations into the box, again and again with the same result.
+
+One transaction at a time defines. What it reads of the definitions is its own: it may be rolled back, and nobody else
+shall route by it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+from seriatim.box.definitions import drop, services
+from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
+from seriatim.box.definitions.changeable import frozen, judged_by, moves_timers, retyped
+from seriatim.box.definitions.compatibility import Redefined, check_fit, check_lost, check_types
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.json_form import to_json
+from seriatim.pipeline.text.secret import secret_in
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["Definition", "define", "record"]
+
+#: Subscriptions name queues, and these name properties of types; services name queues and contracts.
+_ORDER = (Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE)
+#: While publishers are waited for, others can't begin: briefly, then, and again after they had their turn.
+_BRIEFLY_MS, _PAUSE_S, _PATIENCE_S = 200, 0.05, 10.0
+_LONGEST_NOTE = 10_000
+
+
+def define(
+    statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
+) -> list[Change]:
+    """Define and drop, all or nothing, in the statements.
+
+    Returns:
+        what has changed, in the order in which it was done; empty if all was so already.
+
+    Raises:
+        UsageError: something that can't be defined or isn't there, or that doesn't fit what is there.
+        ActionRefused: what is in use, and can't be changed like that, or dropped; says by what.
+        Unavailable: transactions go on publishing that a change has to wait for.
+    """
+    given, gone = _checked(definitions), list(dict.fromkeys(drops))
+    statements.do("lock_definitions")
+    return _Defining(statements).change(given, gone)
+
+
+def record(statements: Statements, changes: Sequence[Change]) -> None:
+    """Write down that the definitions have changed: whoever knows them reads them anew."""
+    note = "; ".join(map(str, changes))[:_LONGEST_NOTE]
+    statements.do("record_change", what=note)
+
+
+def _checked(definitions: Iterable[Definition]) -> list[Definition]:
+    found: dict[tuple[Kind, str], Definition] = {}
+    for one in definitions:
+        if not isinstance(one, Definition):
+            raise UsageError(f"{type(one).__name__} can't be defined in a message box")
+        if found.setdefault((kind_of(one), one.name), one) is not one:
+            raise UsageError(f"{kind_of(one)} {one.name!r} is given twice", remedy="give it once")
+    return sorted(found.values(), key=lambda one: _ORDER.index(kind_of(one)))
+
+
+class _Defining:
+    """One transaction that defines, under the lock of the definitions."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._before = read_definitions(statements)
+        self._held_publishers = False
+        self._gone: set[tuple[Kind, str]] = set()
+
+    def change(self, given: Sequence[Definition], gone: Sequence[tuple[Kind, str]]) -> list[Change]:
+        self._gone = set(gone)
+        for kind, name in gone:
+            drop.check_there(self._statements, self._before, kind, name)
+        given = [*given, *services.queues_for(given, self._before)]
+        given.sort(key=lambda one: _ORDER.index(kind_of(one)))
+        self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
+        kept = [one for one in given if (kind_of(one), one.name) not in set(gone)]
+        # Subscriptions and services first and last: others can't go while they are there, or come before what they name.
+        changes = [self._drop(kind, name) for kind, name in gone if kind in (Kind.SUBSCRIPTION, Kind.SERVICE)]
+        changes += [change for one in kept if (change := self._put(one)) is not None]
+        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
+            changes += [self._drop(kind, name) for one, name in gone if one is kind]
+        if any(one.kind is not Kind.LOCATION for one in changes):
+            record(self._statements, changes)
+            after = read_definitions(self._statements)
+            check_lost(self._before, after)
+            redefined = Redefined(self._before, after, {(kind_of(one).value, one.name) for one in kept})
+            check_fit(redefined)
+            check_types(redefined)
+            services.check_services(self._before, after, {one.name for one in kept})
+        return changes
+
+    def _check_destinations(self, given: Sequence[Definition], gone: Collection[str]) -> None:
+        queues = {*self._before.queues, *(one.name for one in given if isinstance(one, Queue))} - set(gone)
+        for one in given:
+            if isinstance(one, Subscription) and one.to not in queues:
+                raise UsageError(
+                    f"there is no queue {one.to!r}",
+                    where=f"subscription {one.name!r}",
+                    remedy=likely(one.to, queues) or "define the queue",
+                )
+
+    # ---- adding and changing
+
+    def _put(self, one: Definition) -> Change | None:
+        """Write a declaration, if it isn't there as it is."""
+        if isinstance(one, Location):
+            return self._put_location(one)
+        old = _declared(self._before, one)
+        fields = () if old is None else changed_fields(old, one)
+        if old is not None and not fields:
+            return None
+        is_there = old is not None or (kind_of(one).value, one.name) in self._before.unreadable
+        match one:
+            case MessageType():
+                self._check_type(old, one)
+                self._write("define_type", one)
+            case Queue():
+                self._put_queue(one)
+            case Subscription():
+                self._put_subscription(one)
+            case Contract():
+                services.check_contract(old, one, broken=is_there and old is None)
+                self._write("define_contract", one)
+            case Service():
+                # What is sent to it meanwhile would be left in the transmission queue.
+                self._hold_publishers()
+                if isinstance(old, Service) and old.queue != one.queue:
+                    services.check_unused_service(self._statements, one.name, "have another queue")
+                self._write("define_service", one, queue=one.queue)
+        return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
+
+    def _put_location(self, location: Location) -> Change | None:
+        known = {one.name: one for one, _ in drop.locations(self._statements)}
+        old = known.get(location.name)
+        if old == location:
+            return None
+        parameters = {"location": location.name, "last_number": location.last_number}
+        self._statements.do("lock_location", location=location.name)
+        done = self._statements.maybe("define_location", **parameters)
+        if done is None:
+            raise ActionRefused(
+                f"the last number of location {location.name} can't become {location.last_number:,}: "
+                "it has given numbers under another one",
+                remedy="tickets are compared by it; begin a new location instead",
+            )
+        return Change(
+            "added" if old is None else "changed", Kind.LOCATION, location.name, ("last_number",) if old else ()
+        )
+
+    def _put_queue(self, new: Queue) -> None:
+        port = None if new.activation is None else new.activation.port
+        if port is not None and (secret := secret_in(port)) is not None:
+            raise UsageError(
+                f"its activation would be kept in the box, and shown: {secret}",
+                where=f"queue {new.name!r}",
+                remedy="write ${NAME} in place of the secret: a reader takes it from its environment",
+            )
+        old = self._before.queues.get(new.name)
+        old = None if old is None or old.problem is not None else old  # by what it judged nobody can tell
+        enabled = new.enabled
+        activated: bool | None = new.activation is None or new.activation.enabled
+        if old is not None:
+            if fields := frozen(old.declared, new):
+                self._hold_publishers()
+                self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
+            if moves_timers(old.declared, new):
+                self._execute("look_held", queue_id=old.queue_id)
+                self._execute("call_waiters", queue_ids=[old.queue_id])
+            if old.declared.enabled == new.enabled:  # so what an operator did stays
+                enabled = old.enabled
+            before = old.declared.activation is None or old.declared.activation.enabled
+            if before == activated:  # likewise
+                activated = None
+        self._write("define_queue", new, enabled=enabled, activated=activated)
+
+    def _put_subscription(self, new: Subscription) -> None:
+        old = self._before.subscriptions.get(new.name)
+        state = new.state
+        if old is not None:
+            if old.declared.state == new.state:  # so what an operator did stays
+                state = old.state  # type: ignore[assignment]
+            if old.declared.to != new.to or new.starts is None:
+                drop.check_running(self._statements, self._before, new.name, "lead elsewhere, or start nothing")
+            for gone in dict.fromkeys(old.declared.correlate):
+                if gone not in new.correlate:
+                    doing = f"correlate by {gone!r} no longer"
+                    drop.check_running(self._statements, self._before, new.name, doing, having=gone)
+            if old.declared.to != new.to and old.state != "started":
+                self._hold_publishers()
+                drop.check_collected(self._statements, self._before, new.name, "lead elsewhere")
+        self._write("define_subscription", new, queue=new.to, state=state)
+        if old is not None and old.state != "started" == state and old.declared.to == new.to:
+            queue_id = self._before.queues[new.to].queue_id
+            self._execute("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
+            self._execute("call_waiters", queue_ids=[queue_id])
+
+    def _check_type(self, old: Definition | None, new: MessageType) -> None:
+        """Refuse another type for what a queue has judged by already."""
+        changed = retyped(old, new) if isinstance(old, MessageType) else set()
+        for name, subscription in self._before.subscriptions.items():
+            if wrong := sorted(changed & set(subscription.declared.correlate)):
+                doing = f"go by another type of property {wrong[0]!r}"
+                drop.check_running(self._statements, self._before, name, doing)
+        for queue in self._before.queues.values():
+            if queue.problem is None and (wrong := sorted(changed & judged_by(queue.declared))):
+                self._hold_publishers()
+                what = [f"property {name!r}" for name in wrong]
+                self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
+
+    def _check_unused(self, queue_id: int, where: str, fields: Sequence[str], whose: str) -> None:
+        (in_use,) = self._statements.one("queue_in_use", queue_id=queue_id)
+        if in_use:
+            raise ActionRefused(
+                f"{', '.join(fields)} can't change: {whose} has groups, which were judged by it",
+                where=where,
+                remedy="define another queue, and let the subscriptions lead there",
+            )
+
+    def _write(self, name: str, one: Definition, /, **parameters: object) -> None:
+        self._execute(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
+
+    # ---- dropping
+
+    def _drop(self, kind: Kind, name: str) -> Change:
+        statements, before = self._statements, self._before
+        match kind:
+            case Kind.SUBSCRIPTION:
+                drop.check_running(statements, before, name, "be dropped")
+                if drop.state_of(before, name) != "started":
+                    self._hold_publishers()
+                    drop.check_collected(statements, before, name, "be dropped")
+                self._execute("drop_subscription", name=name)
+            case Kind.QUEUE:
+                queue = before.queues[name]
+                services.check_unused_queue(before, name, gone=self._gone)
+                drop.check_queue(statements, queue)
+                self._execute("drop_groups", queue_id=queue.queue_id)
+                self._hold_publishers()
+                drop.check_queue(statements, queue)
+                self._execute("drop_queue", queue_id=queue.queue_id)
+            case Kind.TYPE:
+                self._execute("drop_type", name=name)
+            case Kind.CONTRACT:
+                services.check_unused_contract(statements, before, name, gone=self._gone)
+                self._execute("drop_contract", name=name)
+            case Kind.SERVICE:
+                self._hold_publishers()
+                services.check_unused_service(statements, name, "be dropped")
+                self._execute("drop_service", name=name)
+            case Kind.LOCATION:
+                drop.drop_location(statements, name)
+        return Change("dropped", kind, name)
+
+    def _hold_publishers(self) -> None:
+        """See that nobody has published, and not committed yet, by what is about to go; until the transaction ends."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._held_publishers:
+            held = self._statements.one("hold_publishers", patience_ms=_BRIEFLY_MS)[0]
+            self._held_publishers = held
+            if not held and time.monotonic() > deadline:
+                holders = self._statements.one("publishing_now")[0]
+                raise Unavailable(
+                    f"transactions that publish didn't end within {_PATIENCE_S:.0f} s"
+                    + ("" if holders is None else f": {holders}"),
+                    remedy="define it again when they have ended",
+                )
+            if not held:
+                time.sleep(_PAUSE_S)
+
+    def _execute(self, name: str, /, **parameters: object) -> None:
+        self._statements.do(name, **parameters)
+
+
+def _declared(before: Definitions, one: Definition) -> Definition | None:
+    """What is declared under that name now."""
+    match one:
+        case MessageType():
+            return before.types.get(one.name)
+        case Queue():
+            queue = before.queues.get(one.name)
+            return None if queue is None or queue.problem is not None else queue.declared
+        case Subscription():
+            subscription = before.subscriptions.get(one.name)
+            return None if subscription is None else subscription.declared
+        case Contract():
+            return before.contracts.get(one.name)
+        case Service():
+            return before.services.get(one.name)
+    return None

@@ -1,0 +1,166 @@
+"""What can't be dropped, because something uses it; the refusal says what."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+from seriatim.box.definitions.change import Kind
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.text.section import likely
+
+__all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
+
+#: Counted up to there.
+_MANY = 1000
+
+
+def check_there(statements: Statements, before: Definitions, kind: Kind, name: str) -> None:
+    """Refuse to drop what isn't there."""
+    if (kind.value, name) in before.unreadable:
+        return
+    known: Collection[str]
+    match kind:
+        case Kind.TYPE:
+            known = before.types
+        case Kind.QUEUE:
+            known = before.queues
+        case Kind.SUBSCRIPTION:
+            known = before.subscriptions
+        case Kind.CONTRACT:
+            known = before.contracts
+        case Kind.SERVICE:
+            known = before.services
+        case Kind.LOCATION:
+            known = {one.name for one, _ in locations(statements)}
+    if name not in known:
+        raise UsageError(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
+
+
+def check_queue(statements: Statements, queue: BoxQueue) -> None:
+    """Refuse to drop a queue that has messages, or to which subscriptions lead."""
+    name = queue.declared.name
+    if queue.owner is not None:
+        raise _refused(
+            Kind.QUEUE,
+            name,
+            f"it belongs to the pipeline {queue.owner!r}",
+            f"seriatim queue release {name}, when that has stopped",
+        )
+    after = _leading_to(statements, queue.queue_id)
+    if after:
+        listed = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")
+        raise _refused(Kind.QUEUE, name, f"subscriptions lead to it: {listed}", "drop them first, or together with it")
+    row = statements.one("queue_contents", queue_id=queue.queue_id)
+    words = ("to be handed out or held", "set aside", "in its history")
+    found = [f"{_counted(count)} {what}" for count, what in zip(row, words, strict=True) if count]
+    if found:
+        what = f"it has messages: {', '.join(found)}"
+        helps = [one for count, one in zip(row, _emptying(name), strict=True) if count]
+        raise _refused(Kind.QUEUE, name, what, "; ".join(helps))
+
+
+def check_collected(statements: Statements, before: Definitions, name: str, doing: str) -> None:
+    """Refuse to take a subscription away that isn't started while messages wait that it has collected.
+
+    Nobody would know any more that they aren't to be handed out.
+    """
+    subscription_id, to = _place_of(before, name)
+    parameters = {
+        "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
+    }  # fmt: skip
+    (waiting,) = statements.one("collected", **parameters)
+    if waiting:
+        raise ActionRefused(
+            f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",
+            remedy="start it, or abort the groups",
+        )
+
+
+def check_running(
+    statements: Statements,
+    before: Definitions,
+    name: str,
+    doing: str,
+    *,
+    having: str | None = None,
+) -> None:
+    """Refuse to take a starting subscription away while instances of it run: their messages would find nobody.
+
+    Args:
+        statements: in whose statements.
+        before: what is defined.
+        name: the subscription's name.
+        doing: what it can't do, in words.
+        having: only instances count that have added a value of this property; None: all.
+
+    Raises:
+        ActionRefused: instances run; says how many.
+    """
+    one = before.subscriptions.get(name)
+    if one is not None and one.declared.starts is None:
+        return
+    parameters = {"subscription_id": _place_of(before, name)[0], "property": having}
+    (running,) = statements.one("running_of", **parameters)
+    if running:
+        instances = "instance of it runs" if running == 1 else "instances of it run"
+        value = "" if having is None else " with a value of it"
+        raise ActionRefused(
+            f"subscription {name!r} can't {doing}: {_counted(running)} {instances}{value}",
+            remedy="let them end, or terminate them: seriatim instances",
+        )
+
+
+def state_of(before: Definitions, name: str) -> str | None:
+    """The state of a subscription, also of one that can't be read."""
+    one = before.subscriptions.get(name)
+    return before.unreadable["subscription", name].state if one is None else one.state
+
+
+def _place_of(before: Definitions, name: str) -> tuple[int | None, str]:
+    """The number of a subscription and the name of its queue, also of one that can't be read."""
+    one = before.subscriptions.get(name)
+    if one is None:
+        broken = before.unreadable["subscription", name]
+        return broken.id, str(broken.queue)
+    return one.subscription_id, one.declared.to
+
+
+def drop_location(statements: Statements, name: str) -> None:
+    """Drop a location that has given no number."""
+    statements.do("lock_location", location=name)
+    if statements.maybe("drop_location", name=name) is None:
+        what = "it has given numbers, which nobody may give again"
+        raise _refused(Kind.LOCATION, name, what, "leave it: a location that nobody uses costs nothing")
+
+
+def locations(statements: Statements) -> list[tuple[Location, bool]]:
+    """The locations of a box by name, each with whether it has given a number."""
+    rows = statements.rows("locations")
+    return [(Location(name, last_number), used) for name, last_number, used in rows]
+
+
+def _leading_to(statements: Statements, queue_id: int) -> list[str]:
+    rows = statements.rows("leading_to", queue_id=queue_id)
+    return [name for (name,) in rows]
+
+
+def _emptying(name: str) -> tuple[str, str, str]:
+    """What takes out of a queue what is to be handed out, what was set aside, and its history."""
+    it = f"--queue {shlex.quote(name)}"
+    return (
+        "let workers empty it, or abort its groups",
+        f"delete what was set aside: seriatim messages delete --all {it}, seriatim dead-letters delete --all {it}",
+        f"purge its history: seriatim box purge {it} --older-than 0s",
+    )
+
+
+def _refused(kind: Kind, name: str, what: str, remedy: str) -> ActionRefused:
+    return ActionRefused(f"{kind} {name!r} can't be dropped: {what}", remedy=remedy)
+
+
+def _counted(count: int) -> str:
+    return f"more than {_MANY:,}" if count > _MANY else f"{count:,}"

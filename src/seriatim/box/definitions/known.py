@@ -1,0 +1,128 @@
+"""What a process knows of the definitions of a box: read when they have changed, and then shared by all of its sessions."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, Broken, Definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import SchemaMismatch
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.json_form import from_json
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["Known", "read_definitions"]
+
+_LONGEST_WHY = 500
+
+_Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service)
+
+
+class Known:
+    """The definitions that a process knows of one box. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._definitions = Definitions(-1)
+
+    @property
+    def definitions(self) -> Definitions:
+        """As last read; of version -1 before."""
+        return self._definitions
+
+    def current(self, statements: Statements) -> Definitions:
+        """As the transaction sees them: read again if they have changed."""
+        (version,) = statements.one("version")
+        return self._definitions if version == self._definitions.version else self.read(statements)
+
+    def read(self, statements: Statements) -> Definitions:
+        """Read them, as the transaction sees them.
+
+        Not for a transaction that defines: what it sees may be rolled back, and its version be given again.
+        """
+        found = read_definitions(statements)
+        with self._lock:
+            self._definitions = found
+        return found
+
+
+def read_definitions(statements: Statements) -> Definitions:
+    """What is defined, as the transaction sees it. What can't be read stops nothing else."""
+    rows = statements.rows("definitions")
+    types: dict[str, MessageType] = {}
+    queues: dict[str, BoxQueue] = {}
+    subscriptions: dict[str, BoxSubscription] = {}
+    contracts: dict[str, Contract] = {}
+    services: dict[str, Service] = {}
+    unreadable: dict[tuple[str, str], Broken] = {}
+    version = -1
+    for kind, number, name, definition, state, owner, incarnation, queue, role, matched in rows:
+        if kind == "version":
+            version = number
+            continue
+        try:
+            match kind:
+                case "type":
+                    types[name] = _read(MessageType, name, definition)
+                case "queue":
+                    declared = _read(Queue, name, definition)
+                    queues[name] = BoxQueue(number, declared, state == "on", owner, incarnation)
+                case "contract":
+                    contracts[name] = _read(Contract, name, definition)
+                case "service":
+                    services[name] = _leading(_read(Service, name, definition), queue)
+                case _:
+                    subscription = _leading(_read(Subscription, name, definition), queue)
+                    granted = None if matched is None else tuple(matched)
+                    subscriptions[name] = BoxSubscription(number, subscription, state, role, granted)
+        except SchemaMismatch as error:
+            what = error.what.removeprefix("what the box has of it can't be read: ")[:_LONGEST_WHY]
+            unreadable[kind, name] = Broken(kind, name, what, number, queue, state)
+            if kind == "queue":
+                queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
+    for queue in {one.queue for one in services.values()}:
+        queues[queue] = replace(queues[queue], serves=True)
+    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable)
+
+
+def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
+    """A declaration from the text of its JSON.
+
+    Raises:
+        SchemaMismatch: it can't be read, or has another name.
+    """
+    try:
+        stored: Any = json.loads(definition)
+    except (ValueError, RecursionError) as error:
+        raise SchemaMismatch(f"its JSON can't be read: {error}") from None
+    found = from_json(kind, stored)
+    if found.name != name:
+        raise SchemaMismatch(f"its definition is that of {found.name!r}")
+    return found
+
+
+_Leading = TypeVar("_Leading", Subscription, Service)
+
+
+def _leading(one: _Leading, queue: str | None) -> _Leading:
+    """A subscription or service, if its definition leads to the queue that it has.
+
+    Raises:
+        SchemaMismatch: it doesn't.
+    """
+    said = one.to if isinstance(one, Subscription) else one.queue
+    if said != queue:
+        raise SchemaMismatch(f"its definition leads to {said!r}, and it has the queue {queue!r}")
+    return one
+
+
+def _stand_in(name: str) -> Queue:
+    """For a queue whose definition can't be read."""
+    return Queue(name, policy=Unordered())

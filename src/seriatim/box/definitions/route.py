@@ -1,0 +1,545 @@
+"""Routing as messages are published: which queues get them, by whose subscription, and as what.
+
+Owns how a message's properties become an entry of a queue: group, sequence, size, priority. The filters are the
+kernel's; knows nothing of connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from seriatim.box.definitions.correlation import Asked, Correlation, Found, Look, key
+from seriatim.box.definitions.definition import BoxSubscription, Broken, Definitions
+from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.columns import Bools, Ints, first_per_group
+from seriatim.kernel.filter import Expression, Type
+from seriatim.kernel.filter_eval import Values, evaluate
+from seriatim.kernel.match import Matcher
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
+from seriatim.kernel.route import of_types, properties
+from seriatim.kernel.sequence import key_problem
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
+from seriatim.pipeline.filters.syntax import parsed
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.box_properties import UNFIT, clashes, misfits
+from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
+from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.property_columns import Column, columns
+from seriatim.pipeline.types.typed_message import MessageTypes, Typed
+
+__all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
+
+_Columns: TypeAlias = tuple[
+    Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]
+]
+#: The group of messages in a queue that has none.
+_NO_GROUP = ""
+_MIDDLE = 5
+_LONGEST_WHY = 500
+_MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of queues, as columns: a value for each. `places` are the rows of their messages.
+
+    Nobody changes them: the router gives the same to many.
+    """
+
+    places: Sequence[int]
+    queue_ids: Sequence[int]
+    groups: Sequence[str | None]
+    sequences: Sequence[int | None]
+    sizes: Sequence[int | None]
+    priorities: Sequence[int]
+    problems: Sequence[str | None]
+    subscriptions: Sequence[str]
+
+    def take(self, kept: Sequence[int]) -> Entries:
+        """Some of them: those at these positions, in this order."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Entries(**{name: [column[at] for at in kept] for name, column in columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """Where messages go: the rows of the messages, their queues, and the subscriptions that led there.
+
+    `parts`: for each queue its number, the places that are its, and the rows of the messages there.
+    """
+
+    rows: list[int]
+    queue_ids: list[int]
+    subscriptions: list[str]
+    parts: list[tuple[int, list[int], list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A batch, with the entries that it becomes, by the definitions of that version."""
+
+    version: int
+    typed: Typed
+    entries: Entries
+
+    def refusing(self, places: Iterable[int], why: str) -> Routed:
+        """The same, with some entries that are invalid for a reason."""
+        problems = list(self.entries.problems)
+        for at in places:
+            problems[at] = why
+        return replace(self, entries=replace(self.entries, problems=problems))
+
+    def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
+        """What is told of messages that were routed now, and are new to the box or to their queues.
+
+        Args:
+            definitions: what is defined.
+            messages: as they were published.
+            again: they were unrouted before, and that was told then.
+        """
+        entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
+        wanted = set(entries.places)
+        unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
+        refused = [
+            (messages[place], queues.get(queue_id), group, problem)
+            for place, queue_id, group, problem in zip(
+                entries.places, entries.queue_ids, entries.groups, entries.problems, strict=True
+            )
+            if problem is not None
+        ]
+        return [
+            *(MessageFailed(messages[row], unrouted(self.typed.problems[row])) for row in unwanted),
+            *(MessageFailed(message, invalid(queue, group, why)) for message, queue, group, why in refused),
+        ]
+
+
+class Router:
+    """Routes by the definitions of one version; never changes, so threads may share it.
+
+    What doesn't go with the rest is left out, and stops nothing else: a subscription that can't be used matches nothing,
+    what comes into a queue whose definition can't be used is invalid there, and messages of such a type are unrouted.
+
+    Args:
+        definitions: what is defined.
+
+    Attributes:
+        unfit: what doesn't go with the rest, by what it is and its name, and why.
+        roles_own: the numbers of the subscriptions that are not the owner's.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._version = definitions.version
+        self._queues = definitions.queues
+        self.unfit: dict[tuple[str, str], UsageError] = {}
+        self._types = self._sound_types(definitions)
+        self._problems = self._problems_of_types(definitions)
+        self._correlation = Correlation(definitions, self._types.properties)
+        self.unfit |= {("subscription", name): error for name, error in self._correlation.unfit.items()}
+        enlisted, self._filters, self._asking = self._subscribed(definitions)
+        self._matcher = Matcher([expression for _, expression in self._filters])
+        by_name = {name: number for number, name in enumerate(definitions.queues)}
+        self._destinations = list(definitions.queues.values())
+        self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
+        self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
+        self._check_queues(definitions)
+        self.roles_own = frozenset(
+            one.subscription_id for one in definitions.subscriptions.values() if one.role is not None
+        )
+        self._lasts: dict[tuple[str, Policy], Expression] = {
+            (name, policy): self._filter(policy.last, f"queue {name!r}: last")
+            for name, queue in definitions.queues.items()
+            if ("queue", name) not in self.unfit
+            for policy in queue.declared.all_policies()
+            if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
+        }
+        self._needed = self._needed_properties()
+        # Where one message goes, by its values of the properties that filters look at.
+        self._remembered: dict[tuple[Any, ...], _Bound] = {}
+
+    @property
+    def properties(self) -> Mapping[str, Type]:
+        """The properties of the box, and their types."""
+        return self._types.properties
+
+    @cached_property
+    def _asks(self) -> Bools:
+        """Whose filters ask for failures: a queue of everything would get what failed in it once more."""
+        return np.array(self._asking, np.bool_)
+
+    @cached_property
+    def wants_failures(self) -> bool:
+        """Whether anybody asks for failures."""
+        return bool(self._asks.any())
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether a filter looks at when a message is received."""
+        return "received_at" in self._needed
+
+    def route(
+        self, messages: Sequence[Message], received_at: datetime | None = None, look: Look | None = None
+    ) -> Routed:
+        """Find the queues of each message.
+
+        Args:
+            messages: the messages.
+            received_at: when they are received, if `needs_time`.
+            look: finds the running instances that lead messages by their values; None: there are none.
+
+        Raises:
+            UsageError: a message is addressed to a queue that isn't there.
+        """
+        return self.route_typed(self.typed(messages), received_at, look)
+
+    def typed(self, messages: Sequence[Message]) -> Typed:
+        """Read messages by their types, which is the first half of `route`; raises nothing."""
+        typed = self._types.typed(messages)
+        if self._problems and any(one.type in self._problems for one in messages):
+            wrong = [self._problems.get(one.type) for one in messages]
+            return Typed(
+                messages,
+                [{} if why else context for why, context in zip(wrong, typed.contexts, strict=True)],
+                [why or problem for why, problem in zip(wrong, typed.problems, strict=True)],
+                [row for row in typed.undeclared if wrong[row] is None],
+            )
+        return typed
+
+    def route_typed(self, typed: Typed, received_at: datetime | None = None, look: Look | None = None) -> Routed:
+        """The second half of `route`, with its arguments and errors: messages with a problem go nowhere."""
+        found = columns(typed, self._needed, received_at=received_at)
+        look = look if self._correlation.names else None
+        led: dict[tuple[int, int], Found] = {}
+        bound = self._bound_alone(typed, found, look)
+        if bound is None:
+            bound, led = self._bound(typed, found, look)
+        return Routed(self._version, typed, self._entries(bound, found, led))
+
+    def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
+        """Where a message goes that comes by itself and that only filters lead: remembered, for many have the same few values."""
+        if len(typed.messages) != 1 or typed.problems[0] is not None or look is not None or "to" in typed.contexts[0]:
+            return None
+        values = (
+            typed.messages[0].type == FAILURE,
+            *[found[name].values[0] for name in self._matcher.properties],
+        )
+        if (bound := self._remembered.get(values)) is None:
+            bound, _ = self._bound(typed, found, None)
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[values] = bound
+        return bound
+
+    def _bound(
+        self, typed: Typed, found: Mapping[str, Column], look: Look | None
+    ) -> tuple[_Bound, dict[tuple[int, int], Found]]:
+        """Where messages go, and where running instances lead them."""
+        fine = np.array([problem is None for problem in typed.problems], np.bool_)
+        rows, filters = self._matcher.matches(_arrays(found, self._matcher.properties), len(typed.messages))
+        chosen = fine[rows]
+        if all(one.type == FAILURE for one in typed.messages):  # ends at the first that is something else
+            chosen &= self._asks[filters]
+        rows, filters = rows[chosen], filters[chosen]
+        addressed = self._addressed(typed)
+        rows = np.concatenate([rows, np.array([row for row, _ in addressed], np.int64)])
+        queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
+        none = np.full(len(addressed), -1, np.int64)
+        ids = np.concatenate([self._id_of[filters], none])
+        led: dict[tuple[int, int], Found] = {}
+        if look is not None:
+            led = self._led(look, found, fine, rows, queues, typed.messages)
+            by = [one.subscription_id for one in led.values()]
+            rows = np.concatenate([rows, np.array([row for row, _ in led], np.int64)])
+            queues = np.concatenate([queues, np.array([queue for _, queue in led], np.int64)])
+            ids = np.concatenate([ids, np.array(by, np.int64)])
+        order = np.lexsort((ids, queues, rows))
+        return self._once(rows[order], queues[order], ids[order]), led
+
+    def _sound_types(self, definitions: Definitions) -> MessageTypes:
+        """The types that go together; of two that don't the later one by name is left out."""
+        types = dict(sorted(definitions.types.items()))
+        for clash in clashes(definitions.types[name] for name in sorted(definitions.types)):
+            if types.pop(clash.type, None) is not None:
+                self.unfit["type", clash.type] = clash.error()
+        return MessageTypes(types.values())
+
+    def _problems_of_types(self, definitions: Definitions) -> dict[str, str]:
+        """By the names of the types that can't be used why their messages are unrouted."""
+        names = [name for kind, name in (*definitions.unreadable, *self.unfit) if kind == "type"]
+        return {name: problem_text(f"the definition of the type {name!r} can't be used") for name in names}
+
+    def _subscribed(
+        self, definitions: Definitions
+    ) -> tuple[list[BoxSubscription], list[tuple[str, Expression]], list[bool]]:
+        """The subscriptions that collect, their filters, and whether they ask for failures."""
+        found: list[BoxSubscription] = []
+        filters: list[tuple[str, Expression]] = []
+        asking: list[bool] = []
+        for name, one in definitions.subscriptions.items():
+            if ("subscription", name) in self.unfit:
+                continue
+            where = one.declared.where
+            try:
+                expression = self._filter(where, f"subscription {name!r}")
+            except UsageError as error:
+                self.unfit["subscription", name] = error
+                continue
+            if one.state == "unenlisted" or one.types == ():
+                continue
+            found.append(one)
+            asking.append(asks_for_failures(where, expression) and one.may_match(FAILURE))
+            filters.append((where, expression if one.types is None else of_types(expression, one.types)))
+        return found, filters, asking
+
+    def _check_queues(self, definitions: Definitions) -> None:
+        """Find the queues that don't go with the properties."""
+        written = {name: str(kind) for name, kind in self._types.properties.items()}
+        for name, queue in definitions.queues.items():
+            if queue.problem is None and (wrong := next(misfits(queue.declared, written), None)) is not None:
+                where = f"queue {name!r}: {wrong.field}"
+                self.unfit["queue", name] = UsageError(wrong.what, where=where, remedy=wrong.remedy)
+
+    def is_roles_own(self, subscriptions: str) -> bool:
+        """Whether only subscriptions of roles have led a message to a queue; they are as in `Entries.subscriptions`."""
+        if not self.roles_own:
+            return False
+        ids = [int(one) for one in subscriptions[1:-1].split(",") if one]
+        return bool(ids) and self.roles_own.issuperset(ids)
+
+    def _problem_of(self, name: str) -> str | None:
+        """Why what comes into a queue is invalid, whatever it is."""
+        if self._queues[name].problem is None and ("queue", name) not in self.unfit:
+            return None
+        return problem_text(f"the definition of the queue {name!r} can't be used")
+
+    def _filter(self, text: str, where: str) -> Expression:
+        return parsed(text, self._types.properties, where=where, unfit=UNFIT)
+
+    def _needed_properties(self) -> dict[str, Type]:
+        """The properties that routing looks at."""
+        names = set(self._matcher.properties)
+        for queue in self._queues.values():
+            one = queue.declared
+            sizes = [policy.size for policy in one.all_policies() if isinstance(policy, UnitOfWork)]
+            kind = "type" if one.level == TYPE else None
+            names |= {name for name in (one.group, one.sequence, one.priority, kind, *sizes) if isinstance(name, str)}
+            names |= (
+                {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
+            )
+        names |= {each.name for last in self._lasts.values() for each in properties(last)}
+        return {name: self._types.properties[name] for name in names if name in self._types.properties}
+
+    def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
+        """The rows of messages that are addressed, and the numbers of their queues."""
+        found = []
+        for row, context in enumerate(typed.contexts):
+            if (to := context.get("to")) is not None:
+                if (wrong := self.misaddressed(typed.messages[row].message_id, to)) is not None:
+                    raise wrong
+                found.append((row, next(n for n, one in enumerate(self._destinations) if one.declared.name == to)))
+        return found
+
+    def misaddressed(self, message_id: str, to: object) -> UsageError | None:
+        """What is wrong with where a message is addressed to; None: nothing, or it is addressed to no queue."""
+        if to is None or to in self._queues:
+            return None
+        return UsageError(
+            f"message {message_id} is addressed to {shown(to)}, which is no queue",
+            remedy=likely(to, self._queues) or "box.define(Queue(…))",
+        )
+
+    def _led(
+        self,
+        look: Look,
+        found: Mapping[str, Column],
+        fine: np.ndarray[Any, Any],
+        rows: Ints,
+        queues: Ints,
+        kinds: Sequence[Message],
+    ) -> dict[tuple[int, int], Found]:
+        """Where running instances lead messages, by row and queue: those that have no group of their own there.
+
+        A value of a property that the activation names earlier goes before one of a later.
+        """
+        places: list[tuple[int, int]] = []
+        asked: list[Asked] = []
+        for number, queue in enumerate(self._destinations):
+            names = self._correlation.names.get(queue.declared.name)
+            if names is None:
+                continue
+            mine = rows[queues == number].tolist()
+            keys = self._keys(queue.declared.group, found, mine)
+            free = fine.copy()
+            free[[row for row, one in zip(mine, keys, strict=True) if not key_problem(one)]] = False
+            at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
+            places += [(row, number) for row in at]
+            asked += wanted
+        led: dict[tuple[int, int], Found] = {}
+        for place, one in zip(places, look(asked) if asked else (), strict=True):
+            row, number = place
+            name = self._destinations[number].declared.name
+            if one is not None and self._correlation.leads(one.subscription_id, name, kinds[row].type):
+                led.setdefault(place, one)
+        return led
+
+    def _once(self, rows: Ints, queues: Ints, ids: Ints) -> _Bound:
+        """A message goes to a queue once, however many subscriptions led it there."""
+        first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
+        by = [
+            tuple(one.tolist()) for one in (np.split(ids, first[1:]) if len(first) < len(ids) else ids.reshape(-1, 1))
+        ]
+        # The same few again and again.
+        written = {each: "{" + ",".join(str(one) for one in each if one >= 0) + "}" for each in set(by)}
+        rows, queues = rows[first], queues[first]
+        parts = [(number, np.flatnonzero(queues == number)) for number in np.unique(queues).tolist()]
+        return _Bound(
+            rows.tolist(),
+            [self._destinations[number].queue_id for number in queues.tolist()],
+            [written[each] for each in by],
+            [(number, places.tolist(), rows[places].tolist()) for number, places in parts],
+        )
+
+    def _entries(self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], Found]) -> Entries:
+        """An entry for each message and queue."""
+        made: list[_Columns] = []
+        for number, _, rows in bound.parts:
+            groups_led = [led.get((row, number)) for row in rows] if led else None
+            queue = self._destinations[number].declared
+            if (wrong := self._problem_of(queue.name)) is not None:
+                n = len(rows)
+                made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n))
+                continue
+            columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
+            made.append(columns_of(queue, found, rows, groups_led))
+        whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
+        return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
+
+    def _columns_by_type(
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
+    ) -> _Columns:
+        """As `_columns_of`, of a queue that puts each type in order by itself: its groups begin with the type."""
+        kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
+        made: list[list[Any]] = [[None] * len(rows) for _ in range(5)]
+        for kind in dict.fromkeys(kinds):
+            mine = [at for at, its in enumerate(kinds) if its == kind]
+            declared = replace(one, policy=one.policies.get(kind, one.policy), level="queue", policies={})
+            groups, *others, problems = self._columns_of(declared, found, [rows[at] for at in mine], None)
+            for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
+                whole, why = None if inner is None else group_of_type(kind, inner), problem
+                if whole is not None and why is None and (reason := key_problem(whole)):
+                    whole, why = None, REASONS[reason]
+                for column, value in zip(made, (whole, *values, why), strict=True):
+                    column[at] = value
+        groups, sequences, sizes, priorities, problems = made
+        return groups, sequences, sizes, priorities, problems
+
+    def _columns_of(
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
+    ) -> _Columns:
+        """Groups, sequences, sizes, priorities and problems of messages in one queue."""
+        n = len(rows)
+        priorities = [_MIDDLE] * n
+        if one.priority is not None:
+            levels = _picked(found, one.priority, rows)
+            priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
+        if isinstance(one.policy, Unordered):
+            return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
+        keys = self._keys(one.group, found, rows)
+        if led is not None:
+            keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
+        reasons = [key_problem(key) for key in keys]
+        if one.default_group is not None:
+            keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
+            reasons = [Reason.NONE] * n
+        sequences: list[int | None] = [None] * n
+        if not isinstance(one.policy, Fifo):
+            sequences = _picked(found, one.sequence, rows)
+            reasons = [
+                why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
+                for why, number in zip(reasons, sequences, strict=True)
+            ]
+        sizes: list[int | None] = [None] * n
+        if isinstance(one.policy, UnitOfWork):
+            sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+        problems: list[str | None] = [None] * n
+        if any(reasons):
+            problems = [REASONS[why] if why else None for why in reasons]
+            keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
+        return keys, sequences, sizes, priorities, problems
+
+    def _sizes(
+        self,
+        name: str,
+        policy: UnitOfWork,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        sequences: Sequence[int | None],
+    ) -> list[int | None]:
+        """How large the sets are that messages complete, where they say so."""
+        if (last := self._lasts.get((name, policy))) is not None:
+            whole = len(found[str(self._queues[name].declared.sequence)].values)
+            given = _arrays(found, (each.name for each in properties(last)))
+            is_last = np.broadcast_to(evaluate(last, given, whole)[0], whole)[rows].tolist()
+            return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
+        return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
+
+    def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
+        if name is None or name not in found:
+            return [None] * len(rows)
+        kind = self._types.properties[name]
+        return [None if value is None else key(value, kind) for value in _picked(found, name, rows)]
+
+
+#: Keys that can't be kept as text.
+_UNKEPT = frozenset({Reason.KEY_HAS_NUL, Reason.KEY_NOT_TEXT, Reason.KEY_TOO_LONG})
+
+
+def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int) -> _Columns:
+    """The columns of several queues as one, each value at its place."""
+    groups: list[str | None] = [None] * size
+    sequences: list[int | None] = [None] * size
+    sizes: list[int | None] = [None] * size
+    priorities = [_MIDDLE] * size
+    problems: list[str | None] = [None] * size
+    for part, its in zip(made, places, strict=True):
+        for place, *values in zip(its, *part, strict=True):
+            groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
+    return groups, sequences, sizes, priorities, problems
+
+
+def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:
+    """The values of a property at some rows; None where it isn't known."""
+    if name is None or name not in found:
+        return [None] * len(rows)
+    values = found[name].values
+    return [values[row] for row in rows]
+
+
+def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
+    """Some properties as filters take them."""
+    return {name: found[name].arrays() for name in names}
+
+
+def router_of(definitions: Definitions) -> Router:
+    """What routes by definitions; made when it is first asked for."""
+    return definitions.derived(Router)
+
+
+def broken_in(definitions: Definitions) -> tuple[Broken, ...]:
+    """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
+    unfit = {key: Broken(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
+    found = {**unfit, **definitions.unreadable}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _said(error: UsageError) -> str:
+    return f"{error.where}: {error.what}"[:_LONGEST_WHY] if error.where else error.what[:_LONGEST_WHY]

@@ -1,0 +1,138 @@
+"""Contracts and services as `define` and `drop` see them: what goes together, and what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from seriatim.box.definitions.change import Definition, Kind
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import Fifo
+from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.declared.service import Service, queue_of
+from seriatim.pipeline.text.section import likely
+
+__all__ = [
+    "check_contract",
+    "check_services",
+    "check_unused_contract",
+    "check_unused_queue",
+    "check_unused_service",
+    "queues_for",
+]
+
+
+def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Queue]:
+    """The queues that services need which are neither there nor given."""
+    there = {*before.queues, *(one.name for one in given if isinstance(one, Queue))}
+    for one in given:
+        if isinstance(one, Service) and one.queue not in there:
+            there.add(one.queue)
+            yield queue_of(one)
+
+
+def check_contract(old: Definition | None, new: Contract, *, broken: bool = False) -> None:
+    """Refuse to change a contract: dialogs under it go on by what it said.
+
+    Args:
+        old: the one of that name; None: there is none that can be read.
+        new: the other one.
+        broken: there is one that can't be read.
+
+    Raises:
+        ActionRefused: there is another one of that name.
+    """
+    if (new.name == DEFAULT and not (broken and new == default_contract())) or old is not None:
+        raise ActionRefused(
+            f"contract {new.name!r} can't change",
+            remedy="a new version is a new name; one that nothing uses can be dropped",
+        )
+
+
+def check_services(before: Definitions, after: Definitions, given: Collection[str]) -> None:
+    """Refuse services that don't go with the queues and contracts, but for what isn't given, and is as it was.
+
+    Raises:
+        UsageError: a contract that isn't there, a queue that isn't `Fifo`, a subscription that leads to a queue which is
+            for dialogs alone.
+    """
+    for name, service in after.services.items():
+        where = f"service {name!r}"
+        for one in service.contracts:
+            if one not in after.contracts and (name in given or ("contract", one) not in before.unreadable):
+                remedy = likely(one, after.contracts) or "define it"
+                raise UsageError(f"there is no contract {one!r}", where=where, remedy=remedy)
+        if after.queues[service.queue].problem is not None and name not in given:
+            continue
+        policy = after.queue(service.queue).declared.policy
+        if after.queue(service.queue).declared.level == TYPE:
+            raise UsageError(
+                f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
+                where=where, remedy='leave level="queue"',
+            )  # fmt: skip
+        if not isinstance(policy, Fifo):
+            raise UsageError(
+                f"queue {service.queue!r} is {policy.name}, and dialogs are Fifo",
+                where=where,
+                remedy=f"Queue({service.queue!r}, policy=Fifo(), group={CONVERSATION_GROUP!r}), or leave it to the service",
+            )
+    for name, subscription in after.subscriptions.items():
+        queue = after.queues.get(subscription.declared.to)
+        if queue is not None and queue.declared.group == CONVERSATION_GROUP:
+            raise UsageError(
+                f"queue {queue.declared.name!r} is for the messages of dialogs alone",
+                where=f"subscription {name!r}",
+                remedy="let it lead to another queue",
+            )
+
+
+def check_unused_contract(
+    statements: Statements, before: Definitions, name: str, *, gone: set[tuple[Kind, str]]
+) -> None:
+    """Refuse to drop a contract that a service accepts, or a dialog goes by."""
+    if name == DEFAULT:
+        raise ActionRefused(f"contract {name!r} can't be dropped: every box has it")
+    users = sorted(
+        service
+        for service, one in before.services.items()
+        if name in one.contracts and (Kind.SERVICE, service) not in gone
+    )
+    if users:
+        raise ActionRefused(
+            f"contract {name!r} can't be dropped: services accept it: {', '.join(users)}", remedy="change them first"
+        )
+    if open_dialogs := _dialogs(statements, contract=name, service=None):
+        raise ActionRefused(
+            f"contract {name!r} can't be dropped: {open_dialogs:,} dialogs go by it",
+            remedy="end them: seriatim dialogs",
+        )
+
+
+def check_unused_service(statements: Statements, name: str, doing: str) -> None:
+    """Refuse what can't be done to a service that has dialogs; those that are closed are forgotten."""
+    if open_dialogs := _dialogs(statements, contract=None, service=name):
+        raise ActionRefused(
+            f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
+        )
+    statements.do("forget_dialogs_of", service=name)
+
+
+def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:
+    """Refuse to drop a queue where messages for a service come."""
+    users = sorted(
+        service for service, one in before.services.items() if one.queue == name and (Kind.SERVICE, service) not in gone
+    )
+    if users:
+        raise ActionRefused(
+            f"queue {name!r} can't be dropped: services use it: {', '.join(users)}",
+            remedy="drop them first, or together with it",
+        )
+
+
+def _dialogs(statements: Statements, *, contract: str | None, service: str | None) -> int:
+    parameters = {"contract": contract, "service": service}
+    (found,) = statements.one("open_dialogs", **parameters)
+    return int(found)

@@ -1,0 +1,1 @@
+"""Dialogs: their verbs, their timers, what waits for delivery."""

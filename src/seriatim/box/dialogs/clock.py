@@ -1,0 +1,54 @@
+"""What time does to dialogs: timers fire, lifetimes end, and what has long been closed is forgotten.
+
+It is done by whoever comes first: who receives from a queue of a service, and `tick`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from seriatim.box.connection.access import Access, Begin, Transaction
+from seriatim.box.notice import SetAside
+from seriatim.kernel.dialog import CLOSED_KEPT_S
+
+__all__ = ["fire", "fire_due", "forget_closed"]
+
+#: Dialogs of one transaction.
+_DIALOGS = 256
+
+
+def fire_due(transaction: Transaction, apart: Begin) -> bool:
+    """Do what is due, if anything is; whether anything was done.
+
+    Args:
+        transaction: the session's, in which it is looked.
+        apart: gives the transactions in which it is done, so that it is numbered, and can be received.
+    """
+    (due,) = transaction.one("is_due")
+    return due and fire(transaction.access, apart) > 0
+
+
+def fire(access: Access, apart: Begin | None = None) -> int:
+    """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over.
+
+    Args:
+        access: the box.
+        apart: gives transactions; None: the box.
+    """
+    total, done = 0, _DIALOGS
+    while done == _DIALOGS:
+        with (apart or access.transaction)() as transaction:
+            parameters = {"at_most": _DIALOGS}
+            done, set_aside = transaction.one("fire_dialogs", **parameters)
+            if set_aside:
+                access.known.current(transaction)  # whoever fires may have known nothing yet, or for long
+                transaction.notice(SetAside(set_aside))
+        total += done
+    return total
+
+
+def forget_closed(transaction: Transaction, older_than_s: float = CLOSED_KEPT_S) -> int:
+    """Forget the sides that have been closed for so many seconds; how many."""
+    parameters = {"older_than": timedelta(seconds=older_than_s)}
+    (gone,) = transaction.one("forget_closed", **parameters)
+    return int(gone)

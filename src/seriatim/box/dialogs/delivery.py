@@ -1,0 +1,66 @@
+"""What is looked at where messages of dialogs come: whether they are what their types say, whether they are the first, and
+whether they were rolled back again and again.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.dialogs import rollbacks
+from seriatim.box.notice import SetAside
+from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.delivery import Delivery
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["accept", "first_of", "why_failed"]
+
+
+def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: Apart) -> bool:
+    """Look at a delivery before anybody gets it.
+
+    Returns:
+        False where it is put back: a message wasn't what its type says, is set aside, and its dialog has failed; or its
+        first message was rolled back, perhaps too often, and its group is suspended.
+    """
+    for message in delivery.messages:
+        if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
+            delivery.put_back()
+            parameters = {
+                "handles": [message.dialog.handle],
+                "message_ids": [message.message_id],
+                "sequences": [message.dialog.sequence],
+                "whys": [why_failed(message.dialog.sequence, message.type, violation)],
+            }
+            (set_aside,) = transaction.one("fail_dialogs", **parameters)
+            transaction.notice(SetAside(set_aside))
+            return False
+    begun = [
+        one.dialog.handle
+        for one in delivery.messages
+        if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
+    ]
+    begun = begun if delivery.mark is None else []  # it has been seen to
+    queue = definitions.queues.get(delivery.queue)
+    if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
+        return rollbacks.take_in_hand(transaction, queue, delivery, begun, apart)
+    if begun:
+        transaction.do("converse", handles=begun)
+    return True
+
+
+def first_of(transaction: Transaction, handle: UUID) -> int:
+    """Bring what is queued for a dialog before what is queued for others of its group; how much that is."""
+    (found,) = transaction.one("put_first", handle=handle)
+    return int(found)
+
+
+def _violation(message: Received, definitions: Definitions) -> str | None:
+    kind = definitions.types.get(message.type)
+    return None if kind is None or not kind.checks_bodies else kind.violation(message.body)
+
+
+def why_failed(sequence: int | None, kind: str, violation: str) -> str:
+    """Why a dialog fails: what the error that ends it says."""
+    return f"the message {sequence} isn't a {kind!r}: {violation}"

@@ -1,0 +1,232 @@
+"""The verbs of dialogs, in one transaction: each a call of a function of the schema, which decides by its table of rules.
+
+A verb that is refused changes nothing, and the transaction can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.postgres.arrays import written
+from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.kernel.dialog import Verb
+from seriatim.kernel.time import micros
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["Dialogs", "Kept", "handle_of"]
+
+#: The longest lifetime, and the longest time until a timer.
+_LONGEST_US = 10_000 * 86_400 * 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A message of a dialog that the box keeps.
+
+    Args:
+        sent: whether this side sent it; else it came.
+        sequence: its number in its direction; None of an ``Error`` and a ``Timer``.
+        type: its type.
+        body: its content.
+        content_type: how the body is to be read.
+        at: when it was sent, or came.
+        reason: why it was set aside unread; None of others.
+    """
+
+    sent: bool
+    sequence: int | None
+    type: str
+    content_type: str | None
+    body: bytes = field(repr=False)
+    at: datetime
+    reason: str | None
+
+
+class Dialogs:
+    """What one session does with dialogs.
+
+    Args:
+        transaction: gives the one in which. It is asked for each time: a worker takes back what a handler that fails has
+            done since.
+    """
+
+    def __init__(self, transaction: Callable[[], Transaction]) -> None:
+        self._transaction = transaction
+        #: Those that ended while some of their messages were in hand.
+        self._ended: list[UUID] = []
+
+    def begin(
+        self,
+        from_service: str,
+        to_services: Sequence[str],
+        contract: str,
+        *,
+        lifetime: float | str | None,
+        encryption: bool,
+        related_to: UUID | str | None,
+        group: UUID | str | None,
+        priority: int,
+        handle: UUID | str | None,
+        is_monolog: bool,
+    ) -> UUID:
+        """Begin a dialog, or a monolog; arguments and errors as of `Session.begin_dialog`."""
+        if isinstance(to_services, str) or not all(isinstance(one, str) for one in (from_service, *to_services)):
+            raise UsageError("a service is given by its name", remedy="a string; of a monolog a list of them")
+        if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
+            raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
+        if encryption is not False:
+            raise UsageError(
+                "a dialog can't be encrypted yet", remedy="leave encryption out: what is sent doesn't leave the box"
+            )
+        parameters = {
+            "from_service": _text(from_service),
+            "to_services": [_text(one) for one in to_services],
+            "contract": _text(contract),
+            "lifetime": None if lifetime is None else _period(lifetime, "a lifetime"),
+            "encryption": False,
+            "related_to": None if related_to is None else handle_of(related_to),
+            "group": None if group is None else handle_of(group, "a conversation group"),
+            "priority": priority,
+            "handle": None if handle is None else handle_of(handle),
+            "is_monolog": is_monolog,
+        }
+        begun, *refusal = self._row("begin_dialog", parameters)
+        _raise(*refusal)
+        return begun
+
+    def send(self, messages: Iterable[tuple[UUID | str, str, bytes, str | None]]) -> None:
+        """Send (handle, type, body, content type), all or none; errors as of `Session.send`."""
+        handles: list[UUID] = []
+        types: list[str] = []
+        bodies: list[bytes] = []
+        content_types: list[str | None] = []
+        for handle, kind, body, content_type in messages:
+            if not isinstance(body, bytes):
+                raise UsageError(f"the body of a message is {type(body).__name__}", remedy="give bytes: encode it")
+            handles.append(handle_of(handle))
+            types.append(_text(kind))
+            bodies.append(body)
+            content_types.append(None if content_type is None else _text(content_type))
+        told = {"handle": handles[0], "type": types[0]} if len(set(handles)) == len(set(types)) == 1 else {}
+        if told and len(bodies) == 1:
+            _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
+        elif told:
+            unsaid = all(one is None for one in content_types)
+            columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
+            _raise(*self._row("send_run", written(told | columns)))
+        elif handles:
+            columns = {"bodies": bodies, "content_types": content_types}
+            names = {"handles": [str(handle) for handle in handles], "types": types}
+            _raise(*self._row("send", written(names | columns)))
+
+    def end(
+        self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
+    ) -> None:
+        """End a side; arguments and errors as of `Session.end`. `in_hand`: what the session has received, and not done."""
+        if error is not None and cleanup:
+            raise UsageError("cleanup tells the other side nothing, so there is no error to tell", remedy="give one")
+        code, text = _error(error) if error is not None else (None, None)
+        verb = Verb.CLEAN_UP if cleanup else Verb.END if error is None else Verb.END_WITH_ERROR
+        ours = handle_of(handle)
+        mine = [one.message_id for one in in_hand if one.dialog is not None and one.dialog.handle == ours]
+        parameters = {"handle": ours, "verb": verb.value, "code": code, "text": text, "in_hand": mine}
+        _raise(*self._row("end_dialog", parameters))
+        if mine:
+            self._ended.append(ours)
+
+    def has_ended(self, handle: UUID) -> bool:
+        """Whether that side was ended while the session had messages of it in hand, which it still has."""
+        return handle in self._ended
+
+    def put_back(self) -> None:
+        """What the session had in its hands was put back: what of it belongs to dialogs that have ended goes."""
+        if self._ended:
+            self._transaction().do("drop_ended", handles=self._ended)
+        self._ended = []
+
+    def done(self) -> None:
+        """What the session had in its hands is done."""
+        self._ended = []
+
+    def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
+        """Set a timer, or take it away; errors as of `Session.set_timer`."""
+        period = None if delay is None else _period(delay, "a timer")
+        _raise(*self._row("set_dialog_timer", {"handle": handle_of(handle), "delay": period}))
+
+    def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
+        """Move a side into another conversation group; errors as of `Session.move`."""
+        parameters = {
+            "handle": handle_of(handle),
+            "group": handle_of(group, "a conversation group"),
+            "in_hand": [one.message_id for one in in_hand],
+        }
+        _raise(*self._row("move_dialog", parameters))
+
+    def group_of(self, handle: UUID | str) -> tuple[str, str]:
+        """The queue and the conversation group of a side.
+
+        Raises:
+            UsageError: there is no such dialog.
+        """
+        ours = handle_of(handle)
+        queue, group = self._row("group_of", {"handle": ours})
+        if queue is None:
+            raise UsageError(f"there is no dialog with the handle {ours}")
+        return queue, group
+
+    def history(self, handle: UUID | str) -> list[Kept]:
+        """What is kept of a dialog, in order of time."""
+        rows = self._transaction().rows("history_of", handle=handle_of(handle))
+        return [
+            Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
+            for sent, sequence, kind, content_type, body, at, reason in rows
+        ]
+
+    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
+        return self._transaction().one(name, **parameters)
+
+
+def handle_of(given: object, what: str = "a handle") -> UUID:
+    """A handle, or the id of a group, from what was given for it.
+
+    Raises:
+        UsageError: it is neither a UUID nor the text of one.
+    """
+    if isinstance(given, UUID):
+        return given
+    try:
+        return UUID(str(given)) if isinstance(given, str) else UUID(None)
+    except (ValueError, TypeError):
+        raise UsageError(f"{shown(given, 80)} is not {what}", remedy="a UUID, as begin_dialog gives it") from None
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str) or not fits_text(given):
+        raise UsageError(f"{given!r:.80} is not a name", remedy="text without NUL")
+    return given
+
+
+def _period(given: float | str, what: str) -> timedelta:
+    period_us = micros(given)
+    if not 0 <= period_us <= _LONGEST_US:
+        raise UsageError(f"{what} can't be {shown(given)}", remedy="from 0 to 10,000 days")
+    return timedelta(microseconds=period_us)
+
+
+def _error(given: object) -> tuple[int, str]:
+    match given:
+        case (int() as code, str() as text) if not isinstance(code, bool) and 0 < code < 2**31 and "\0" not in text:
+            return code, text
+    raise UsageError(f"an error can't be {shown(given, 80)}", remedy="(code, text): a code above 0, and why")
+
+
+def _raise(refused: str | None, what: str | None, remedy: str | None) -> None:
+    if refused is not None:
+        kind = UsageError if refused == "usage" else ActionRefused
+        raise kind(what or refused, remedy=remedy or "")

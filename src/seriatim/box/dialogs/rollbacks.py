@@ -1,0 +1,66 @@
+"""Poison: a message whose transaction is rolled back again and again has its group suspended, and nobody else's.
+
+A transaction that is rolled back writes nothing down, whatever ended it: an exception, kill -9, the server's death. But a
+row that it had locked says so ever after. So each turn locks the entry of its first message, and the next turn finds that
+lock; it counts in a transaction apart, because it may be rolled back as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.notice import MessageFailed
+from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.delivery import Delivery, Mark
+from seriatim.pipeline.types.failure_message import Failed
+
+__all__ = ["take_in_hand"]
+
+_LOG = logging.getLogger("seriatim.dialogs")
+
+
+def take_in_hand(
+    transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: Apart
+) -> bool:
+    """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
+
+    Args:
+        transaction: in which the delivery is.
+        queue: whose it is; it says how many rollbacks there may be.
+        delivery: of a group.
+        begun: dialogs of which it has the first message.
+        apart: gives the transaction that counts.
+
+    Returns:
+        False where the delivery is put back: that was one too many, and its group is suspended by its next turn; or there
+        is no other connection for the counting, which is committed first, and the delivery comes again without the mark.
+    """
+    entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
+    mark = delivery.mark
+    if mark is None:
+        mark = transaction.one("take_in_hand", Mark, **entry, begun=list(begun))
+    if mark.rolled_back is None:
+        return True
+    counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.rollbacks}
+    if apart.is_free:
+        delivery.put_back()
+    with apart() as other:
+        (suspends,) = other.one("note_rollback", **counting)
+        if suspends:
+            message, times = delivery.messages[0], queue.declared.rollbacks or 0
+            what = Failed(
+                delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
+                error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
+            )  # fmt: skip
+            other.notice(MessageFailed(message, what))
+    if suspends:
+        _LOG.error(
+            "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
+            queue.declared.rollbacks,
+        )  # fmt: skip
+        delivery.put_back()
+    return delivery.is_open

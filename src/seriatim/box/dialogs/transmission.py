@@ -1,0 +1,45 @@
+"""The transmission queue: what couldn't be delivered, because a service wasn't there or its queue was full, goes on its way.
+
+Done by whoever comes first: who receives and finds nothing, who defines, and `tick`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seriatim.box.connection.access import Begin, Transaction
+from seriatim.box.definitions.change import Change, Kind
+from seriatim.box.definitions.definition import BoxQueue
+
+__all__ = ["transmit", "transmit_defined", "transmit_to"]
+
+
+def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
+    """Deliver what waits for a queue's services, as far as it has room; how many messages.
+
+    Args:
+        transaction: the session's, in which it is looked.
+        queue: whose services.
+        apart: gives the transaction in which it is done, so that it is numbered, and can be received.
+    """
+    if not queue.is_filled_later:
+        return 0
+    named = {"queue_id": queue.queue_id}
+    (awaited,) = transaction.one("is_awaited", **named)
+    if not awaited:
+        return 0
+    with apart() as own:
+        (delivered,) = own.one("transmit_to", **named)
+    return int(delivered)
+
+
+def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> None:
+    """Deliver what waited for services and queues that were defined now."""
+    if any(one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes):
+        transmit(transaction)
+
+
+def transmit(transaction: Transaction) -> int:
+    """Deliver what can be; how many messages."""
+    (delivered,) = transaction.one("transmit")
+    return int(delivered)

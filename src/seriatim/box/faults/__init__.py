@@ -1,0 +1,1 @@
+"""What handlers fail at, and leases."""

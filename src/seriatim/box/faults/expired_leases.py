@@ -1,0 +1,47 @@
+"""Leases that have run out are taken away by whoever comes first, who counts the attempt: so their groups go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.faults.lease import expired_in
+from seriatim.kernel.fault import FaultKind
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.access import Begin, Transaction
+
+__all__ = ["reap"]
+
+#: Whoever has the group this moment is about to commit.
+_PATIENCE_S = 0.05
+
+
+def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
+    """Take the leases of a queue away that have run out, each in a transaction of its own.
+
+    Args:
+        transaction: to look with.
+        queue: whose leases.
+        apart: gives those transactions.
+
+    Returns:
+        how many there were; another process may have taken some of them away.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    expired = expired_in(transaction, queue)
+    if not expired:
+        return 0
+    taken = 0
+    for one in expired:
+        error = (
+            f"the lease {one.token} of {one.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+        )
+        what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
+        lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
+        with apart() as own:
+            taken += note_lost(own, lost, what, _PATIENCE_S) is not None
+    return taken

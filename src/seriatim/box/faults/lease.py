@@ -1,0 +1,265 @@
+"""Leases: claims of workers that are committed, so that no transaction is open while a handler takes long.
+
+A lease is a row with a fencing token and an end that its worker puts off again and again. Its messages are queued, and its
+group is nobody else's as long as the row is there; so whoever takes it away, its worker, its supervisor, an operator or
+whoever comes by when it has run out, has to put nothing back. Only who has the token completes, under a lock that the
+others need. All time is the database's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.delivery import Delivery
+from seriatim.errors import LeaseLost, UsageError
+from seriatim.pipeline.types.message import Received
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.access import Access, Transaction
+
+__all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
+
+#: A lease that is taken away waits so long for a completion that is just committing.
+_PATIENCE_MS = 10_000
+
+
+class Lease:
+    """What a worker has in hand.
+
+    Attributes:
+        token: the fencing token, higher than that of every lease before.
+        queue: the queue.
+        delivery: what it had at first.
+        done: so many messages of that, the first, are done.
+        lost: set when it is known that somebody took it away, or that it ran out.
+    """
+
+    def __init__(
+        self, access: Access, token: int, queue: BoxQueue, delivery: Delivery, size: int, incarnation: int
+    ) -> None:
+        self.access = access
+        self.token = token
+        self.queue = queue
+        self.delivery = delivery
+        self.done = 0
+        self.lost = threading.Event()
+        self._size = size
+        self._incarnation = incarnation
+
+    @property
+    def left(self) -> int:
+        """How many messages aren't done."""
+        return self._size - self.done
+
+    @property
+    def messages(self) -> Sequence[Received]:
+        """Those that aren't done, in order."""
+        return self.delivery.messages[self.done : self._size]
+
+    @property
+    def at_hand(self) -> int:
+        """The entry of the first that isn't done."""
+        return self.delivery.entry_ids[min(self.done, self._size - 1)]
+
+    def error(self) -> LeaseLost:
+        """That it isn't the worker's any more."""
+        where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
+        return LeaseLost(
+            f"the lease {self.token} is lost: it ran out, or was taken away",
+            where=where, remedy="the message is worked on elsewhere; a handler that holds up its process needs a longer one",
+        )  # fmt: skip
+
+    def check(self, transaction: Transaction) -> None:
+        """See that it is there; it may be lost a moment later.
+
+        Raises:
+            LeaseLost: it isn't.
+        """
+        parameters = {"queue_id": self.queue.queue_id, "token": self.token}
+        if self.lost.is_set() or not _row(transaction, "is_held", parameters)[0]:
+            self.lost.set()
+            raise self.error()
+
+    def settle(self, transaction: Transaction, count: int, *, ends: bool) -> None:
+        """Complete the next `count` messages, in the transaction.
+
+        Args:
+            transaction: in which; nobody takes the lease away until it ends.
+            schema: of the box.
+            count: how many, one at least.
+            ends: whether the lease ends with that; it does anyway if nothing is left.
+
+        Raises:
+            LeaseLost: it isn't the worker's any more. The transaction is to be rolled back.
+        """
+        parameters = {"queue_id": self.queue.queue_id, "token": self.token, "how_many": count, "ends": ends}
+        if self.lost.is_set() or not _row(transaction, "settle_lease", parameters)[0]:
+            self.lost.set()
+            raise self.error()
+        self._execute(transaction, "complete", self.done, self.done + count)
+
+    def settled(self, count: int) -> None:
+        """That was committed."""
+        self.done += count
+
+    def taken_back(self, transaction: Transaction) -> Delivery:
+        """What is left of it, to write down a failure in the transaction in which the lease was dropped."""
+        begin = self.done
+
+        def end_after(count: int) -> None:
+            if count:
+                self._execute(transaction, "complete", begin, begin + count)
+            if self.delivery.group is not None:
+                self._execute(transaction, "put_back", begin + count, self._size)
+
+        return Delivery(
+            self.delivery.queue, self.delivery.group, self.messages, lambda: end_after(self.left),
+            lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size], place=self.access.place,
+        )  # fmt: skip
+
+    def _execute(self, transaction: Transaction, name: str, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        messages = self.delivery.messages[begin:end]
+        named: dict[str, Any] = {
+            "queue_id": self.queue.queue_id,
+            "group_key": self.delivery.group,
+            "entry_ids": list(self.delivery.entry_ids[begin:end]),
+            "ordinals": [one.ordinal for one in messages],
+            "late": [one.late for one in messages],
+            "incarnation": self._incarnation,
+            "keep": self.queue.declared.keep,
+        }
+        transaction.do(name, **named)
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A lease that has run out: its token, its group, the message that its handler had, and who that was."""
+
+    token: int
+    group: str | None
+    entry_id: int
+    worker: str
+
+
+def claim(
+    transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
+) -> Lease:
+    """Make a lease of what was received in this transaction, and puts the rest back; it counts from the commit on.
+
+    Args:
+        transaction: in which it was received.
+        delivery: all of it.
+        size: so many of it, the first, are claimed.
+        worker: whose it is.
+        period_us: how long it lasts unless it is renewed, microseconds.
+        is_led: whether it is for an instance.
+
+    Raises:
+        UsageError: the message is of a dialog, or for an instance.
+        Unavailable: the transaction has to be repeated.
+    """
+    queue = transaction.access.known.definitions.queue(delivery.queue)
+    check_leasable(queue, is_led=is_led)
+    parameters = {
+        "queue_id": queue.queue_id,
+        "group_key": delivery.group,
+        "entry_ids": list(delivery.entry_ids),
+        "ordinals": [one.ordinal for one in delivery.messages],
+        "late": [one.late for one in delivery.messages],
+        "how_many": size,
+        "worker": worker,
+        "period": timedelta(microseconds=period_us),
+    }
+    token, incarnation = _row(transaction, "claim_lease", parameters)
+    delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
+    return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
+
+
+def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
+    """Refuse a queue whose messages change more than themselves when they are handed out.
+
+    Raises:
+        UsageError: it is a service's, or starting subscriptions lead to it.
+    """
+    if queue.serves or is_led:
+        what = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
+        raise UsageError(
+            f"a queue that {what} isn't worked on in leases", where=f"queue {queue.declared.name!r}",
+            remedy='leave mode="transactional", and hand what takes long to another queue',
+        )  # fmt: skip
+
+
+def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
+    """Put off the end of leases of a queue. Returns those that are still there."""
+    period = timedelta(microseconds=period_us)
+    parameters = {"queue_id": queue.queue_id, "tokens": list(tokens), "period": period}
+    return frozenset(_row(transaction, "renew_leases", parameters)[0])
+
+
+def drop(
+    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
+    patience_ms: int = _PATIENCE_MS,
+) -> bool:  # fmt: skip
+    """Take a lease away: its messages are queued as before, and their group is locked by this transaction.
+
+    Args:
+        transaction: in which.
+        schema: of the box.
+        queue: whose lease it is.
+        token: which.
+        expired: only if it has run out.
+        patience_ms: waits so long for a completion that is just committing.
+
+    Returns:
+        whether it was there.
+    """
+    parameters = {"queue_id": queue.queue_id, "token": token, "expired": expired, "patience_ms": patience_ms}
+    return bool(_row(transaction, "drop_lease", parameters)[0])
+
+
+def give_back(transaction: Transaction, queue: str, token: int) -> bool:
+    """Take a lease away whose worker ends: what isn't done is free when the transaction ends, and no attempt is counted.
+
+    Args:
+        transaction: in which.
+        queue: the queue's name.
+        token: which lease.
+
+    Returns:
+        whether it was there.
+
+    Raises:
+        UsageError: there is no such queue.
+        Unavailable: the transaction has to be repeated.
+    """
+    with translated(transaction.access.place):
+        return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
+
+
+def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
+    """Take a group away from the worker that has it in a lease, which can't complete it any more. For the owner.
+
+    Returns:
+        whether one had.
+    """
+    parameters = {"queue_id": queue.queue_id, "group_key": group}
+    found = transaction.maybe("lease_of_group", **parameters)
+    return found is not None and drop(transaction, queue, found[0])
+
+
+def expired_in(transaction: Transaction, queue: BoxQueue) -> list[Expired]:
+    """The leases of a queue that have run out."""
+    rows = transaction.rows("expired_leases", queue_id=queue.queue_id)
+    return [Expired(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
+
+
+def _row(transaction: Transaction, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
+    return transaction.one(name, **parameters)

@@ -1,0 +1,1 @@
+"""Instances of long-running handlers, and which message is for which."""

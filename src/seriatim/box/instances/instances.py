@@ -1,0 +1,246 @@
+"""Instances: what a starting subscription makes, a group's, with a state of its own that is kept from message to message.
+
+An instance is made by the turn that hands out the first message of its group for such a one. Turns of a group follow
+each other, so two first messages make one instance, and no publisher waits for another. Nothing is written before the
+message is done: then the instance is kept, changed or gone in the same transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.correlation import key_of
+from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, Definitions
+from seriatim.box.definitions.route import router_of
+from seriatim.box.notice import MessageFailed, dead
+from seriatim.box.turns.delivery import Delivery
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.kernel.sequence import key_problem
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["Instance", "Instances"]
+
+_ENDED = "its instance has ended"
+
+
+class Instance:
+    """What runs for the messages of one group; `Session.instance` gives it. It is saved when its message is done.
+
+    Attributes:
+        id: its number; nothing else in the box has had it.
+        queue: the queue's name.
+        group: the key of its group: the value of the first property that its starting subscription correlates by.
+        subscription: the name of the starting subscription that made it.
+        starts: the function that works on its messages, as ``module:name``.
+        is_new: whether the message that was received starts it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        queue: BoxQueue,
+        group: str,
+        starting: BoxSubscription,
+        definitions: Definitions,
+        kept: tuple[str, int] | None,
+        added: Mapping[str, set[str]],
+    ) -> None:
+        self.id = number
+        self.queue = queue.declared.name
+        self.group = group
+        self.subscription = starting.declared.name
+        self.starts = str(starting.declared.starts)
+        self.is_new = kept is None
+        self._queue_id = queue.queue_id
+        self._starting = starting
+        self._types = router_of(definitions).properties
+        self._text = "{}" if kept is None else kept[0]
+        self._version = None if kept is None else kept[1]
+        self._state: dict[str, Any] = json.loads(self._text)
+        self._added = added
+        self._adding: dict[tuple[str, str], None] = {}
+        self._ended = False
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What is kept of it: a dictionary of JSON values, at first empty. Change it, or set another.
+
+        Raises:
+            UsageError: on setting what isn't a mapping.
+        """
+        return self._state
+
+    @state.setter
+    def state(self, state: Mapping[str, Any]) -> None:
+        if not isinstance(state, Mapping):
+            raise UsageError(f"the state of an instance can't be {type(state).__name__}", remedy="give a dictionary")
+        self._state = dict(state)
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called."""
+        return self._ended
+
+    def correlate(self, **values: object) -> None:
+        """Lead messages to it that have one of these values, whatever their type, from the commit on.
+
+        A message that a subscription leads to the queue, and that has a group of its own, goes by that.
+
+        Args:
+            values: by the name of a property that the starting subscription correlates by. A property may have several, added
+                one after another.
+
+        Raises:
+            UsageError: a property that the starting subscription doesn't name, or no value of its type. When the message is
+                done, `ActionRefused`: another instance of the queue has the value.
+        """
+        allowed = self._starting.declared.correlate[1:]
+        for name, value in values.items():
+            if name not in allowed:
+                raise UsageError(
+                    f"an instance of {self.subscription!r} can't add {name!r}",
+                    remedy=f"one of {', '.join(allowed)}" if allowed else "name it in the subscription's correlate",
+                )
+            text = key_of(value, self._types[name])
+            if text is None or key_problem(text):
+                raise UsageError(f"{name} can't be {shown(value, 80)}: it isn't a {self._types[name]}, or too long")
+            if text not in self._added.get(name, ()):
+                self._adding[name, text] = None
+
+    def end(self) -> None:
+        """End it when its message is done: no value leads to it any more, and the next starting subscription starts another."""
+        self._ended = True
+
+    def leads(self, message: Received) -> bool:
+        """Whether a message has one of the values that it has added; one of a property that nobody knows any more leads nothing."""
+        return any(
+            name in self._types and key_of(message.context.get(name), self._types[name]) in texts
+            for name, texts in self._added.items()
+        )
+
+    def save(self, transaction: Transaction) -> None:
+        """Write down what became of it, in the transaction; its group is locked.
+
+        Raises:
+            UsageError: a state that JSON doesn't have.
+            ActionRefused: a value leads to another instance.
+            Unavailable: it isn't as it was found.
+        """
+        if self._ended:
+            if not self.is_new:
+                self._delete(transaction)
+            return
+        text = self._written()
+        if not self.is_new and text == self._text and not self._adding:
+            return
+        named = {
+            "instance_id": self.id, "queue_id": self._queue_id, "group_key": self.group,
+            "subscription_id": self._starting.subscription_id, "version": self._version,
+            "state": text if self.is_new or text != self._text else None,
+            "properties": [name for name, _ in self._adding], "values": [value for _, value in self._adding],
+        }  # fmt: skip
+        kept, taken = transaction.one("keep_instance", **named)
+        if not kept:
+            raise self._changed()
+        if taken is not None:
+            what = f"{taken} leads to another instance of queue {self.queue!r} already"
+            raise ActionRefused(what, where=self._where, remedy="a value is one instance's until that ends")
+
+    def _delete(self, transaction: Transaction) -> None:
+        parameters = {"instance_id": self.id, "queue_id": self._queue_id, "version": self._version}
+        (gone,) = transaction.one("end_instance", **parameters)
+        if not gone:
+            raise self._changed()
+
+    def _written(self) -> str:
+        try:
+            text = json.dumps(self._state, allow_nan=False, ensure_ascii=False)
+            text.encode()  # which no half of a surrogate pair can be, and nobody could show one
+        except (TypeError, ValueError, RecursionError) as error:
+            what = f"the state can't be kept as JSON: {error}"
+            raise UsageError(
+                what, where=self._where, remedy="texts, finite numbers, booleans, None, lists, mappings"
+            ) from error
+        return text
+
+    def _changed(self) -> Unavailable:
+        return Unavailable(
+            "the instance was changed or ended by somebody else", where=self._where, remedy="roll back and repeat"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"instance {self.id}, group {self.group!r} of queue {self.queue!r}"
+
+    def __repr__(self) -> str:
+        return f"<Instance {self.id} of {self.subscription!r}, group {self.group!r}{', ended' if self._ended else ''}>"
+
+
+class Instances:
+    """The instances of one queue, in the transaction.
+
+    Args:
+        transaction: in which.
+        queue: the queue's name, one to which starting subscriptions lead.
+        definitions: what is defined.
+    """
+
+    def __init__(self, transaction: Transaction, queue: str, definitions: Definitions) -> None:
+        self._transaction = transaction
+        self._queue = definitions.queue(queue)
+        self._definitions = definitions
+
+    def find(self, delivery: Delivery) -> tuple[Instance | None, bool]:
+        """The instance that the one message of a delivery is for, or that it starts.
+
+        Returns:
+            None where no instance runs and the message starts none. Whether the message is a stray: it was led to an
+            instance that has ended; then it is set aside, and the delivery is done.
+        """
+        (message,) = delivery.messages
+        group = str(delivery.group)
+        parameters = {"queue_id": self._queue.queue_id, "group_key": group}
+        row = self._transaction.one("find_instance", **parameters)
+        instance = self._instance(group, message, row)
+        if self._own_group(message) == group:
+            return instance, False
+        # It came by a value. One that the group's instance doesn't have was another's, which ran there before.
+        if instance is not None and instance.leads(message):
+            return instance, False
+        named = parameters | {
+            "message_id": message.message_id, "entry_id": delivery.entry_ids[0], "ordinal": message.ordinal, "why": _ENDED
+        }  # fmt: skip
+        self._transaction.do("set_stray_aside", **named)
+        what = replace(
+            dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal
+        )
+        self._transaction.notice(MessageFailed(message, what))
+        delivery.done()
+        return None, True
+
+    def _instance(self, group: str, message: Received, row: tuple[Any, ...]) -> Instance | None:
+        number, subscription_id, state, version, pairs = row
+        definitions = self._definitions
+        if version is None:
+            starting = definitions.starting[self._queue.declared.name]
+            name = next((one for one in message.subscriptions if one in starting), None)
+            if name is None or self._own_group(message) != group:
+                return None
+            return Instance(number, self._queue, group, definitions.subscriptions[name], definitions, None, {})
+        added: dict[str, set[str]] = {}
+        for name, value in pairs or ():
+            added.setdefault(name, set()).add(value)
+        if subscription_id not in definitions.names:
+            what = "the subscriptions have changed while the message was received"
+            raise Unavailable(what, where=f"instance {number}", remedy="roll back and repeat")
+        made_by = definitions.subscriptions[definitions.names[subscription_id]]
+        return Instance(number, self._queue, group, made_by, definitions, (state, version), added)
+
+    def _own_group(self, message: Received) -> str | None:
+        """The key that the message itself has."""
+        name = str(self._queue.declared.group)
+        return key_of(message.context.get(name), router_of(self._definitions).properties[name])

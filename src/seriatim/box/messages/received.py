@@ -1,0 +1,91 @@
+"""Rows of the box become messages again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.messages.dialog import dialog_of
+from seriatim.pipeline.types.message import Part, Property, Received, Ticket
+
+__all__ = ["context_of", "parts_of", "received_of"]
+
+_READ: Mapping[str, Callable[[Any], Property]] = {
+    "decimal": Decimal,
+    "double": float,
+    "timestamp": datetime.fromisoformat,
+}
+
+
+#: Kept: `json.loads` makes one each time where it is told anything.
+_PROPERTIES = json.JSONDecoder(parse_float=Decimal)
+
+
+def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
+    """The properties as they were published, from JSON; `types` are those of properties that JSON has no type for."""
+    context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
+    for name, kind in (types or {}).items():
+        if context.get(name) is not None:
+            context[name] = _READ[kind](context[name])
+    return context
+
+
+def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
+    """The parts of messages, by their entries in a queue; it is asked for nothing where there are no entries."""
+    found: dict[int, tuple[Part, ...]] = {}
+    if entry_ids:
+        parameters = {"queue_id": queue.queue_id, "entry_ids": entry_ids}
+        for entry_id, *fields in transaction.rows("parts", **parameters):
+            found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
+    return found
+
+
+def received_of(
+    row: Sequence[Any],
+    queue: BoxQueue,
+    definitions: Definitions,
+    sequence: int | None,
+    ordinal: int | None,
+    late: bool,
+    parts: Sequence[Part] = (),
+) -> Received:
+    """The message of a row of the function ``handed``, with its parts."""
+    (
+        message_id,
+        kind,
+        content_type,
+        context,
+        types,
+        body,
+        received_at,
+        location,
+        epoch,
+        number,
+        attempt,
+        priority,
+        ids,
+        _,
+    ) = row
+    properties = context_of(context, types)
+    return Received(
+        message_id=message_id,
+        type=kind,
+        content_type=content_type,
+        dialog=dialog_of(properties, kind) if "dialog" in properties else None,
+        context=properties,
+        body=body,
+        parts=parts,
+        received_at=received_at,
+        ticket=Ticket(location, epoch, number),
+        sequence=None if queue.declared.sequence is None else sequence,
+        ordinal=ordinal,
+        late=late,
+        attempt=attempt + 1,
+        priority=priority,
+        subscriptions=tuple(definitions.names[one] for one in ids if one in definitions.names),
+    )

@@ -1,0 +1,84 @@
+"""What mends a group whose handler failed, beside the kernel's part: its message is tried again, or set aside.
+
+The caller has the lock of the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.messages.received import context_of
+from seriatim.box.publishing.batch import distinct
+from seriatim.errors import UsageError
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.typed_message import MessageTypes
+
+__all__ = ["Failed", "edit", "failed", "see_now", "set_dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The message that stops a group, or the set: its first message, all its entries, and whether it waits by itself.
+
+    `message`: without its body. `waits`: it failed, and is tried again at a moment that is to come.
+    """
+
+    message: Message
+    entry_ids: list[int]
+    waits: bool
+
+
+def failed(transaction: Transaction, queue: BoxQueue, group: str) -> Failed | None:
+    """What stops a faulted group, or what it tries next; None where it has released nothing."""
+    parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
+    rows = transaction.rows("failed", **parameters)
+    if not rows:
+        return None
+    _, message_id, kind, content_type, context, types, waits = rows[0]
+    message = Message(
+        message_id=message_id, type=kind, content_type=content_type, context=context_of(context, types), body=b""
+    )
+    return Failed(message, [row[0] for row in rows], waits)
+
+
+def see_now(transaction: Transaction, what: Failed) -> None:
+    """It may be handed out at once."""
+    transaction.do("see_now", entry_ids=what.entry_ids)
+
+
+def edit(transaction: Transaction, definitions: Definitions, what: Failed, body: bytes, actor: str) -> None:
+    """Put another body in the place of the one that failed. Its properties stay as they are.
+
+    Raises:
+        UsageError: a set failed, or the body is too large, or not what the message's type says.
+    """
+    where = f"message {what.message.message_id!r}"
+    if len(what.entry_ids) > 1:
+        raise UsageError(
+            "a set of several messages failed, so it isn't known which to edit", where=where, remedy="retry it as it is"
+        )
+    edited = Message(
+        message_id=what.message.message_id,
+        type=what.message.type,
+        content_type=what.message.content_type,
+        context=what.message.context,
+        body=body,
+    )
+    distinct([edited])  # a body that can be one at all
+    (problem,) = MessageTypes(definitions.types.values()).typed([edited]).problems
+    if problem is not None:
+        raise UsageError(f"the body is not what type {edited.type!r} says: {problem}", where=where)
+    parameters = {"entry_id": what.entry_ids[0], "body": body, "actor": actor}
+    transaction.do("edit_body", **parameters)
+
+
+def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: Failed) -> None:
+    """It is a dead letter."""
+    parameters = {
+        "queue_id": queue.queue_id, "group_key": group, "entry_ids": what.entry_ids,
+        "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
+    }  # fmt: skip
+    transaction.do("set_dead", **parameters)

@@ -1,0 +1,65 @@
+"""Forgetting a group: its next message finds it as if it were new, in its next incarnation.
+
+What a group that is idle leaves behind (next, ordinal, skipped ranges: its tombstone) is its row of ``groups``; so it
+has to do nothing for that, and no index that receivers read has an entry of it.
+"""
+
+from __future__ import annotations
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.turns.group_row import fresh_row
+from seriatim.box.turns.turns import Turns
+from seriatim.box.views.groups import GroupFilter, groups_of
+from seriatim.box.views.instances import instances_of
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.kernel.states import GroupState
+
+__all__ = ["forget"]
+
+#: Somebody may work on the group, and goes on as long as the handler takes.
+_PATIENCE_MS = 10_000
+
+
+def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) -> int:
+    """Forget one group, in the transaction; it is written down.
+
+    Returns:
+        the number of its new incarnation.
+
+    Raises:
+        UsageError: the group isn't known.
+        ActionRefused: it has messages, its instance runs, or it is suspended.
+        Unavailable: somebody works on it, and goes on doing so.
+    """
+    where = f"queue {queue.declared.name!r}, group {shown(group)}"
+    turns = Turns(transaction)
+    if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
+        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+    named = {"queue_id": queue.queue_id, "group_key": group}
+    fresh = fresh_row(queue.declared.policy_of(group))
+    (left,) = transaction.one("group_left", **named)
+    if left:
+        raise ActionRefused(
+            f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
+        )
+    _check_let_go(transaction, queue.declared.name, group)
+    (incarnation,) = transaction.one("forget", **named, fresh=fresh)
+    if incarnation is None:
+        raise UsageError("there is no such group", where=where)
+    details = {"incarnation": incarnation}
+    log(transaction, by, "forget", queue=queue.declared.name, group=group, details=details)
+    return int(incarnation)
+
+
+def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:
+    """Refuse to forget what somebody counts on: the instance that runs for the group, or that it stays suspended."""
+    where = f"queue {queue!r}, group {group!r}"
+    for running in instances_of(transaction, queue=queue, group=group):
+        number = running.instance_id
+        remedy = f"terminate it first: seriatim instances terminate {number}"
+        raise ActionRefused(f"its instance {number} runs", where=where, remedy=remedy)
+    suspended = GroupFilter(queue, states=frozenset({GroupState.SUSPENDED}))
+    if groups_of(transaction, suspended, limit=1, group=group):
+        raise ActionRefused("it is suspended", where=where, remedy="resume it first")

@@ -1,0 +1,182 @@
+"""Which queues and locations the roles of applications may use; PostgreSQL itself holds them to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.drop import locations
+from seriatim.box.definitions.known import read_definitions
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.text.storable import checked_text, fits_text
+
+__all__ = ["Grant", "Rights", "grant", "grants", "revoke", "roles_of_the_owners_space"]
+
+#: Characters of an id space.
+_LONGEST = 128
+
+#: The rights that are lists of names, and of what.
+_LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispense": "location", "types": "type"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Rights of a role.
+
+    Args:
+        publish: the queues that it may publish to.
+        receive: the queues that it may receive from.
+        subscribe: the queues that it may make subscriptions for.
+        route: whether it may route what others have published through SQL; it can read that.
+        dispense: the locations whose numbers it may take.
+        types: the types of messages that its subscriptions may match.
+    """
+
+    publish: Iterable[str] = ()
+    receive: Iterable[str] = ()
+    subscribe: Iterable[str] = ()
+    route: bool = False
+    dispense: Iterable[str] = ()
+    types: Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        for name, what in _LISTS.items():
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise UsageError(
+                    f"{shown(given)} is no list of {what}s", where=name, remedy="give a list of their names"
+                )
+            check = checked_name if what == "type" else checked_text
+            names = [check(one, f"a {what}'s name") for one in given]
+            object.__setattr__(self, name, tuple(dict.fromkeys(names)))
+
+    def __bool__(self) -> bool:
+        return bool(self.publish or self.receive or self.subscribe or self.route or self.dispense or self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a role may do in a box.
+
+    Args:
+        role: its name.
+        publish: the names of the queues that it may publish to, sorted.
+        receive: those that it may receive from.
+        subscribe: those that it may make subscriptions for.
+        route: whether it may route what others publish through SQL.
+        dispense: the locations whose numbers it may take, sorted.
+        types: the types of messages that its subscriptions may match, sorted.
+        id_space: where the ids of the messages are compared that it publishes; ``""`` is the owner's.
+    """
+
+    role: str
+    publish: list[str]
+    receive: list[str]
+    subscribe: list[str]
+    route: bool
+    dispense: list[str]
+    types: list[str]
+    id_space: str
+
+
+def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
+    """Give a role rights, besides those that it has.
+
+    Args:
+        transaction: in which.
+        role: its name.
+        rights: which.
+        id_space: where the ids of its messages are compared; None: it stays, or becomes the role's name.
+
+    Raises:
+        UsageError: no such role, queue or location, no rights at all, or an id space that can't be.
+        EnvironmentProblem: whoever connects isn't the owner of the box.
+    """
+    if not rights and id_space is None:
+        raise UsageError(
+            "no right is named",
+            remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of",
+        )
+    checked_text(role, "a role's name")
+    if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
+        raise UsageError(f"{shown(id_space)} is no id space", remedy=f"at most {_LONGEST} characters, without NUL")
+    if rights.types:
+        transaction.do("lock_definitions")
+    named = _named(transaction, rights)
+    _check_locations(transaction, rights.dispense)
+    if not transaction.rows("let_in", role=role):
+        raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
+    if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
+        raise UsageError(
+            f"the id space {role!r} is that of the role {others[0][0]!r}",
+            remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
+        )
+    transaction.do("grant", role=role, **named)
+    transaction.do("give_id_space", role=role, id_space=id_space)
+    if rights.types:
+        _record(transaction, f"granted types to role {role}")
+
+
+def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
+    """Take rights from a role; all of them if none is named. Its subscriptions match at once what is left to it.
+
+    Raises:
+        UsageError: the role has no rights here, or there is no such queue.
+        EnvironmentProblem: whoever connects isn't the owner of the box.
+    """
+    transaction.do("lock_definitions")
+    named = _named(transaction, rights)
+    has_rights = role in {one.role for one in grants(transaction)}
+    if not has_rights and (rights or not _is_let_in(transaction, role)):
+        raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
+    transaction.do("revoke", role=role, all_of_them=not rights, **named)
+    transaction.do("shut_out", role=role)
+    if rights.types or not rights:
+        _record(transaction, f"revoked types from role {role}")
+
+
+def grants(transaction: Transaction) -> list[Grant]:
+    """Who may do what, by role."""
+    return transaction.rows("grants", Grant)
+
+
+def roles_of_the_owners_space(transaction: Transaction) -> list[str]:
+    """The roles that had rights before there were id spaces, and are still in the owner's; by name."""
+    return [role for (role,) in transaction.rows("roles_since_upgrade")]
+
+
+def _is_let_in(transaction: Transaction, role: str) -> bool:
+    """Whether a role may use the schema, though it may have no rights there."""
+    return transaction.rows("is_let_in", role=role) == [(True,)]
+
+
+def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:
+    """The rights as columns: what may be done, and with which queue or location."""
+    definitions = read_definitions(transaction)
+    rows: list[tuple[str, int | None, str | None]] = [
+        (may, definitions.known_queue(name).queue_id, None)
+        for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
+        for name in names
+    ]
+    if rights.route:
+        rows.append(("route", None, None))
+    rows += [("dispense", None, name) for name in rights.dispense]
+    may, queue_ids, places = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    return {"may": may, "queue_ids": queue_ids, "locations": places, "types": list(rights.types)}
+
+
+def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
+    known = {one.name for one, _ in locations(transaction)}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no location {name!r}", remedy=likely(name, known) or f"box.define(Location({name!r}))"
+            )
+
+
+def _record(transaction: Transaction, what: str) -> None:
+    """Whoever routes reads the definitions anew: which messages a subscription may match has changed."""
+    transaction.do("record_change", what=what)

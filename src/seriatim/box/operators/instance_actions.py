@@ -1,0 +1,68 @@
+"""What an operator does to an instance: suspended and resumed is its group, terminated it is gone."""
+
+from __future__ import annotations
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.operators.actions import Asked, act
+from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.turns.turns import Turns
+from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_of
+from seriatim.errors import Unavailable
+from seriatim.kernel.states import Action
+
+__all__ = ["resume", "suspend", "terminate"]
+
+#: A handler may take as long as it likes, and nobody waits for it.
+_BRIEFLY_MS = 250
+
+
+def suspend(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """Let its messages wait; a message that somebody works on is finished."""
+    return _of_group(transaction, Action.SUSPEND, instance_id, actor, reason)
+
+
+def resume(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """Let its messages go on."""
+    return _of_group(transaction, Action.RESUME, instance_id, actor, reason)
+
+
+def terminate(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
+    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+
+    A suspended one is resumed for that.
+
+    Returns:
+        what it was.
+
+    Raises:
+        Unavailable: somebody works on a message of it.
+    """
+    found = instance_of(transaction, instance_id)
+    asked = Asked(Action.RESUME, found.queue, found.group, actor, reason)
+    queue = read_definitions(transaction).queue(found.queue)
+    if not Turns(transaction).lock(queue, 1, found.group, _BRIEFLY_MS).keys:
+        raise Unavailable(
+            "somebody works on a message of it",
+            where=f"instance {instance_id}, group {found.group!r} of queue {found.queue!r}",
+            remedy="suspend it, and terminate it when that has ended",
+        )
+    found = instance_of(transaction, instance_id)  # as it was left
+    parameters = {"instance_id": instance_id, "queue_id": queue.queue_id, "version": found.version}
+    transaction.do("end_instance", **parameters)
+    details = {
+        "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
+        "version": found.version,
+    }  # fmt: skip
+    by = Operator(actor, reason)
+    log(transaction, by, "terminate", queue=found.queue, group=found.group, details=details)
+    if found.status is InstanceStatus.SUSPENDED:
+        act(transaction, asked)
+    return found
+
+
+def _of_group(transaction: Transaction, action: Action, instance_id: int, actor: str, reason: str) -> InstanceView:
+    found = instance_of(transaction, instance_id)
+    asked = Asked(action, found.queue, found.group, actor, reason)
+    act(transaction, asked)
+    return instance_of(transaction, instance_id)

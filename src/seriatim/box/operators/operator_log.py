@@ -1,0 +1,56 @@
+"""What operators do, and why, written to the operator log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.storable import fits_text
+
+__all__ = ["Operator", "log"]
+
+_LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who does something, and why: `actor`, at most 256 characters, and `reason`, at most 4,096.
+
+    Raises:
+        UsageError: no actor or reason, or a text that can't be kept.
+    """
+
+    actor: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _checked(self.actor, "actor", _LONGEST_ACTOR)
+        _checked(self.reason, "reason", _LONGEST_REASON)
+
+
+def log(
+    transaction: Transaction,
+    by: Operator,
+    action: str,
+    *,
+    queue: str | None,
+    group: str | None,
+    details: Mapping[str, object],
+) -> int:
+    """Write down what an operator did; gives the number of the entry."""
+    parameters = {
+        "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
+        "details": json.dumps(details),
+    }  # fmt: skip
+    (number,) = transaction.one("log_operation", **parameters)
+    return int(number)
+
+
+def _checked(text: object, what: str, longest: int) -> None:
+    if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
+        raise UsageError(
+            f"{shown(text)} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
+        )

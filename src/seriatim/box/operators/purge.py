@@ -1,0 +1,394 @@
+"""Cleaning up: what nobody refers to any more, and what is older than it has to be kept, goes.
+
+Owns what a box keeps and for how long. Works in batches, each a transaction of its own, beside publishers and receivers:
+it takes no lock that they want for longer than a moment, and reads by indexes, whatever the size of the box.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from psycopg import errors
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.postgres.translate import translated
+from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
+
+__all__ = ["Purgeable", "Purged", "keep_faults", "keep_message_ids", "purgeable", "run"]
+
+#: Rows that a transaction deletes at most.
+_BATCH = 10_000
+#: So many groups it forgets at once: each lock is a place in a table of the server's that is of one size.
+_GROUPS = 500
+#: So many days ahead have a part of the history.
+_DAYS_AHEAD = 7
+_LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)
+_DAY = timedelta(days=1)
+
+#: Called after each batch with what is done so far.
+Progress = Callable[["Purged"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What a clean-up deleted.
+
+    Args:
+        messages: messages that nothing referred to any more.
+        message_bytes: the bytes of their bodies.
+        history: entries of the history.
+        days: parts of the history that went whole.
+        message_ids: ids that are no more recognised when they are published again.
+        tickets: rows about numbers whose messages are gone, or that were dispensed.
+        waiters: receivers whose connection is gone.
+        groups: groups that had expired and were forgotten.
+        arrivals: messages that were numbered now, since the transactions that published them hadn't.
+        faults: handlers' failures that were older than they are kept.
+        complete: whether all was looked at; False where the time was over before.
+    """
+
+    messages: int = 0
+    message_bytes: int = 0
+    history: int = 0
+    days: int = 0
+    message_ids: int = 0
+    tickets: int = 0
+    waiters: int = 0
+    arrivals: int = 0
+    groups: int = 0
+    faults: int = 0
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Purgeable:
+    """What a clean-up would free.
+
+    Args:
+        messages: at most so many messages; those that something else refers to stay.
+        history: entries of the history.
+        message_ids: ids that are older than they have to be remembered.
+        size_bytes: what they take in tables and indexes, by the mean size of a row. PostgreSQL uses it for new rows.
+        groups: at most so many groups that have expired, if it is told to forget them.
+        faults: at most so many handlers' failures; the newest one of a message that is there stays.
+    """
+
+    messages: int
+    history: int
+    message_ids: int
+    size_bytes: int
+    groups: int = 0
+    faults: int = 0
+
+
+def run(
+    access: Access,
+    *,
+    queue: str | None = None,
+    older_than: float | str | None = None,
+    forget_expired: bool = False,
+    seconds: float | None = None,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> Purged:
+    """Clean up. Anybody may call it at any time, also several at once; a worker process does from time to time.
+
+    Args:
+        access: the box.
+        queue: of the history, and of the groups, only this queue's.
+        older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
+        forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`.
+        seconds: end after so many seconds; the next clean-up goes on. None: when all is done.
+        now: the moment; None: the database's clock.
+        progress: is called after each batch.
+
+    Raises:
+        UsageError: no such queue, or a period that can't be.
+        Unavailable: no connection; what is done is done.
+    """
+    with translated(access.place):
+        return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
+
+
+def purgeable(
+    access: Access, *, queue: str | None = None, older_than: float | str | None = None, now: datetime | None = None
+) -> Purgeable:
+    """What `run` with these arguments would free; it only looks, and counts what it would delete.
+
+    Raises:
+        UsageError: no such queue, or a period that can't be.
+    """
+    with access.transaction() as transaction:
+        moment, remembered, _, kept = _keeping(transaction)
+        moment = now or moment
+        befores = _befores(transaction, queue, _period(older_than), moment)
+        parameters = {
+            "queue_ids": list(befores),
+            "befores": list(befores.values()),
+            "ids_before": moment - remembered,
+            "faults_before": moment - kept,
+        }
+        found = transaction.one("purgeable", Purgeable, **parameters)
+        groups = 0
+        for one, before in _expired(transaction, queue, moment):
+            named = {"queue_id": one.queue_id, "before": before}
+            groups += transaction.one("count_expired", **named)[0]
+        return replace(found, groups=groups)
+
+
+def keep_message_ids(access: Access, period: float | str) -> None:
+    """Set for how long a message that is published again is recognised at least: seconds, or ``"7d"``.
+
+    Raises:
+        UsageError: a period that can't be.
+    """
+    wanted = _period(period)
+    if not wanted:
+        raise UsageError("message ids have to be remembered for some time", remedy='such as "7d"')
+    with access.transaction() as transaction:
+        transaction.do("keep_message_ids", period=wanted)
+
+
+def keep_faults(access: Access, period: float | str) -> None:
+    """Set for how long faults are kept: seconds, or ``"30d"``; the newest one of a message as long as that is there.
+
+    Raises:
+        UsageError: a period that can't be.
+    """
+    if (wanted := _period(period)) is None:
+        raise UsageError("faults have to be kept for some time", remedy='such as "30d"')
+    with access.transaction() as transaction:
+        transaction.do("keep_faults", period=wanted)
+
+
+class _CleanUp:
+    """One run."""
+
+    def __init__(self, access: Access, seconds: float | None, progress: Progress | None) -> None:
+        self._access = access
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._progress = progress
+        self._purged = Purged()
+
+    def run(
+        self, queue: str | None, older_than: timedelta | None, forget_expired: bool, now: datetime | None
+    ) -> Purged:
+        """All of it, in the order in which one thing frees the next."""
+        with self._access.transaction() as transaction:
+            moment, remembered, swept, kept = _keeping(transaction)
+            moment = now or moment
+            befores = _befores(transaction, queue, older_than, moment)
+            expired = _expired(transaction, queue, moment) if forget_expired else []
+            transaction.do("sample")
+        self._add_days(moment)
+        steps: tuple[Callable[[], None], ...] = (
+            lambda: self._days(befores, moment, only=queue is not None),
+            lambda: self._history(befores),
+            self._messages,
+            lambda: self._message_ids(moment - remembered),
+            lambda: self._tickets(swept),
+            lambda: self._groups(expired),
+            lambda: self._faults(moment - kept),
+            self._rest,
+        )
+        for step in steps:
+            step()
+        return self._purged
+
+    def _messages(self) -> None:
+        after = 0
+        while self._goes_on():
+            looked, after, messages, octets = self._row("purge_messages", after=after)
+            self._count(messages=messages, message_bytes=octets)
+            if looked < _BATCH:
+                return
+
+    def _history(self, befores: dict[int, datetime]) -> None:
+        for queue_id, before in befores.items():
+            since = _LONG_AGO
+            while self._goes_on():
+                entries, through = self._row("purge_history", queue_id=queue_id, since=since, before=before)
+                self._count(history=entries)
+                if entries < _BATCH:
+                    break
+                since = through
+
+    def _message_ids(self, before: datetime) -> None:
+        since = _LONG_AGO
+        while self._goes_on():
+            ids, through = self._row("purge_message_ids", since=since, before=before)
+            self._count(message_ids=ids)
+            if ids < _BATCH:
+                return
+            since = through
+
+    def _tickets(self, begun: int) -> None:
+        """Once around, from where the sweep was left."""
+        around = begun == 0
+        while self._goes_on():
+            through, tickets = self._row("purge_tickets")
+            self._count(tickets=tickets)
+            if around and (through == 0 or through >= begun > 0):
+                break
+            around = around or through == 0
+        while self._goes_on():
+            (tickets,) = self._row("purge_dispensed")
+            self._count(tickets=tickets)
+            if tickets < _BATCH:
+                return
+
+    def _groups(self, expired: Sequence[tuple[BoxQueue, datetime]]) -> None:
+        for queue, before in expired:
+            after: str | None = ""
+            forgotten = 0
+            while after is not None and self._goes_on():
+                named = {"queue_id": queue.queue_id, "before": before, "after": after, "groups": _GROUPS}
+                groups, after = self._row("forget_expired", **named)
+                self._count(groups=groups)
+                forgotten += groups
+            if forgotten:
+                said = {
+                    "actor": "clean-up", "action": "forget", "queue": queue.declared.name, "group_key": None,
+                    "reason": f"idle since {before.isoformat(' ', 'seconds')}",
+                    "details": json.dumps({"groups": forgotten}),
+                }  # fmt: skip
+                self._row("log_operation", **said)
+
+    def _faults(self, before: datetime) -> None:
+        after = 0
+        while self._goes_on():
+            looked, after, faults = self._row("purge_faults", after=after, before=before)
+            self._count(faults=faults)
+            if looked < _BATCH:
+                return
+
+    def _rest(self) -> None:
+        if self._goes_on():
+            with self._transaction() as transaction:
+                waiters = transaction.do("purge_waiters")
+                transaction.do("purge_samples")
+                transaction.do("purge_edited")
+            with self._access.transaction() as transaction:
+                (arrivals,) = transaction.one("number_left")
+            self._count(waiters=waiters, arrivals=arrivals)
+
+    # ---- the days of the history
+
+    def _add_days(self, moment: datetime) -> None:
+        today = moment.astimezone(UTC).date()
+        with self._access.transaction() as transaction:
+            known = set(_days(transaction))
+        for ahead in range(_DAYS_AHEAD + 1):
+            if (day := today + ahead * _DAY) not in known:
+                self._try("add_history_day", day=day)
+
+    def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
+        """Days that are over go whole, if every queue lets all of it go."""
+        today = moment.astimezone(UTC).date()
+        with self._access.transaction() as transaction:
+            days = [day for day in _days(transaction) if day < today]
+            queues = _history_queues(transaction)
+        for day in days:
+            ends = datetime(day.year, day.month, day.day, tzinfo=UTC) + _DAY
+            staying = [one for one in queues if one not in befores or befores[one] < ends]
+            if not self._goes_on():
+                return
+            if (emptied := self._try("empty_history_day", day=day, staying=staying)) is not None:
+                dropped = self._try("drop_history_day", day=day)
+                self._count(history=emptied, days=int(bool(dropped)))
+
+    def _try(self, name: str, **parameters: Any) -> Any:
+        """What needs a lock that somebody may have: None if so, and it is done another time."""
+        try:
+            return self._row(name, **parameters)[0]
+        except Unavailable as error:
+            if not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
+            return None
+
+    # ---- all of them
+
+    def _goes_on(self) -> bool:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._purged = replace(self._purged, complete=False)
+            return False
+        return True
+
+    def _count(self, **more: int) -> None:
+        self._purged = replace(self._purged, **{name: getattr(self._purged, name) + n for name, n in more.items()})
+        if self._progress is not None:
+            self._progress(self._purged)
+
+    def _row(self, name: str, **parameters: Any) -> Any:
+        with self._transaction() as transaction:
+            return transaction.one(name, batch=_BATCH, **parameters)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        with self._access.transaction() as transaction:
+            transaction.do("purge_begin")
+            yield transaction
+
+
+def _befores(
+    transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime
+) -> dict[int, datetime]:
+    """For each queue with a history that may go: what was done before which moment."""
+    definitions = transaction.access.known.current(transaction)
+    declared = {one.queue_id: one.declared for one in definitions.queues.values()}
+    only = None if queue is None else definitions.queue(queue).queue_id
+    befores = {}
+    for queue_id in _history_queues(transaction):
+        period = older_than if older_than is not None else _kept(declared.get(queue_id))
+        if period is not None and only in (None, queue_id):
+            befores[queue_id] = moment - period
+    return befores
+
+
+def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> list[tuple[BoxQueue, datetime]]:
+    """The queues of which groups expire, each with the moment since which these have been idle."""
+    definitions = transaction.access.known.current(transaction)
+    only = None if queue is None else definitions.queue(queue)
+    return [
+        (one, moment - period)
+        for one in definitions.queues.values()
+        if only in (None, one) and (period := _period(one.declared.expire_after)) is not None
+    ]
+
+
+def _kept(queue: Queue | None) -> timedelta | None:
+    """For how long the history of a queue stays; None: for ever. That of a queue that is gone doesn't."""
+    if queue is None or queue.keep == "nothing":
+        return timedelta(0)
+    return None if queue.keep_for is None else _period(queue.keep_for)
+
+
+def _period(value: float | str | None) -> timedelta | None:
+    if value is None:
+        return None
+    period = micros(value)
+    if not 0 <= period <= LONGEST_DAYS * micros("1d"):
+        raise UsageError(f"a period can't be {shown(value)}", remedy=f"from 0 to {LONGEST_DAYS:,} days")
+    return timedelta(microseconds=period)
+
+
+def _keeping(transaction: Transaction) -> tuple[datetime, timedelta, int, timedelta]:
+    moment, remembered, swept, kept = transaction.one("keeping")
+    return moment, remembered, swept, kept
+
+
+def _history_queues(transaction: Transaction) -> list[int]:
+    return [queue_id for (queue_id,) in transaction.rows("history_queues")]
+
+
+def _days(transaction: Transaction) -> list[date]:
+    return [day for (day,) in transaction.rows("history_days")]

@@ -1,0 +1,138 @@
+"""Messages of one group that were set aside are put back: each goes where the kernel says, and the group is judged.
+
+However many there are, it takes the same few statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.operators.actions import require_of
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.postgres.arrays import written
+from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.views.groups import group_of
+from seriatim.errors import Unavailable, shown
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.policy import Unordered
+from seriatim.kernel.requeue import Place, place
+from seriatim.kernel.states import Action
+
+__all__ = ["Moved", "requeue"]
+
+#: Somebody may work on the group, and takes as long as he likes.
+_PATIENCE_MS = 10_000
+
+
+class Moved(NamedTuple):
+    """A message that was put back: its number in the operator log and in its queue, where it went, and what it is now."""
+
+    operation_id: int
+    entry_id: int
+    place: Place
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A row of ``requeue_facts.sql``."""
+
+    entry_id: int
+    disposition: str
+    sequence: int | None
+    ordinal: int | None
+    following: int
+    last_ordinal: int
+    undelivered: int
+    forgotten: bool
+    is_known: bool
+
+
+def requeue(
+    transaction: Transaction,
+    queue: str,
+    group: str,
+    entry_ids: Sequence[int],
+    dispositions: Sequence[str],
+    by: Operator,
+) -> list[Moved]:
+    """Put back what was set aside, in the transaction; that is written down.
+
+    Args:
+        transaction: in which.
+        queue: the queue's name.
+        group: the group's key; empty in a queue that is `Unordered`.
+        entry_ids: which; what isn't set aside there any more is left out.
+        dispositions: only those that were set aside with one of these.
+        by: who does it, and why.
+
+    Raises:
+        UsageError: there is no such queue.
+        ActionRefused: the group is closed.
+        Unavailable: somebody works on the group, and goes on doing so.
+    """
+    found = read_definitions(transaction).queue(queue)
+    turns = Turns(transaction)
+    locked = _locked(turns, found, group)
+    named = {"queue_id": found.queue_id, "group_key": group}
+    chosen = {"entry_ids": list(entry_ids), "dispositions": list(dispositions)}
+    facts = transaction.rows("requeue_facts", _Facts, **(named | chosen))
+    if not facts:
+        return []
+    if locked is not None and facts[0].is_known:
+        require_of(group_of(transaction, queue, group), Action.REQUEUE)
+    places = [_place(found, group, one, ordered=locked is not None) for one in facts]
+    transaction.do("requeue", **(named | _rows(facts, places)))
+    if locked is not None:
+        transaction.notice(*turns.judge(found, locked, 0).notices(found, locked.keys))
+    transaction.do("call_waiters", queue_ids=[found.queue_id])
+    said = {
+        "entry_ids": [one.entry_id for one in facts],
+        "dispositions": [one.disposition for one in facts],
+        "places": [str(one) for one in places],
+    }
+    who = {"actor": by.actor, "reason": by.reason, "queue": queue, "group_key": group}
+    rows = transaction.rows("log_requeue", **(written(said) | who))
+    return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
+
+
+def _locked(turns: Turns, queue: BoxQueue, group: str) -> Locked | None:
+    """The group, locked; None in a queue that has no groups."""
+    if isinstance(queue.declared.policy, Unordered):
+        return None
+    locked = turns.lock(queue, 1, group, _PATIENCE_MS)
+    if not locked.keys:
+        where = f"queue {queue.declared.name!r}, group {shown(group)}"
+        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+    return locked
+
+
+def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool) -> Place:
+    if not ordered or not one.is_known:
+        return Place.ARRIVAL
+    intact = not one.forgotten and one.ordinal is not None and one.last_ordinal - one.ordinal == one.undelivered
+    rejected = one.disposition == Disposition.REJECTED.word
+    policy = queue.declared.policy_of(group)
+    return place(policy, one.following, one.sequence, one.ordinal, intact=intact, rejected=rejected)
+
+
+def _rows(
+    facts: Sequence[_Facts], places: Sequence[Place]
+) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
+    """The parameters of ``requeue.sql``: those that go to the end get the next ordinals, one after another."""
+    ordinals: list[int | None] = []
+    following = facts[0].last_ordinal + 1
+    for one, where in zip(facts, places, strict=True):
+        ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: following}[where])
+        following += where is Place.END
+    return {
+        "entry_ids": [one.entry_id for one in facts],
+        "statuses": ["arrived" if where is Place.ARRIVAL else "queued" for where in places],
+        "ordinals": ordinals,
+        "to_the_end": [where is Place.END for where in places],
+    }

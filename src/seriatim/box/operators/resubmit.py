@@ -1,0 +1,141 @@
+"""Routing again what no subscription wanted, what wasn't what its type said, or what its queue couldn't order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.definitions.correlation import looking
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed, router_of
+from seriatim.box.messages.received import context_of
+from seriatim.box.publishing.batch import parameters_of
+from seriatim.box.publishing.sql_arrivals import without
+from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["Resubmitted", "resubmit"]
+
+#: So many in one transaction.
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Resubmitted:
+    """How many messages were `routed`, and how many are `left`, because nobody wants them now either."""
+
+    routed: int
+    left: int
+
+
+class _Waiting(NamedTuple):
+    """A message that is unrouted, or that a queue has set aside as invalid, with its number there; and where it is."""
+
+    stamp: int
+    arrival_id: int
+    position: int
+    message: Message
+    received_at: datetime
+    entry_id: int | None
+
+
+def resubmit(
+    access: Access,
+    message_ids: Sequence[str] | None = None,
+    kind: str | None = None,
+    queue: str | None = None,
+) -> Resubmitted:
+    """Route messages by what is defined now, in order of their tickets, a transaction for some at a time.
+
+    Args:
+        access: the box.
+        message_ids: only these; None: all.
+        kind: only messages of this type.
+        queue: what this queue has set aside as invalid, into this queue; None: what is unrouted.
+
+    Raises:
+        UsageError: an id or a type that is no text, or there is no such queue.
+    """
+    for one in message_ids or ():
+        checked_text(one, "a message's id")
+    if kind is not None:
+        checked_text(kind, "a message's type")
+    total = routed = stamp = position = 0
+    position = -1
+    while True:
+        with access.transaction() as transaction:
+            definitions = access.known.current(transaction)
+            queue_id = None if queue is None else definitions.queue(queue).queue_id
+            parameters = {
+                "queue_id": queue_id,
+                "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
+                "message_ids": None if message_ids is None else list(message_ids),
+            }  # fmt: skip
+            rows = transaction.rows("unrouted" if queue is None else "invalid", **parameters)
+            waiting = [_waiting(row) for row in rows]
+            done = _route(transaction, definitions, waiting, queue_id)
+        if done is None:
+            continue  # the definitions have changed meanwhile
+        routed, total = routed + done, total + len(waiting)
+        if len(waiting) < _BATCH:
+            return Resubmitted(routed, total - routed)
+        stamp, position = waiting[-1].stamp, waiting[-1].position
+
+
+def _waiting(row: Sequence[Any]) -> _Waiting:
+    stamp, arrival_id, position, name, kind, content_type, context, types, body, received_at, *entry_id = row
+    message = Message(
+        message_id=name, type=kind, content_type=content_type, context=context_of(context, types), body=body
+    )
+    return _Waiting(stamp, arrival_id, position, message, received_at, next(iter(entry_id), None))
+
+
+def _route(
+    transaction: Transaction, definitions: Definitions, waiting: Sequence[_Waiting], queue_id: int | None
+) -> int | None:
+    """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
+    _schema, routed, queue_ids = transaction.access.schema, 0, set[int]()
+    name = "route_again" if queue_id is None else "enter_again"
+    # A message that is addressed to a queue which has been dropped stays where it is.
+    fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
+    for moment, some in _batches(definitions, fit):
+        found = router_of(definitions).route([one.message for one in some], moment, looking(transaction))
+        if queue_id is not None:
+            found = _into(found, queue_id)
+        parameters = parameters_of(without(found, {}), 0, len(some)) | {
+            "arrival_ids": [one.arrival_id for one in some],
+            "positions": [one.position for one in some],
+            "entry_ids": [one.entry_id for one in some],
+        }
+        (taken,) = transaction.one(name, **parameters)
+        if not taken:
+            transaction.connection.rollback()
+            return None
+        transaction.notice(*found.notices(definitions, [one.message for one in some], again=True))
+        routed += sum(one > 0 for one in parameters["destinations"])
+        queue_ids.update(found.entries.queue_ids)
+    if queue_ids:
+        transaction.do("call_waiters", queue_ids=sorted(queue_ids))
+    return routed
+
+
+def _into(routed: Routed, queue_id: int) -> Routed:
+    """Only what that queue can order: the others have had theirs."""
+    entries = routed.entries
+    pairs = enumerate(zip(entries.queue_ids, entries.problems, strict=True))
+    kept = [at for at, (its_queue, problem) in pairs if its_queue == queue_id and problem is None]
+    return replace(routed, entries=entries.take(kept))
+
+
+def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:
+    """The messages, with the moment at which they were received if a filter asks for it."""
+    if not router_of(definitions).needs_time:
+        if waiting:
+            yield None, list(waiting)
+        return
+    for moment, some in groupby(waiting, key=lambda one: one.received_at):
+        yield moment, list(some)

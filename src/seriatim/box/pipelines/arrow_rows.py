@@ -1,0 +1,144 @@
+"""Messages of the box as columns, in Arrow: what Spark reads.
+
+Owns the columns and their types; knows nothing of Spark, and of queries only what their rows look like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from seriatim.box.messages.received import context_of
+from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.python_values import given_converter
+
+__all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
+
+_TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
+_PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
+#: What every message has, besides its properties.
+COLUMNS: Mapping[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "type": pa.string(),
+    "location": pa.string(),
+    "ticket": _TICKET,
+    "content_type": pa.string(),
+    "received_at": pa.timestamp("us", "UTC"),
+    "context": pa.string(),
+    "body": pa.binary(),
+    "parts": pa.list_(_PART),
+}
+#: What it has in a queue.
+ORDER_COLUMNS: Mapping[str, pa.DataType] = {
+    "group": pa.string(),
+    "sequence": pa.int64(),
+    "ordinal": pa.int64(),
+    "late": pa.bool_(),
+}
+
+_PLAIN: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+#: A record batch has that many rows, or fewer where they have that many bytes.
+_MOST_ROWS, _MOST_BYTES, FETCHED = 10_000, 32 * 2**20, 500
+
+
+def batches_of(
+    portions: Iterable[Sequence[Any]],
+    properties: Mapping[str, str],
+    *,
+    prefix: str = "",
+    ordered: bool = True,
+    dialogs: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``read_*.sql``, as record batches.
+
+    Args:
+        portions: the rows, at most `FETCHED` at once.
+        properties: the properties that get columns of their own, and their types.
+        prefix: what the names of these columns begin with.
+        ordered: whether the rows have the columns of a queue.
+        dialogs: whether the properties are those that tell of a message's dialog.
+
+    Yields:
+        at most 10,000 rows and not much more than 32 MiB.
+    """
+    rows: list[Any] = []
+    size = 0
+    for portion in portions:
+        rows += portion
+        size += sum(len(row.body) + sum(len(body) for *_, body in row.parts or ()) for row in portion)
+        if len(rows) >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
+            rows, size = [], 0
+    if rows:
+        yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
+
+
+def _batch(
+    rows: Sequence[Any], properties: Mapping[str, str], prefix: str, *, ordered: bool, dialogs: bool
+) -> pa.RecordBatch:
+    columns: dict[str, Any] = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+    columns["ticket"] = pa.StructArray.from_arrays(
+        [
+            pa.array(columns["location"], pa.string()),
+            pa.array(columns["epoch"], pa.int64()),
+            pa.array(columns["number"], pa.int64()),
+        ],
+        fields=list(_TICKET),
+    )
+    columns["parts"] = [
+        None if each is None else [dict(zip(_PART.names, one, strict=True)) for one in each]
+        for each in columns["parts"]
+    ]
+    wanted = {**COLUMNS, **ORDER_COLUMNS} if ordered else COLUMNS
+    arrays = {
+        name: values if isinstance(values := columns[name], pa.Array) else pa.array(values, kind)
+        for name, kind in wanted.items()
+    }
+    if properties:
+        read: list[Mapping[str, Any]] = [
+            context_of(text, types) for text, types in zip(columns["context"], columns["property_types"], strict=True)
+        ]
+        if dialogs:
+            read = [_of_dialog(context) for context in read]
+        arrays |= {prefix + name: _property(read, name, kind) for name, kind in properties.items()}
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _of_dialog(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a message's context says of its dialog, under the names of the columns."""
+    found = context.get("dialog")
+    return {**found, "dialog_sequence": found.get("sequence")} if isinstance(found, dict) else {}
+
+
+def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa.Array:
+    """A property's column; null where a message has none, or one that can't be of that type."""
+    convert = given_converter(kind)
+
+    def value(found: Any) -> Any:
+        try:
+            return None if found is None else convert(found)
+        except (ValueError, ArithmeticError):
+            return None
+
+    return pa.array([value(context.get(name)) for context in contexts], arrow_type(kind))
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """The Arrow type of a property's."""
+    digits = _DECIMAL.fullmatch(kind)
+    return pa.decimal128(int(digits[1] or 10), int(digits[2] or 0)) if digits else _PLAIN[kind]
+
+
+def own_names() -> frozenset[str]:
+    """The names that no property's column can have."""
+    return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - {"to", "correlation_id", "parent_id", "part", "parts"})

@@ -1,0 +1,78 @@
+"""Whether the messages of dialogs that a pipeline gets are what their types say, looked at once, before their batch is complete.
+
+A dialog with one that isn't fails on both sides: the message leaves the batch, and so does what is behind it in its dialog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.dialogs.delivery import why_failed
+from seriatim.box.notice import SetAside
+from seriatim.pipeline.types.message_type import MessageType
+
+__all__ = ["fail_invalid"]
+
+#: Bodies that are fetched together.
+_FETCHED = 500
+
+
+class _Violation(NamedTuple):
+    """The first message of a dialog that isn't what its type says."""
+
+    sequence: int
+    message_id: str
+    why: str
+
+
+def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_ids: Sequence[int]) -> frozenset[int]:
+    """Fail the dialogs whose messages aren't what their types say.
+
+    Args:
+        transaction: in which; it has the locks of the groups.
+        queue: that of a service.
+        batch: the one that the messages were put into, which isn't complete.
+        entry_ids: their entries.
+
+    Returns:
+        the entries that have left the batch.
+    """
+    kinds = {name: kind for name, kind in transaction.access.known.definitions.types.items() if kind.checks_bodies}
+    found = _violations(transaction, kinds, entry_ids) if kinds else {}
+    if not found:
+        return frozenset()
+    parameters = {
+        "queue_id": queue.queue_id,
+        "batch": batch,
+        "handles": list(found),
+        "message_ids": [one.message_id for one in found.values()],
+        "sequences": [one.sequence for one in found.values()],
+        "whys": [one.why for one in found.values()],
+    }
+    (set_aside,) = transaction.one("fail_in_batch", **parameters)
+    transaction.notice(SetAside(set_aside))
+    return frozenset(set_aside)
+
+
+def _violations(
+    transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
+) -> dict[str, _Violation]:
+    """By the handle of its dialog what is the first in it that is wrong."""
+    found: dict[str, _Violation] = {}
+    for row in _bodies(transaction, kinds, entry_ids):
+        first = found.get(row.handle)
+        if first is not None and first.sequence < row.sequence:
+            continue
+        if (violation := kinds[row.type].violation(row.body)) is not None:
+            why = why_failed(row.sequence, row.type, violation)
+            found[row.handle] = _Violation(row.sequence, row.message_id, why)
+    return found
+
+
+def _bodies(transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]) -> Iterator[Any]:
+    """The messages whose bodies are to be looked at, in any order, and not all in memory."""
+    for rows in transaction.portions("bodies_in_batch", _FETCHED, entry_ids=list(entry_ids), types=list(kinds)):
+        yield from rows

@@ -1,0 +1,186 @@
+"""Batches of a pipeline that are sent in dialogs, each message once: a dialog a key, begun when it is first needed.
+
+Tasks stage parts, as for queues. A merge sends the messages of some keys a transaction, and notes with each key that the
+batch is sent; the last of these transactions notes the same of the batch. So one that ends in between is gone on with
+where it was, and a batch of many dialogs doesn't lock all of them at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.notice import KeptOut
+from seriatim.box.pipelines.incoming import Incoming, Placed, fitting, storable
+from seriatim.box.pipelines.staging import StagedPart, Staging
+from seriatim.errors import UsageError
+from seriatim.kernel.outcome import REASONS
+from seriatim.kernel.sequence import key_problem
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.contract import DEFAULT
+from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.section import likely
+
+__all__ = ["DialogStaging", "Speaker"]
+
+_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
+_KEY_TYPES = ("int8", "int8", "text", "text")
+#: A transaction locks that many dialogs; each lock is a place in a table of the server's that is of one size.
+_DIALOGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Which dialogs a pipeline sends in.
+
+    Args:
+        from_service: the service where they begin; its queue gets what is answered.
+        to_service: the other one; what is sent waits while it isn't there.
+        contract: under which they are begun.
+
+    Raises:
+        UsageError: a name that can't be.
+    """
+
+    from_service: str
+    to_service: str
+    contract: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        checked_name(self.from_service, "a service's name")
+        checked_name(self.to_service, "a service's name")
+        checked_name(self.contract, "a contract's name")
+
+
+class DialogStaging(Staging):
+    """The way into dialogs for one sink of a pipeline.
+
+    Args:
+        dsn: the box; as `MessageBox.open` takes it.
+        speaker: which dialogs.
+        incoming: how rows become messages; its `group` is the column with the keys.
+
+    Raises:
+        UsageError: there is no such service or contract, or no column with the keys is named.
+        EnvironmentProblem: the box can't be reached; names host and database.
+    """
+
+    def __init__(
+        self, dsn: str | None = None, schema: str = DEFAULT_SCHEMA, *, speaker: Speaker, incoming: Incoming
+    ) -> None:
+        if not incoming.ordered:
+            raise UsageError("there is no key for the dialogs", remedy="name the column that has it")
+        super().__init__(dsn, schema, incoming=incoming)
+        self._speaker = speaker
+        with self._transaction() as transaction:
+            self._check_services(self._access.known.current(transaction))
+
+    def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
+        """Send the parts of a batch, in their order; nothing if the batch was sent already.
+
+        Returns:
+            how many messages are new to the box.
+
+        Raises:
+            UsageError: there is no such service or contract any more.
+            Unavailable: parts are gone, because the server was restarted: they have to be staged again. Or somebody
+                waits crosswise for the same dialogs: it has to be merged again.
+        """
+        part_ids = [part_id for part_id, _ in parts]
+        judged: int | None = None
+        before = 0
+        while True:
+            with self._transaction() as transaction:
+                self._run(transaction, "add_writer", writer=writer)
+                (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
+                if batch <= last:
+                    self._run(transaction, "drop_parts", part_ids=part_ids)
+                    return before
+                self._run(transaction, "hold_definitions")
+                definitions = self._access.known.current(transaction)
+                self._check_services(definitions)
+                self._versions(transaction, parts)
+                if judged != definitions.version:
+                    self._run(transaction, "judge_sends", part_ids=part_ids, contract=self._speaker.contract)
+                keys, messages = self._send(transaction, writer, batch, part_ids)
+                is_whole = keys < _DIALOGS
+                if is_whole:
+                    (unsent,) = self._run(transaction, "end_sends", part_ids=part_ids)[0]
+                    messages += unsent
+                    if unsent:
+                        transaction.notice(KeptOut())
+                    stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
+                    if stray:
+                        self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                named = {"writer": writer, "batch": batch if is_whole else last, "version": definitions.version}
+                self._run(transaction, "record_batch", messages=messages, **named)
+            judged = definitions.version
+            before += messages
+            if is_whole:
+                return before
+
+    def _send(self, transaction: Transaction, writer: str, batch: int, part_ids: list[int]) -> tuple[int, int]:
+        """Send what there is for the next keys: how many keys, and how many messages."""
+        keys, messages = self._run(
+            transaction,
+            "send_staged",
+            writer=writer,
+            batch=batch,
+            part_ids=part_ids,
+            from_service=self._speaker.from_service,
+            service=self._speaker.to_service,
+            contract=self._speaker.contract,
+            how_many=_DIALOGS,
+        )[0]
+        return int(keys), int(messages)
+
+    def _check_services(self, definitions: Definitions) -> None:
+        name, contract = self._speaker.from_service, self._speaker.contract
+        if name not in definitions.services:
+            remedy = likely(name, definitions.services) or "a dialog begins at a service of this box: define it"
+            raise UsageError(f"there is no service {name!r}", remedy=remedy)
+        if contract not in definitions.contracts:
+            remedy = likely(contract, definitions.contracts) or "define it"
+            raise UsageError(f"there is no contract {contract!r}", remedy=remedy)
+
+    def _stage(
+        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
+    ) -> int:
+        """Stage messages behind those before, with their keys. They are routed nowhere."""
+        rows, keys = [], []
+        told = zip(placed.messages, placed.groups, placed.problems, strict=True)
+        for place, (message, given, why) in enumerate(told, before):
+            key = str(given) if isinstance(given, int) else given
+            reason = key_problem(key)
+            location, wrong = _location(message.context)
+            problem = why or wrong or (REASONS[reason] if reason else None)
+            # Only of those that can't be sent; the others are what their bodies are.
+            kept, _ = fitting(storable({name: value for name, value in message.context.items() if name != "location"}))
+            fields = (
+                message.message_id,
+                message.type,
+                location,
+                message.content_type,
+                json.dumps(kept),
+                None,
+                message.body,
+            )
+            rows.append((part_id, place, *fields, 1, None, None))
+            keys.append((part_id, place, None if problem else key, problem))
+        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, rows)
+        self._copy(transaction, "stage_keys", _KEY_TYPES, keys)
+        return 0
+
+
+def _location(context: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Where a message is received, and what is wrong with what it says of that."""
+    try:
+        return checked_location(context.get("location") or DEFAULT_LOCATION), None
+    except UsageError as error:
+        return DEFAULT_LOCATION, problem_text(f"column 'location': {error.what} ({error.remedy})")

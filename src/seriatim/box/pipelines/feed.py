@@ -1,0 +1,448 @@
+"""What a pipeline reads of a box: the batches of a queue that belongs to it, or what a queue or the spool has now.
+
+A queue's messages are put into batches as they are released; a batch that is complete stays as it is, to be read as
+often as it takes, until the batch after it is worked on. A *reader* is one checkpoint of a pipeline: it is known by a
+name that the checkpoint remembers, and that alone may ask for batches.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+
+from seriatim.box import notices
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.dialogs.clock import fire_due
+from seriatim.box.dialogs.transmission import transmit_to
+from seriatim.box.pipelines.arrow_rows import FETCHED, batches_of, own_names
+from seriatim.box.pipelines.batch_check import fail_invalid
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
+from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.resequence import Handed
+from seriatim.box.turns.turns import Locked, Turns
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import Policy, UnitOfWork, Unordered
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.box_properties import DIALOG, declared
+
+__all__ = ["Feed", "Part"]
+
+#: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
+_GROUPS = 1000
+_MOST = 2**31 - 2
+#: A part has about that many messages; there are at most so many.
+_PART_MESSAGES, _MOST_PARTS = 25_000, 64
+#: A run that was killed lets go of its connection within that time.
+_PATIENCE_S, _PAUSE_S = 15.0, 0.2
+
+#: A range of groups, entries or arrivals: from, to (exclusive; None: all that is left).
+Part = tuple[Any, Any]
+
+
+class Feed(Closing):
+    """A queue of a box, or its spool, for one pipeline.
+
+    Args:
+        dsn: the box; as `MessageBox.open` takes it.
+        queue: the queue; None: the spool, or that of the service.
+        service: a service, whose queue it is.
+        pipeline: the pipeline's name, which the queue gets as its owner.
+        takes_over: take the queue from a checkpoint that is no more.
+        prefix: what the names of the columns of properties begin with.
+
+    Raises:
+        UsageError: there is no such queue, or service.
+        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
+        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        queue: str | None = None,
+        service: str | None = None,
+        pipeline: str = "spark",
+        takes_over: bool = False,
+        prefix: str = "",
+    ) -> None:
+        self._connections = Connections.open(
+            notices.publish, dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True
+        )
+        self._access = self._connections.access
+        self._schema = schema
+        self._name = queue
+        self._pipeline = pipeline
+        self._takes_over = takes_over
+        self._prefix = prefix
+        self._held: Statements | None = None
+        self._reader = ""
+        self._service = service
+        if service is not None:
+            self._name = self._queue_of(service)
+        if self._name is not None:
+            self._queue()
+
+    # ---- columns
+
+    def properties(self) -> dict[str, str]:
+        """The properties that the message types declare, by name, and their types; each has a column.
+
+        Messages for a service have none of these; they have what tells of their dialog.
+
+        Raises:
+            UsageError: a column would have a name that another column has.
+        """
+        if self._service is not None:
+            return dict(DIALOG)
+        with self._transaction() as transaction:
+            types = self._access.known.current(transaction).types
+        found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
+        taken = {name.casefold() for name in own_names()}
+        for name in found:
+            if (self._prefix + name).casefold() in taken:
+                raise UsageError(
+                    f"the property {name!r} would have the name of another column",
+                    where=self._access.place,
+                    remedy='give the columns of properties a prefix: .option("prefix", "p_")',
+                )
+        return found
+
+    # ---- batches
+
+    def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
+        """The batch after `batch`, complete, if there is anything for it.
+
+        Args:
+            reader: who asks; empty: a checkpoint that doesn't know itself yet.
+            batch: the last one that it has; who asks for the next one has worked on it.
+            at_most: so many messages, but sets come whole; None: all that there are; 0: only a batch that is complete
+                already.
+
+        Returns:
+            the reader, the batch (the one it has if there is nothing), how many messages it has.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline, or another run reads it now.
+        """
+        self._hold()
+        self._refresh()
+        reader, batch = self._claimed(reader, batch)
+        queue = self._queue()
+        with self._transaction() as transaction:
+            newest, done = self._batches(transaction, reader)
+            if batch > done:
+                self._done(transaction, reader, batch)
+        # One that was complete before the run that asked for it ended.
+        if newest <= batch:
+            newest = batch + 1
+            if queue.enabled:
+                if queue.serves:
+                    self._look(queue)
+                self._route()
+                self._fill(reader, newest, _MOST if at_most is None else at_most)
+            with self._transaction() as transaction:
+                self._batches(transaction, reader)
+                if not self._count(transaction, batch, newest):
+                    return reader, batch, 0
+                self._run(transaction, "close_batch", reader=reader, batch=newest)
+        with self._transaction() as transaction:
+            return reader, newest, self._count(transaction, batch, newest)
+
+    def waiting(self) -> int:
+        """How many messages the queue has that aren't done, held ones among them; all have been routed."""
+        queue = self._queue()
+        if queue.serves:
+            self._look(queue)
+        self._route()
+        with self._transaction() as transaction:
+            return int(self._run(transaction, "waiting_in_queue")[0][0])
+
+    def parts(self, reader: str, after: int, through: int) -> list[Part]:
+        """What the messages of some batches are cut into, groups whole.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline.
+        """
+        self._claimed(reader, after)
+        name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
+        with self._transaction() as transaction:
+            messages = self._count(transaction, after, through)
+            return self._cut(transaction, name, messages, after=after, through=through)
+
+    def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """The messages of a part, groups one after another and each in order."""
+        name = "read_batch_unordered" if self._is_unordered() else "read_batch"
+        return self._rows(name, part, properties, after=after, through=through)
+
+    def done(self, reader: str, through: int) -> None:
+        """The batches through this one are worked on. Those before it go; this one stays until the next is done.
+
+        Raises:
+            ActionRefused: the queue belongs to another pipeline.
+        """
+        with self._transaction() as transaction:
+            self._done(transaction, reader, through)
+
+    # ---- what is there now
+
+    def parts_now(self) -> list[Part]:
+        """What the queue or the spool has, cut into parts."""
+        with self._transaction() as transaction:
+            name = "spool_bounds" if self._name is None else "entry_bounds"
+            return self._cut(transaction, name, _PART_MESSAGES * 8)
+
+    def read_now(self, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """The messages of a part of what is there now."""
+        if self._name is None:
+            return self._rows("read_spool", part, properties, ordered=False)
+        return self._rows("read_queue", part, properties)
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Let go of the box, and of the queue for other runs."""
+        if self._held is not None:
+            self._held.connection.close()
+            self._held = None
+        self._connections.close()
+
+    # ---- inside
+
+    def _look(self, queue: BoxQueue) -> None:
+        """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
+        with self._transaction() as transaction:
+            apart = Apart(transaction, is_free=True)
+            fire_due(transaction, apart)
+            transmit_to(transaction, queue, apart)
+
+    def _route(self) -> bool:
+        """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""
+        with self._transaction() as transaction:
+            waits = is_unrouted(transaction)
+        if waits:
+            route_pending(self._access)
+        return waits is not None
+
+    def _fill(self, reader: str, batch: int, left: int) -> None:
+        """Put what can be handed out into a batch that isn't complete, at most `left` messages more; a set comes whole."""
+        pace = _Pace(self._queue().declared.policy)
+        while left > 0:
+            with self._transaction() as transaction:
+                self._batches(transaction, reader)
+                if not (taken := self._take(transaction, batch, left, pace)):
+                    return
+                left -= max(taken, 0)
+            if taken < 0 and not self._route():
+                return
+
+    def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
+        """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
+        queue = self._queue()
+        if isinstance(queue.declared.policy, Unordered):
+            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
+        turns = Turns(transaction)
+        locked = Locked(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
+        if not locked.keys:
+            return 0
+        self._access.known.current(transaction)
+        judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
+        transaction.notice(*judged.notices(self._queue(), locked.keys))
+        handed = judged.handed
+        pace.see(handed)
+        entry_ids = [one for each in handed for one in each.entry_ids]
+        self._run(
+            transaction,
+            "put_in_batch",
+            batch=batch,
+            entry_ids=entry_ids,
+            ordinals=[one for each in handed for one in each.ordinals],
+            late=[one for each in handed for one in each.late],
+        )
+        if entry_ids and self._queue().serves:
+            gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
+            entry_ids = [one for one in entry_ids if one not in gone]
+            self._run(transaction, "talk_in_batch", entry_ids=entry_ids)
+        return len(entry_ids) or -1
+
+    def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
+        """The reader, after the queue was made its own, and the last batch that it has or will never get."""
+        mine = reader or self._reader or str(uuid.uuid4())
+        if (queue := self._queue().declared).level == TYPE:
+            raise UsageError(
+                f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
+                remedy='give the pipeline a queue of level="queue"',
+            )
+        with self._transaction() as transaction:
+            if mine != self._reader:
+                (owner,) = self._run(
+                    transaction,
+                    "claim_queue",
+                    reader=mine,
+                    pipeline=self._pipeline,
+                    is_new=not reader,
+                    takes_over=self._takes_over,
+                )[0]
+                if owner:
+                    raise self._refused(f"the pipeline {owner!r}")
+                if owner is not None:
+                    raise ActionRefused(
+                        "the checkpoint is none of this queue",
+                        where=f"queue {self._name!r}",
+                        remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
+                    )
+            _, done = self._batches(transaction, mine)
+        self._reader = mine
+        return mine, max(batch, done)
+
+    def _refused(self, whose: str) -> ActionRefused:
+        return ActionRefused(
+            f"the queue belongs to {whose}",
+            where=f"queue {self._name!r}",
+            remedy="go on with its checkpoint; if that is no more: a new one, and takeOver=true",
+        )
+
+    def _done(self, transaction: Transaction, reader: str, through: int) -> None:
+        keep = self._queue().declared.keep
+        (known,) = self._run(transaction, "complete_batches", reader=reader, through=through, keep=keep)[0]
+        if not known:
+            raise self._refused("another checkpoint")
+
+    def _hold(self) -> None:
+        """Be the one run that reads the queue, as long as this feed is open.
+
+        Raises:
+            ActionRefused: another run goes on reading it.
+            EnvironmentProblem: a pooler stands between, which keeps no lock for it.
+        """
+        if self._held is not None and _lives(self._held):
+            return
+        if self._connections.is_pooled:
+            raise through_pooler(self._access.place)
+        with translated(self._access.place):
+            connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
+            deadline = time.monotonic() + _PATIENCE_S
+            held = Statements(connection, self._schema)
+            while not self._run(held, "hold_reader")[0][0]:
+                if time.monotonic() > deadline:
+                    connection.close()
+                    raise ActionRefused(
+                        "another run of a pipeline reads the queue",
+                        where=f"queue {self._name!r}",
+                        remedy="stop that one first",
+                    )
+                time.sleep(_PAUSE_S)
+        self._held = held
+
+    def _batches(self, transaction: Transaction, reader: str) -> tuple[int, int]:
+        rows = self._run(transaction, "reader_batches", reader=reader)
+        if not rows:
+            raise self._refused("another checkpoint")
+        return rows[0][0], rows[0][1]
+
+    def _count(self, transaction: Transaction, after: int, through: int) -> int:
+        return int(self._run(transaction, "count_batch", after=after, through=through)[0][0])
+
+    def _cut(self, transaction: Transaction, name: str, messages: int, **named: Any) -> list[Part]:
+        if not messages:
+            return []
+        parts = min(-(-messages // _PART_MESSAGES), _MOST_PARTS)
+        fractions = [part / parts for part in range(parts)]
+        (bounds,) = self._run(transaction, name, fractions=fractions, **named)[0]
+        if bounds is None or bounds[0] is None:
+            return []
+        begins = list(dict.fromkeys(bounds))
+        return list(zip(begins, [*begins[1:], None], strict=True))
+
+    def _rows(
+        self, name: str, part: Part, properties: Mapping[str, str], *, ordered: bool = True, **named: Any
+    ) -> Iterator[pa.RecordBatch]:
+        parameters = {"first": part[0], "next": part[1], **self._named(named)}
+        with self._transaction() as transaction:
+            yield from batches_of(
+                transaction.portions(name, FETCHED, **parameters),
+                properties,
+                prefix=self._prefix,
+                ordered=ordered,
+                dialogs=self._service is not None,
+            )
+
+    def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
+        return statements.rows(name, **self._named(named))
+
+    def _named(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        if self._name is None:
+            return dict(named)
+        queue = self._queue()
+        return {"queue_id": queue.queue_id, "ordered": not isinstance(queue.declared.policy, Unordered), **named}
+
+    def _queue_of(self, service: str) -> str:
+        with self._transaction() as transaction:
+            services = self._access.known.current(transaction).services
+        if service not in services:
+            remedy = likely(service, services) or "box.define(Service(…))"
+            raise UsageError(f"there is no service {service!r}", remedy=remedy)
+        return services[service].queue
+
+    def _is_unordered(self) -> bool:
+        return isinstance(self._queue().declared.policy, Unordered)
+
+    def _queue(self) -> BoxQueue:
+        if self._name is None:
+            raise UsageError("a stream reads a queue", remedy='.option("queue", "…")')
+        known = self._access.known
+        if self._name not in known.definitions.queues:
+            with self._transaction() as transaction:
+                return known.read(transaction).queue(self._name)
+        return known.definitions.queues[self._name]
+
+    def _refresh(self) -> None:
+        with self._transaction() as transaction:
+            self._access.known.current(transaction)
+
+    def _transaction(self) -> AbstractContextManager[Transaction]:
+        return self._access.transaction()
+
+
+class _Pace:
+    """How many groups a turn takes, so that a batch has at most one set too many: how large sets are is seen as they come.
+
+    Args:
+        policy: the queue's.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._has_sets = isinstance(policy, UnitOfWork)
+        self._largest = 0
+
+    def groups(self, left: int) -> int:
+        """Of how many groups a turn may take something, where a batch has room for so many messages."""
+        if not self._has_sets:
+            return min(left, _GROUPS)
+        return min(left // self._largest, _GROUPS) or 1 if self._largest else 1
+
+    def see(self, handed: Sequence[Handed]) -> None:
+        """What a turn has given."""
+        self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
+
+
+def _lives(statements: Statements) -> bool:
+    """Whether a connection is still one: that of a server that was restarted isn't, and says so only when it is used."""
+    try:
+        statements.connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        statements.connection.close()
+        return False
+    return True

@@ -1,0 +1,310 @@
+"""Rows of a frame, as Arrow columns, become messages.
+
+=============  ===========================================================================================
+message_id     its id; a new one where there is none
+type           its type, or else the one that goes for all
+body           bytes or text; none: empty
+content_type   how the body is to be read
+location       where it is received
+context        properties, as a JSON object
+parts          what it has beside the body, where they are structs; otherwise a property
+(any other)    a property; null: the message doesn't have it
+=============  ===========================================================================================
+
+A row with which something is wrong is kept all the same, as far as it can be, with the reason: it stops nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from seriatim.box.publishing import batch as publish
+from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.json_paths import json_reader
+from seriatim.pipeline.bodies.property_values import Unreadable, problem_text, shortened
+from seriatim.pipeline.declared.location import checked_location
+from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.message import Message, Part, Property, new_message_id
+
+__all__ = ["FIELDS", "UNTYPED", "Incoming", "Placed", "fitting", "messages_of", "storable"]
+
+#: The columns that aren't properties.
+FIELDS = ("message_id", "type", "body", "content_type", "context")
+#: The type of a message that has none that can be kept.
+UNTYPED = "untyped"
+_JSON = json_reader()
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """How rows become messages.
+
+    Args:
+        type: the type of rows that have none.
+        group: the column with the groups, where they go straight into a queue; None: the queue's own.
+        sequence: the column with their numbers in these.
+        left_out: columns that are no properties.
+    """
+
+    type: str | None = None
+    group: str | None = None
+    sequence: str | None = None
+    left_out: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows bring their groups."""
+        return self.group is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Messages, with the groups and numbers that their rows have, if they bring them; `problems`: why a row is none."""
+
+    messages: Sequence[Message]
+    groups: Sequence[str | None]
+    sequences: Sequence[int | None]
+    problems: Sequence[str | None]
+
+
+def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> Placed:
+    """The messages of some rows.
+
+    A row that can't be one becomes a message all the same, of what can be kept of it, so that it stops nothing.
+
+    Args:
+        rows: the rows.
+        incoming: how they become messages.
+        made_up: the id of the row at a place that has one which can't be kept; always the same.
+    """
+    given = [column for column in rows.schema.names if column not in incoming.left_out]
+    wrong: dict[int, dict[str, str]] = {}
+    columns = {name: _values(name, rows.column(name), wrong) for name in given}
+    own = {incoming.group, incoming.sequence}
+    nothing: list[Any] = [None] * len(rows)
+    parts = nothing
+    if "parts" in columns and pa.types.is_list(rows.schema.field("parts").type):
+        parts = columns.pop("parts")
+    names = [name for name in columns if name not in FIELDS and name not in own]
+    fields = (columns.get(name, nothing) for name in FIELDS)
+    values = zip(*(columns[name] for name in names), strict=True) if names else [()] * len(rows)
+    messages, problems = [], []
+    for place, (*own_fields, its, each) in enumerate(zip(*fields, values, parts, strict=True)):
+        row = _Row._make((*own_fields, dict(zip(names, its, strict=True)), each))
+        message, found = _message(row, incoming, partial(made_up, place), wrong.get(place, {}))
+        messages.append(message)
+        told = "; ".join(f"column {name!r}: {why}" for name, why in found.items())
+        problems.append(problem_text(told) if found else None)
+    groups, sequences = columns.get(incoming.group or "", nothing), columns.get(incoming.sequence or "", nothing)
+    return Placed(messages, groups, sequences, problems)
+
+
+class _Row(NamedTuple):
+    """A row: the values of `FIELDS`, in their order, the others by name, and the parts."""
+
+    message_id: str | None
+    type: str | None
+    body: bytes | None
+    content_type: str | None
+    context: str | None
+    given: Mapping[str, Any]
+    parts: Sequence[Mapping[str, Any] | None] | None
+
+
+def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> list[Any]:
+    """The values of a column; what can't be one is null, and told in `wrong`, by its place and column."""
+    if name == "body":
+        column = column.cast(pa.binary())
+    try:
+        return list(column.to_pylist())
+    except (ValueError, ArithmeticError):
+        pass  # one at a time it is seen which
+    values = []
+    for place, one in enumerate(column):
+        try:
+            values.append(one.as_py())
+        except UnicodeDecodeError as error:
+            wrong.setdefault(place, {})[name] = f"not UTF-8 at byte {error.start}"
+            values.append(None)
+        except (ValueError, ArithmeticError) as error:
+            wrong.setdefault(place, {})[name] = str(error)
+            values.append(None)
+    return values
+
+
+def _message(
+    row: _Row, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
+) -> tuple[Message, Mapping[str, str]]:
+    """The message of a row, and by the column what is wrong with it; `wrong`: what is known of that already."""
+    if not wrong:
+        try:
+            return _whole(row, incoming), wrong
+        except (UsageError, Unreadable):
+            pass
+    found = dict(wrong)
+    message_id, kind, content_type = row.message_id or made_up(), row.type or incoming.type, _escaped(row.content_type)
+    if why := _refused(message_id=message_id):
+        found["message_id"], message_id = why, made_up()
+    if not kind:
+        found.setdefault("type", 'there is none (.option("type", "…") is that of rows without one)')
+    elif why := _refused(type=kind):
+        found["type"], kind = why, None
+    if why := _refused(message_id=message_id, content_type=content_type):
+        found["content_type"], content_type = why, None
+    context = _given(row)
+    try:
+        context = {**_read(row.context), **context}
+    except Unreadable as error:
+        found["context"], context["context"] = str(error), row.context
+    properties, left_out = fitting(storable(context))
+    if left_out is not None:
+        found["context"] = "; ".join(filter(None, (found.get("context"), left_out)))
+    parts, reasons = _usable(row.parts or ())
+    if reasons:
+        found["parts"] = "; ".join(reasons)
+    message = Message(
+        type=kind or UNTYPED, body=row.body or b"", context=properties, message_id=message_id,
+        content_type=content_type, parts=parts,
+    )  # fmt: skip
+    return _cut(message, found), found
+
+
+def _whole(row: _Row, incoming: Incoming) -> Message:
+    """The message of a row with which nothing is wrong.
+
+    Raises:
+        UsageError: something is, or its body is too large.
+        Unreadable: its context can't be read.
+    """
+    message = Message(
+        type=row.type or incoming.type or "",
+        body=row.body or b"",
+        context={**_read(row.context), **_given(row)},
+        message_id=row.message_id or new_message_id(),
+        content_type=_escaped(row.content_type),
+        parts=[_part(one) for one in row.parts] if row.parts else (),
+    )
+    publish.check_size(message)
+    return message
+
+
+def _cut(message: Message, found: dict[str, str]) -> Message:
+    """A message without what is too large to be kept: its body, or else its parts; told in `found`, by the column."""
+    most = publish.MOST_BODY_BYTES
+    if len(message.body) > most:
+        found["body"] = f"{len(message.body):,} bytes, of which at most {most:,} can be kept: left out"
+        message = replace(message, body=b"")
+    room, size = most - len(message.body), sum(len(part.body) for part in message.parts)
+    if size > room:
+        left_out = f"{size:,} bytes, of which at most {room:,} can be kept beside the body: left out"
+        found["parts"] = "; ".join(filter(None, (found.get("parts"), left_out)))
+        message = replace(message, parts=())
+    return message
+
+
+def _refused(**fields: Any) -> str | None:
+    """Why no message can have these fields; None: it can."""
+    try:
+        Message(**{"type": UNTYPED, **fields})
+    except UsageError as error:
+        return f"{error.what} ({error.remedy})"
+    return None
+
+
+def _given(row: _Row) -> dict[str, Any]:
+    return {name: value for name, value in row.given.items() if value is not None}
+
+
+def _escaped(content_type: str | None) -> str | None:
+    return content_type.replace("\0", "\\0") if content_type is not None and "\0" in content_type else content_type
+
+
+def _part(given: Mapping[str, Any] | None) -> Part:
+    """A part. Raises `UsageError`: it can't be one."""
+    if given is None:
+        raise UsageError("a part is null", remedy="leave it out")
+    body = given["body"]
+    return Part(given["name"], given.get("content_type"), body.encode() if isinstance(body, str) else body or b"")
+
+
+def _usable(given: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list[str]]:
+    """The parts that can be kept, and what is wrong with the others; these get names that are made up, if need be."""
+    found: dict[str, Part] = {}
+    reasons = []
+    for number, one in enumerate(given, 1):
+        if one is None:
+            reasons.append(f"part {number} is null")
+            continue
+        try:
+            part = _part(one)
+        except UsageError as error:
+            reasons.append(f"part {number}: {error.what} ({error.remedy})")
+            part = _part({"name": f"part {number}", "body": one["body"]})
+        if part.name in found:
+            reasons.append(f"part {number}: another one is named {part.name!r}, too")
+            part = replace(part, name=next(name for name in _names(number) if name not in found))
+        found[part.name] = part
+    return list(found.values()), reasons
+
+
+def _names(number: int) -> Iterator[str]:
+    """Names for a part that has none of its own."""
+    return (f"part {number}{'+' * more}" for more in count())
+
+
+def _read(context: str | None) -> dict[str, Property]:
+    """The properties of a context. Raises `Unreadable`: it is no JSON object."""
+    if context is None:
+        return {}
+    found = _JSON(context)
+    if not isinstance(found, dict):
+        shown = "a list" if isinstance(found, list) else shortened(context.strip())
+        raise Unreadable(f"{shown} is not a JSON object")
+    return found
+
+
+def storable(context: Mapping[str, Any]) -> dict[str, Property]:
+    """The properties of a message at which something is wrong, as text that can be kept, whatever they are."""
+    return {_text(_name(name, value)): _text(value) for name, value in context.items()}
+
+
+def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], str | None]:
+    """Properties without the largest ones where all are more than can be kept; and what is to be told of that, or None."""
+    most = publish.MOST_CONTEXT_BYTES
+    # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
+    if 6 * sum([len(value) for value in context.values() if type(value) is str]) + 2_000 * len(context) <= most:
+        return context, None
+    sizes = {name: len(json.dumps({name: str(value)}, ensure_ascii=False).encode()) for name, value in context.items()}
+    size = left = sum(sizes.values())
+    too_large = []
+    for name in sorted(sizes, key=lambda one: sizes[one], reverse=True):
+        if left <= most:
+            break
+        left -= sizes[name]
+        too_large.append(name)
+    if not too_large:
+        return context, None
+    names = ", ".join(repr(name) for name in too_large)
+    why = f"{size:,} bytes of properties, of which at most {most:,} can be kept: left out {names}"
+    return {name: value for name, value in context.items() if name not in too_large}, problem_text(why)
+
+
+def _name(name: str, value: Any) -> str:
+    """What a property is called there: those of the box's own names mean nothing, but for the location."""
+    if name not in OWN:
+        return name
+    try:
+        return name if name == "location" and checked_location(value) else f"{name}_"
+    except UsageError:
+        return f"{name}_"
+
+
+def _text(value: Any) -> str:
+    return str(value).encode(errors="backslashreplace").decode().replace("\0", "\\0")

@@ -1,0 +1,52 @@
+"""Giving a queue back that a pipeline had, which is gone: workers may receive from it again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.operators.operator_log import Operator, log
+from seriatim.errors import ActionRefused
+
+__all__ = ["Released", "release"]
+
+_PATIENCE_S, _PAUSE_S = 2.0, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A `queue` that was given back: the `pipeline` that had it, and how many `messages` it had in hand."""
+
+    queue: str
+    pipeline: str
+    messages: int
+
+
+def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released:
+    """Give a queue back, in the transaction; it is written down.
+
+    What the pipeline had in hand and hasn't finished is queued again, in its place. Its checkpoint is known no more.
+
+    Raises:
+        ActionRefused: no pipeline has the queue, or it is reading it now.
+    """
+    name = queue.declared.name
+    where, named = f"queue {name!r}", {"queue_id": queue.queue_id}
+    # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may
+    # notice a moment later that a run has ended.
+    deadline = time.monotonic() + _PATIENCE_S
+    while not transaction.one("hold_reader_briefly", **named)[0]:
+        if time.monotonic() > deadline:
+            raise ActionRefused("its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first")
+        time.sleep(_PAUSE_S)
+    found = transaction.maybe("reader_of", **named)
+    if found is None:
+        raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
+    pipeline, messages = found
+    transaction.do("release_queue", **named)
+    transaction.do("call_waiters", queue_ids=[queue.queue_id])
+    details = {"pipeline": pipeline, "messages": messages}
+    log(transaction, by, "release", queue=name, group=None, details=details)
+    return Released(name, pipeline, messages)

@@ -1,0 +1,364 @@
+"""Batches of a pipeline that come into a box, each once.
+
+Tasks stage parts, which nobody sees; a merge takes the parts that it names in as one publishing, and writes down whose
+batch it was, in one transaction. A batch that is in the box is nothing the second time, and what a failed task has
+staged is never asked for. Messages are routed where they are staged; where the definitions have changed before the
+merge, it routes them again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid5
+
+import pyarrow as pa
+
+from seriatim.box import notices
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections
+from seriatim.box.definitions.correlation import looking
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Entries, Routed, Router, router_of
+from seriatim.box.messages.received import context_of
+from seriatim.box.notice import KeptOut
+from seriatim.box.pipelines.incoming import Incoming, Placed, fitting, messages_of, storable
+from seriatim.box.postgres.statements import statement
+from seriatim.box.publishing.batch import parameters_of
+from seriatim.box.publishing.queue_room import full_for_batch, refuse_for_batch
+from seriatim.errors import QueueFull, Unavailable, UsageError
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Fifo, Unordered
+from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.types.message import Message, Part
+from seriatim.pipeline.types.typed_message import Typed
+
+__all__ = ["StagedPart", "Staging"]
+
+_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
+_PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
+_ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
+_PORTION = 5_000
+#: Among all ids that are made of names, those of ours.
+_MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
+#: A batch waits that long for room, and looks for it after naps from so long to so long: a look may read all of it.
+_PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
+#: Of whoever runs the query; in Spark's data source that is the driver's standard error.
+_LOG = logging.getLogger(__name__)
+
+#: A part that is staged: its id, and how many messages it has.
+StagedPart = tuple[int, int]
+
+
+class Staging(Closing):
+    """The way into a box for one sink of a pipeline.
+
+    Args:
+        dsn: the box; as `MessageBox.open` takes it.
+        queue: the one queue that gets the messages; None: those with subscriptions for them.
+        incoming: how rows become messages.
+        wait: at most so many seconds (or ``"30s"``) a batch waits for room in a queue that is full.
+
+    Raises:
+        UsageError: there is no such queue, or a wait that can't be.
+        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
+        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        queue: str | None = None,
+        incoming: Incoming | None = None,
+        wait: float | str = _PATIENCE_S,
+    ) -> None:
+        self._wait_s = seconds(micros(wait))
+        self._connections = Connections.open(
+            notices.publish, dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True
+        )
+        self._access = self._connections.access
+        self._schema = schema
+        self._queue = queue
+        self._incoming = incoming or Incoming()
+        self._routers: dict[int, Router] = {}
+        if queue is not None:
+            with self._transaction() as transaction:
+                self._access.known.current(transaction).queue(queue)
+
+    def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
+        """Stage a part. A row that can't be a message is staged as one that is unrouted, with the reason.
+
+        Args:
+            writer: whose it is: one sink of one checkpoint.
+            batch: of which batch.
+            rows: its messages, see `incoming.py`.
+            number: which of the batch's parts it is.
+        """
+        of_part = f"{writer}\0{batch}\0{number}"
+        with self._transaction() as transaction:
+            definitions = self._access.known.current(transaction)
+            version = definitions.version
+            named = {"writer": writer, "batch": batch, "version": version}
+            (part_id,) = self._run(transaction, "begin_part", **named)[0]
+            messages = entries = 0
+            for table in rows:
+                for begin in range(0, len(table), _PORTION):
+                    made_up = partial(_made_up, of_part, messages)
+                    placed = messages_of(table.slice(begin, _PORTION), self._incoming, made_up)
+                    entries += self._stage(transaction, part_id, messages, placed, definitions)
+                    messages += len(placed.messages)
+            counts = {"version": version, "messages": messages, "entries": entries}
+            self._run(transaction, "end_part", part_id=part_id, **counts)
+        return part_id, messages
+
+    def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
+        """Take the parts of a batch in, in their order; nothing if the batch is in the box already.
+
+        Returns:
+            how many messages are new to the box.
+
+        Raises:
+            QueueFull: a queue has no room, and didn't get any in time, or says that nobody waits for it.
+            Unavailable: parts are gone, because the server was restarted; they have to be staged again.
+        """
+        part_ids = [part_id for part_id, _ in parts]
+        self._wait_for_room(writer, batch, part_ids)
+        with self._transaction() as transaction:
+            self._run(transaction, "add_writer", writer=writer)
+            (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
+            if batch <= last:
+                self._run(transaction, "drop_parts", part_ids=part_ids)
+                return 0
+            self._run(transaction, "hold_definitions")
+            definitions = self._access.known.current(transaction)
+            self._check(transaction, parts, definitions)
+            refuse_for_batch(transaction, definitions, part_ids)
+            (messages,) = self._run(transaction, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
+            transaction.notice(KeptOut())
+            version = definitions.version
+            self._run(transaction, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
+            stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
+            if stray:
+                self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+        return int(messages)
+
+    def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
+        """Wait, in no transaction, until no queue is full that the batch goes to; it may be in the box already.
+
+        Raises:
+            QueueFull: one still is.
+        """
+        until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
+        while True:
+            with self._transaction() as transaction:
+                definitions = self._access.known.current(transaction)
+                if not definitions.limited or self._is_done(transaction, writer, batch):
+                    return
+                full = full_for_batch(transaction, definitions, part_ids)
+            if full is None:
+                return
+            left_s = until - time.monotonic()
+            if left_s <= 0 or full.declared.when_full == "refuse":
+                raise QueueFull(
+                    f"batch {batch} waits outside: it may have {full.declared.max_messages:,} messages, and has them",
+                    where=f"queue {full.declared.name!r}",
+                    remedy="let something receive from it, or raise max_messages; the same start goes on where it was",
+                )
+            if nap_s == _SHORT_NAP_S:
+                _LOG.warning("queue %r is full: batch %d waits for room", full.declared.name, batch)
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONG_NAP_S)
+
+    def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
+        found = self._run(transaction, "last_batch", writer=writer)
+        return bool(found) and batch <= found[0][0]
+
+    def discard(self, parts: Iterable[StagedPart]) -> None:
+        """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
+        with self._transaction() as transaction:
+            self._run(transaction, "drop_parts", part_ids=[part_id for part_id, _ in parts])
+
+    def close(self) -> None:
+        """Let go of the box."""
+        self._connections.close()
+
+    def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
+        """See that all parts are there and whole, and routed by these definitions."""
+        for part_id, version in self._versions(transaction, parts).items():
+            if version != definitions.version:
+                self._stage_again(transaction, part_id, definitions)
+
+    def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
+        """See that all parts are there and whole; by which version of the definitions each was routed."""
+        part_ids = [part_id for part_id, _ in parts]
+        found = {row[0]: row[1:] for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        for part_id, messages in parts:
+            _, said, there = found.get(part_id, (None, -1, -1))
+            if not messages == said == there:
+                raise Unavailable(
+                    "a staged part of the batch is gone, as after a restart of the server",
+                    where=self._access.place,
+                    remedy="start the pipeline again: the batch is staged anew",
+                )
+        return {part_id: row[0] for part_id, row in found.items()}
+
+    def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
+        """Route a part anew, under other definitions than it was staged under."""
+        found: list[Any] = []
+        while rows := self._run(
+            transaction,
+            "staged_messages",
+            part_id=part_id,
+            after=found[-1][0] if found else -1,
+            at_most=_PORTION,
+        ):
+            found += rows
+        self._run(transaction, "empty_part", part_id=part_id)
+        for begin in range(0, len(found), _PORTION):
+            rows = found[begin : begin + _PORTION]
+            messages = [
+                Message(
+                    message_id=message_id,
+                    type=kind,
+                    content_type=content_type,
+                    context={**context_of(context, json.loads(types) if types else None), "location": location},
+                    body=body,
+                    parts=[Part(*one) for one in parts] if parts else (),
+                )
+                for _, message_id, kind, location, content_type, context, types, body, _, _, parts, _ in rows
+            ]
+            # What is wrong stays wrong: of such a message not everything is kept as it was.
+            placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
+            self._stage(transaction, part_id, begin, placed, definitions)
+
+    def _stage(
+        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
+    ) -> int:
+        """Stage messages behind those before; how many entries they become."""
+        routed = self._routed(transaction, placed, definitions)
+        columns = parameters_of(routed, 0, len(placed.messages))
+        n = len(placed.messages)
+        places = range(before, before + n)
+        messages = zip(
+            [part_id] * n, places, columns["message_ids"], columns["types"], columns["locations"],
+            columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
+            columns["destinations"], columns["problems"], columns["part_counts"] or [None] * n, strict=True,
+        )  # fmt: skip
+        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, messages)
+        if columns["part_counts"] is not None:
+            beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
+            parts = (
+                (part_id, before + place - 1, number, *one)
+                for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
+            )
+            self._copy(transaction, "stage_message_parts", _PART_TYPES, parts)
+        made = routed.entries
+        entries = zip(
+            [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
+            made.sequences, made.sizes, made.priorities, made.problems,
+            [_numbers(one) for one in made.subscriptions], strict=True,
+        )  # fmt: skip
+        self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
+        return len(made.places)
+
+    def _routed(self, transaction: Transaction, placed: Placed, definitions: Definitions) -> Routed:
+        router = self._router(definitions)
+        moment: datetime | None = None
+        if router.needs_time:
+            (moment,) = transaction.one("moment")
+        routed = router.route_typed(self._typed(router, placed), moment, looking(transaction))
+        if self._queue is not None and self._incoming.ordered:
+            routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))
+        return routed
+
+    def _typed(self, router: Router, placed: Placed) -> Typed:
+        """The messages, read by their types; those at which something is wrong with what can be kept of them."""
+        messages, problems = list(placed.messages), list(placed.problems)
+        if self._queue is not None:
+            messages = [
+                one if why else replace(one, context={**one.context, "to": self._queue})
+                for one, why in zip(messages, problems, strict=True)
+            ]
+        typed = router.typed(messages)
+        for row, (message, context) in enumerate(zip(typed.messages, typed.contexts, strict=True)):
+            if problems[row] is not None:
+                continue
+            problem = typed.problems[row]
+            known = context if problem is None else storable(message.context)
+            if problem is None and (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
+                # Its properties are as they should be: it can be resubmitted when the queue is there.
+                problem = problem_text(wrong.what)
+            properties, left_out = fitting(known)
+            if problem is not None or left_out is not None:
+                problems[row] = "; ".join(filter(None, (problem, left_out)))
+                messages[row] = replace(message, context=properties)
+        contexts = [{} if why else one for one, why in zip(typed.contexts, problems, strict=True)]
+        undeclared = [row for row in typed.undeclared if problems[row] is None]
+        return Typed(messages, contexts, problems, undeclared)
+
+    def _router(self, definitions: Definitions) -> Router:
+        if self._queue is None:
+            return router_of(definitions)
+        if definitions.version not in self._routers:
+            only = {self._queue: definitions.queue(self._queue)}
+            alone = Definitions(definitions.version, definitions.types, only, unreadable=definitions.unreadable)
+            self._routers = {definitions.version: Router(alone)}
+        return self._routers[definitions.version]
+
+    def _ordered(self, entries: Entries, placed: Placed, definitions: Definitions) -> Entries:
+        """The entries, with the groups and sequences that the rows have, as they are."""
+        queue = definitions.queue(str(self._queue)).declared
+        if queue.level == TYPE:
+            raise UsageError(
+                f"queue {queue.name!r} puts each type in order by itself, and a pipeline has ordered already",
+                remedy='let it deliver to a queue of level="queue", or route: box',
+            )
+        policy = queue.policy
+        if isinstance(policy, Unordered):
+            return entries
+        keys = [placed.groups[place] for place in entries.places]
+        reasons = [key_problem(key) for key in keys]
+        sequences = entries.sequences
+        if not isinstance(policy, Fifo):
+            sequences = [placed.sequences[place] for place in entries.places]
+            reasons = [
+                why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
+                for why, number in zip(reasons, sequences, strict=True)
+            ]
+        groups = [None if why else key for key, why in zip(keys, reasons, strict=True)]
+        problems = [REASONS[why] if why else None for why in reasons]
+        return replace(entries, groups=groups, sequences=sequences, problems=problems)
+
+    def _copy(self, transaction: Transaction, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        with transaction.connection.cursor() as cursor, cursor.copy(statement(name, transaction.schema)) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    def _run(self, transaction: Transaction, name: str, **named: Any) -> list[Any]:
+        return transaction.rows(name, **named)
+
+    def _transaction(self) -> AbstractContextManager[Transaction]:
+        return self._access.transaction()
+
+
+def _made_up(of_part: str, before: int, place: int) -> str:
+    """An id for the message at a place behind those before: of the same part it is the same again."""
+    return str(uuid5(_MADE_UP, f"{of_part}\0{before + place}"))
+
+
+def _numbers(written: str) -> list[int]:
+    """What PostgreSQL writes as an array of numbers."""
+    return [int(one) for one in written[1:-1].split(",") if one]

@@ -1,0 +1,1 @@
+"""Statements, migrations, and the driver's values and errors."""

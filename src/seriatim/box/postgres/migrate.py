@@ -1,0 +1,244 @@
+"""Makes the schema of a box and brings it up to date; knows which version this seriatim works with.
+
+A box is made by all migrations, in order; an older one goes through those that it lacks; in one transaction, one process
+at a time. There is no way back: a newer schema is for a newer seriatim. A migration is never edited, and a box keeps the
+checksum of each that was applied: so one that another build has made otherwise isn't taken for one of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import psycopg
+from psycopg import errors, sql
+
+from seriatim.box.postgres.comparison import differing
+from seriatim.box.postgres.statements import Statements, checked_schema, script, statement, template
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
+
+__all__ = ["LEAST_POSTGRESQL", "Found", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
+
+LEAST_POSTGRESQL = 16
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+#: Whoever makes a box takes a while; others of the same box wait for that. Everybody who uses it waits behind a migration.
+_OTHERS, _USERS = "60s", "10s"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step forward: its `number`, and its `name`. Numbers ascend, and may have gaps."""
+
+    number: int
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Its file, from the package."""
+        return f"migrations/{self.number:04}_{self.name}.sql"
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of its text, in hexadecimal digits."""
+        return _checksum(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has made a box.
+
+    Args:
+        version: the number of the last migration that was applied.
+        checksums: those of all of them, by number; None where none was kept. None: by a build that kept none.
+    """
+
+    version: int
+    checksums: Mapping[int, str | None] | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a checksum of each."""
+        return self.checksums is not None and None not in self.checksums.values()
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All migrations, in order."""
+    names = (
+        _NAME.fullmatch(file.name) for file in resources.files("seriatim.box.postgres").joinpath("migrations").iterdir()
+    )
+    return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
+
+
+def find(statements: Statements) -> Found | None:
+    """What has made the box in a schema; None if there is no such schema.
+
+    Raises:
+        SchemaMismatch: there is a schema of that name that isn't a box.
+    """
+    schema = statements.schema
+    is_there, is_box, has_checksums = statements.one("find_schema", schema=schema)
+    if not is_there:
+        return None
+    if not is_box:
+        raise SchemaMismatch(
+            f"the schema {schema} is there, but it is no message box",
+            remedy="give another schema to the box, or drop that one",
+        )
+    if not has_checksums:
+        (version,) = statements.one("schema_version")
+        return Found(version or 0, None)
+    checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
+    return Found(max(checksums, default=0), checksums)
+
+
+def check(statements: Statements, found: Found | None) -> None:
+    """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
+
+    Raises:
+        SchemaMismatch: there is none, an older or a newer one, or one of another build; names what helps.
+        EnvironmentProblem: PostgreSQL is too old.
+    """
+    _check_server(statements.connection)
+    schema, known = statements.schema, migrations()[-1].number
+    if found is None:
+        raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
+    if found.version < known:
+        raise SchemaMismatch(
+            f"the schema {schema} has version {found.version}, and this seriatim works with {known}",
+            remedy="seriatim box migrate",
+        )
+    _refuse_newer(found.version, schema)
+    _refuse_edited(found, schema)
+    if not found.is_known:
+        raise SchemaMismatch(
+            f"the schema {schema} doesn't say what its migrations were", remedy="seriatim box migrate, which looks"
+        )
+
+
+def migrate(statements: Statements) -> list[Migration]:
+    """Make a box, or bring it up to date, in the transaction of the statements' connection.
+
+    Returns:
+        what was applied; empty if it was up to date.
+
+    Raises:
+        SchemaMismatch: the schema is newer than this seriatim, of another build, or no box.
+        EnvironmentProblem: PostgreSQL is too old.
+        Unavailable: somebody uses the box, or migrates it, for too long.
+    """
+    connection, schema = statements.connection, statements.schema
+    _check_server(connection)
+    _lock(statements)
+    found = find(statements)
+    if found is not None:
+        _refuse_newer(found.version, schema)
+        _refuse_edited(found, schema)
+        if not found.is_known:
+            _refuse_differing(statements, found)
+    version = 0 if found is None else found.version
+    missing = [one for one in migrations() if one.number > version]
+    for one in missing:
+        connection.execute(script(one.path, schema))
+    if missing or (found is not None and not found.is_known):
+        statements.do("record_migrations", **_columns())
+    if missing:
+        statements.do("shut_all_out")
+        statements.do("let_in_again")
+    return missing
+
+
+def fresh_sql(schema: str) -> str:
+    """The SQL that makes a box, as one transaction; the same as `migrate` does where there is none."""
+    steps = "\n".join(script(one.path, schema).decode() for one in migrations())
+    applied = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in migrations())
+    target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
+    record = f"INSERT INTO {target} (number, name, checksum) VALUES\n    {applied};"
+    rights = statement("shut_all_out", schema).decode().strip()
+    return f"BEGIN;\n\n{steps}\n{rights};\n\n{record}\n\nCOMMIT;"
+
+
+@cache
+def _checksum(path: str) -> str:
+    return hashlib.sha256(template(path).encode()).hexdigest()
+
+
+def _columns() -> dict[str, list[int] | list[str]]:
+    known = migrations()
+    return {
+        "numbers": [one.number for one in known],
+        "names": [one.name for one in known],
+        "checksums": [one.checksum for one in known],
+    }
+
+
+def _lock(statements: Statements) -> None:
+    """Let nobody else make or change the schema; and wait for those who use it no longer than others can wait behind."""
+    schema = statements.schema
+    own, _ = statements.one("wait_at_most", most=_OTHERS)
+    if own != "0":
+        statements.do("wait_at_most", most=own)
+    try:
+        with statements.connection.transaction():
+            statements.do("lock_schema", schema=schema)
+    except errors.LockNotAvailable as error:
+        holders = statements.rows("holders_of_schema", schema=schema)
+        who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+        raise Unavailable(
+            f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+        ) from error
+    if own == "0":
+        statements.do("wait_at_most", most=_USERS)
+
+
+def _refuse_newer(found: int, schema: str) -> None:
+    known = migrations()[-1].number
+    if found > known:
+        raise SchemaMismatch(
+            f"the schema {schema} has version {found}, and this seriatim knows {known} at most",
+            remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
+        )
+
+
+def _refuse_edited(found: Found, schema: str) -> None:
+    """Refuse a box of which it is known that another build has made it."""
+    if found.checksums is None:
+        return
+    ours = {one.number: one for one in migrations() if one.number <= found.version}
+    for number in sorted(ours.keys() | found.checksums.keys()):
+        one, mark = ours.get(number), found.checksums.get(number)
+        if one is None or number not in found.checksums:
+            which = "which this one hasn't" if one is None else "which was not applied there"
+            raise _of_another_build(schema, f"there is a migration {number:04}, {which}")
+        if mark is not None and mark != one.checksum:
+            raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
+
+
+def _refuse_differing(statements: Statements, found: Found) -> None:
+    """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
+    scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
+    if others := differing(statements, scripts):
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        what = f"of its version {found.version} these are not what they are here: {', '.join(others[:_SHOWN])}{more}"
+        raise _of_another_build(statements.schema, what)
+
+
+def _of_another_build(schema: str, what: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"another build of seriatim has made the schema {schema}: {what}",
+        remedy="use the build that made it; or make a new box, in another schema, or in this one after "
+        f"DROP SCHEMA {schema} CASCADE, which deletes all that is in it",
+    )
+
+
+def _check_server(connection: psycopg.Connection) -> None:
+    found = connection.info.server_version // 10000
+    if found < LEAST_POSTGRESQL:
+        raise EnvironmentProblem(
+            f"PostgreSQL {found} is too old for a message box", remedy=f"use {LEAST_POSTGRESQL} or newer"
+        )

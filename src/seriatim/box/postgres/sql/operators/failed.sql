@@ -1,0 +1,15 @@
+-- Purpose: the messages that stop a faulted group: the one whose handler failed last, or else the first one; or all.
+-- Caller: failed_message.py, under the lock of the group.
+-- Locks: none.
+-- Index: entries_of_group, faults_of_group, spool_pkey.
+SELECT entry.entry_id, stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types,
+    entry.attempt > 0 AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
+FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+WHERE entry.queue_id = %(queue_id)s AND entry.group_key = %(group_key)s AND entry.status = 'queued'
+ORDER BY
+    (entry.entry_id = (
+        SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s
+        ORDER BY fault_id DESC LIMIT 1
+    )) IS TRUE DESC,
+    entry.ordinal
+LIMIT %(at_most)s

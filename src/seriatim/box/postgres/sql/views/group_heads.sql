@@ -1,0 +1,37 @@
+-- Purpose: the messages that say how a group stands: the first two that are queued, and the one that failed last if it is
+-- none of them; the first late one that is held, the first other that is held, and the first that nobody has judged.
+-- Caller: group_standing.py.
+-- Locks: none.
+-- Index: entries_of_group, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has arrived is sorted, for one group.
+WITH failed AS MATERIALIZED (
+    SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s
+    ORDER BY fault_id DESC LIMIT 1
+), first AS MATERIALIZED (
+    SELECT one.* FROM {schema}.entries AS one
+    WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'queued'
+    ORDER BY ordinal LIMIT 2
+)
+SELECT
+    stored.message_id, stored.type, head.status, head.sequence, head.ordinal, head.late, head.attempt, head.visible_at,
+    stored.received_at, head.entry_id, head.entry_id IN (SELECT entry_id FROM failed) AS failed
+FROM (
+    SELECT first.*, 0 AS place, first.ordinal AS nth FROM first
+    UNION ALL
+    SELECT one.*, 0, one.ordinal FROM {schema}.entries AS one
+    WHERE one.entry_id IN (SELECT entry_id FROM failed EXCEPT SELECT entry_id FROM first) AND one.status = 'queued'
+    UNION ALL (
+        SELECT one.*, 1, 0 FROM {schema}.entries AS one
+        WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND late
+        ORDER BY arrival LIMIT 1
+    ) UNION ALL (
+        SELECT one.*, 2, 0 FROM {schema}.entries AS one
+        WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND NOT late
+        ORDER BY sequence, arrival LIMIT 1
+    ) UNION ALL (
+        SELECT one.*, 3, 0 FROM {schema}.entries AS one JOIN {schema}.tickets AS run USING (arrival_id)
+        WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'arrived'
+        ORDER BY run.stamp, one.position LIMIT 1
+    )
+) AS head
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+ORDER BY head.place, head.nth

@@ -1,0 +1,1 @@
+"""Publishing: messages are taken in and routed into queues."""

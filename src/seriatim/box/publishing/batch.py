@@ -1,0 +1,281 @@
+"""What `Session.publish` sends: messages as columns, checked, in statements of a size that PostgreSQL takes well."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any
+
+import numpy as np
+
+from seriatim.box.definitions.route import Routed
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
+from seriatim.pipeline.types.message import Message, Property, Received
+
+__all__ = [
+    "DEFAULT_LOCATION",
+    "MOST_BODY_BYTES",
+    "MOST_CONTEXT_BYTES",
+    "check_all",
+    "check_size",
+    "distinct",
+    "listed",
+    "parameters_of",
+    "parameters_of_one",
+    "portions",
+]
+
+#: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
+MOST_BODY_BYTES = 512 * 2**20
+#: A statement carries that many bytes of bodies, unless one body is larger.
+_PORTION_BYTES = 32 * 2**20
+#: What PostgreSQL takes for all names and values of a JSON object, the context.
+MOST_CONTEXT_BYTES = 2**28 - 1
+#: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
+_LONGEST_NUMBER = 100
+#: Given by the box, or fields of the message: no application sets these among the properties.
+_OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at"})
+_PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
+_INT64 = 2**63
+_WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
+
+
+def listed(messages: Message | Iterable[Message]) -> list[Message]:
+    """What a publisher gave, as a list.
+
+    Raises:
+        UsageError: it is neither a message nor a list.
+    """
+    if isinstance(messages, Message):
+        return [messages]
+    if not isinstance(messages, Iterable):
+        raise UsageError(f"{shown(messages)} is not a message", remedy="publish a seriatim.Message, or a list of them")
+    return list(messages)
+
+
+def distinct(messages: Iterable[Message]) -> list[Message]:
+    """The messages, of those with the same id only the first.
+
+    Raises:
+        UsageError: something that isn't a message, or a body that is too large.
+    """
+    found: dict[str, Message] = {}
+    for message in messages:
+        if not isinstance(message, Message):
+            raise UsageError(f"{type(message).__name__} is not a message", remedy="publish a list of seriatim.Message")
+        if isinstance(message, Received):
+            message.check()  # its receiver may have changed it
+        check_size(message)
+        found.setdefault(message.message_id, message)
+    return list(found.values())
+
+
+def check_size(message: Message) -> None:
+    """See that a message isn't too large.
+
+    Raises:
+        UsageError: its body is, with its parts.
+    """
+    if (size := _size(message)) > MOST_BODY_BYTES:
+        raise UsageError(
+            f"the body of message {message.message_id} has {size:,} bytes"
+            + (", its parts included" if message.parts else ""),
+            remedy=f"at most {MOST_BODY_BYTES:,}; store it elsewhere and publish where it is",
+        )
+
+
+def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Runs of messages, from and to (exclusive), cut so that no statement carries too many bytes."""
+    found, begin, size = [], 0, 0
+    for place, message in enumerate(messages):
+        if size and size + _size(message) > _PORTION_BYTES:
+            found.append((begin, place))
+            begin, size = place, 0
+        size += _size(message)
+    if begin < len(messages):
+        found.append((begin, len(messages)))
+    return found
+
+
+def check_all(routed: Routed) -> None:
+    """See that all messages can be sent, before some of them are; errors as of `parameters_of`."""
+    for place, message in enumerate(routed.typed.messages):
+        _location(message)
+        _json(message, _context(routed, place))
+
+
+def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
+    """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
+
+    Raises:
+        UsageError: a property that has no place in a context, or a context that is too large; names message and property.
+    """
+    messages, problems = routed.typed.messages[begin:end], list(routed.typed.problems[begin:end])
+    entries = routed.entries
+    mine = _entries_of(routed, begin, end)
+    contexts = [_context(routed, place) for place in range(begin, end)]
+    places = np.array(entries.places[mine], np.int64) - begin
+    return {
+        "version": routed.version,
+        "message_ids": [message.message_id for message in messages],
+        "types": [message.type for message in messages],
+        "locations": [_location(message) for message in messages],
+        "content_types": [message.content_type for message in messages],
+        "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
+        "property_types": [_types(context) for context in contexts],
+        "bodies": [message.body for message in messages],
+        "destinations": np.bincount(places, minlength=end - begin).tolist(),
+        "problems": problems,
+        "entry_places": (places + 1).tolist(),
+        "entry_queues": entries.queue_ids[mine],
+        "entry_groups": entries.groups[mine],
+        "entry_sequences": entries.sequences[mine],
+        "entry_sizes": entries.sizes[mine],
+        "entry_priorities": entries.priorities[mine],
+        "entry_problems": entries.problems[mine],
+        "entry_subscriptions": entries.subscriptions[mine],
+        **_parts(messages),
+    }
+
+
+def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
+    """The parameters of ``publish_one.sql``; None where it isn't one message without parts that goes to one queue.
+
+    Raises:
+        UsageError: as `parameters_of`.
+    """
+    message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
+    if end - begin != 1 or message.parts or mine.stop - mine.start != 1 or entries.problems[mine.start] is not None:
+        return None
+    context = _context(routed, begin)
+    return {
+        "version": routed.version,
+        "message_id": message.message_id,
+        "type": message.type,
+        "location": _location(message),
+        "content_type": message.content_type,
+        "context": _json(message, context),
+        "property_types": _types(context),
+        "body": message.body,
+        "queue_id": entries.queue_ids[mine.start],
+        "group_key": entries.groups[mine.start],
+        "sequence": entries.sequences[mine.start],
+        "size": entries.sizes[mine.start],
+        "priority": entries.priorities[mine.start],
+        "subscription_ids": entries.subscriptions[mine.start],
+    }
+
+
+def _entries_of(routed: Routed, begin: int, end: int) -> slice:
+    """Which entries some messages have."""
+    return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
+
+
+def _context(routed: Routed, place: int) -> Mapping[str, Property]:
+    """The properties that are kept of a message: as they were given, where it isn't what its type says."""
+    typed = routed.typed
+    return typed.contexts[place] if typed.problems[place] is None else typed.messages[place].context
+
+
+def _size(message: Message) -> int:
+    return len(message.body) + sum(len(part.body) for part in message.parts) if message.parts else len(message.body)
+
+
+def _parts(messages: Sequence[Message]) -> dict[str, list[Any] | None]:
+    """The parameters for parts; NULL where no message has any."""
+    if not any(message.parts for message in messages):
+        return dict.fromkeys(_PARTS)
+    parts = [(place, part) for place, message in enumerate(messages, 1) for part in message.parts]
+    columns = (
+        [len(message.parts) or None for message in messages],
+        [place for place, _ in parts],
+        [part.name for _, part in parts],
+        [part.content_type for _, part in parts],
+        [part.body for _, part in parts],
+    )
+    return dict(zip(_PARTS, columns, strict=True))
+
+
+def _location(message: Message) -> str:
+    return checked_location(message.context.get("location") or DEFAULT_LOCATION)
+
+
+def _types(context: Mapping[str, Property]) -> str | None:
+    """The types of the properties that JSON has no type for, as JSON; None where there are none."""
+    found = {name: kind for name, value in context.items() if (kind := _WRITTEN.get(type(value))) is not None}
+    return json.dumps(found) if found else None
+
+
+def _json(message: Message, context: Mapping[str, Property]) -> str:
+    if wrong := _OURS & context.keys():
+        raise UsageError(
+            f"message {message.message_id}: {', '.join(sorted(wrong))} can't be given as a property",
+            remedy="type and message_id are fields of the message; the box gives the others",
+        )
+    pairs = (f"{_text(name, name, message)}: {_value(name, value, message)}" for name, value in context.items())
+    written = "{" + ", ".join(pairs) + "}"
+    if len(written) > MOST_CONTEXT_BYTES // 4 and (size := len(written.encode())) > MOST_CONTEXT_BYTES:
+        raise UsageError(
+            f"the context of message {message.message_id} has {size:,} bytes",
+            remedy=f"at most {MOST_CONTEXT_BYTES:,}; put into the body what is large",
+        )
+    return written
+
+
+def _value(name: str, value: Property, message: Message) -> str:
+    match value:
+        case None | bool():
+            return json.dumps(value)
+        case str():
+            return _text(name, value, message)
+        case int() if -_INT64 <= value < _INT64:
+            return json.dumps(int(value))
+        case float() if math.isfinite(value):
+            return json.dumps(float(value))
+        case Decimal() if value.is_finite():
+            if _length(value) > _LONGEST_NUMBER:
+                raise UsageError(
+                    f"message {message.message_id}: the property {name!r} is a number of more than {_LONGEST_NUMBER} characters",
+                    remedy="round it, give a float, or give it as text",
+                )
+            return str(value)
+        case datetime():
+            try:
+                moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            except OverflowError:
+                raise _wrong(name, value, message) from None
+            return json.dumps(moment.isoformat(timespec="microseconds"))
+    raise _wrong(name, value, message)
+
+
+def _length(value: Decimal) -> int:
+    """How many characters a finite number has when it is written without an exponent, which isn't done for that."""
+    sign, digits, exponent = value.as_tuple()
+    places = max(-int(exponent), 0)
+    whole = max(len(digits) + int(exponent), 1) if value else 1
+    return sign + whole + (1 + places if places else 0)
+
+
+def _text(name: object, text: object, message: Message) -> str:
+    if isinstance(text, str) and "\0" not in text:
+        encoded = encode_basestring(text)  # as `json.dumps` does, which makes an encoder for it each time
+        try:
+            encoded.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return encoded
+    raise _wrong(name, text, message)
+
+
+def _wrong(name: object, value: object, message: Message) -> UsageError:
+    return UsageError(
+        f"message {message.message_id}: the property {shown(name)} can't be {shown(value, 80)}",
+        remedy="string without NUL, long (64 bits), finite decimal or float, boolean, datetime or None",
+    )

@@ -1,0 +1,241 @@
+"""Publishing: a call's messages are routed, find room in their queues, and are taken in, all or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.patience import patience
+from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_idle, transact
+from seriatim.box.definitions.correlation import looking
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed, router_of
+from seriatim.box.notice import KeptOut
+from seriatim.box.postgres.arrays import written
+from seriatim.box.postgres.statements import statement
+from seriatim.box.publishing.batch import check_all, distinct, listed, parameters_of, parameters_of_one, portions
+from seriatim.box.publishing.published import Published
+from seriatim.box.publishing.queue_room import NO_ROOM, Full, full
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.time import micros
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["PATIENCE_S", "Publisher"]
+
+_LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
+#: In some time zones the first moments of the year 1 are none that can be shown.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
+#: completes would have to look whether somebody waits.
+PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
+
+
+class Publisher:
+    """What one call of `Session.publish` does.
+
+    Args:
+        messages: in the order in which they get their tickets.
+        delay: as of `Session.publish`, like the next two.
+        visible_at: the moment before which they aren't handed out, instead.
+        wait: how long for room.
+        own: whether the transaction is ours, and not one that the caller began.
+        once: whether nothing else is done in it.
+
+    Raises:
+        UsageError: something that isn't a message, a body that is too large, times that can't be.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        messages: Message | Iterable[Message],
+        *,
+        delay: float | str | None,
+        visible_at: datetime | None,
+        wait: float | str,
+        own: bool,
+        once: bool = False,
+    ) -> None:
+        self._access = access
+        self._schema = access.schema
+        self._given = listed(messages)
+        self._fresh = distinct(self._given)
+        self._moment = _seen_from(delay, visible_at)
+        self._wait_s = patience(wait)
+        self._own = own
+        self._once = once
+
+    def publish(self, transaction: Transaction) -> Published:
+        """Take the messages in.
+
+        Returns:
+            the ids of all that were given, in that order, and which of them were left out.
+
+        Raises:
+            UsageError: a property that has no place in a context, an address that is no queue.
+            QueueFull: a queue has no room.
+        """
+        fresh, until = self._fresh, time.monotonic() + self._wait_s
+        routed, begun = self._admitted(transaction, fresh, until, read=False), 0
+        runs = portions(fresh)
+        if len(runs) > 1:
+            check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
+        once = self._once and len(runs) == 1
+        known: set[str] = set()
+        for begin, end in runs:
+            while (left := self._take_in(transaction, routed, begin - begun, end - begun, once=once)) is None:
+                # The definitions have changed: what isn't taken in yet is routed by the new ones.
+                routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
+            known.update(fresh[begin + place - 1].message_id for place in left)
+        entries = routed.entries
+        if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
+            transaction.notice(KeptOut([one.message_id for one in fresh]))
+        ids = [message.message_id for message in self._given]
+        return Published(ids, _left_out(ids, known) if known or len(ids) > len(fresh) else ())
+
+    def _take_in(
+        self, transaction: Transaction, routed: Routed, begin: int, end: int, *, once: bool
+    ) -> Sequence[int] | None:
+        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
+
+        `once`: there are no others to take in.
+
+        Returns:
+            the places, from 1, of those that were published before.
+        """
+        alone = self._alone(transaction) if once else None
+        name, parameters = "publish_one", parameters_of_one(routed, begin, end)
+        if parameters is None:
+            name, parameters = "publish", written(parameters_of(routed, begin, end))
+        flush = alone is not None and can_flush(alone)
+        parameters.update(self._moment, by_itself=alone is not None, flushed=flush)
+        if alone is not None:
+            answer = transact(alone, (statement(name, self._schema), parameters), flush=flush)
+        else:
+            ((answer,),) = transaction.rows(name, **parameters)
+        if isinstance(answer, bool):  # of one message: whether it is taken in
+            return () if answer else (1,)
+        return answer
+
+    def _alone(self, transaction: Transaction) -> OwnConnection | None:
+        """The connection, where what is taken in is a transaction by itself."""
+        if (
+            not (isinstance(transaction.connection, OwnConnection) and is_idle(transaction.connection))
+            or transaction.connection.is_pooled
+        ):
+            return None  # behind a pooler a transaction says first what it needs
+        # Failures are told in the transaction of what failed.
+        return None if router_of(self._access.known.definitions).wants_failures else transaction.connection
+
+    def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
+        """Messages with their entries, once all queues that get some have room for them.
+
+        Raises:
+            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
+        """
+        known = self._access.known
+        nothing_done = self._own and is_idle(transaction.connection)
+        definitions = known.definitions
+        if read or definitions.version < 0:
+            definitions = known.read(transaction)
+            if nothing_done:
+                transaction.connection.commit()  # only looked
+        definitions, routed = self._routed_by_now(transaction, messages, definitions, nothing_done=nothing_done)
+        nap_s = _SHORT_NAP_S
+        while definitions.limited:
+            without = full(transaction, definitions, routed)
+            if not without:
+                break
+            if (now := known.current(transaction)).version != definitions.version:
+                definitions, routed = now, self._routed(transaction, messages, now)
+                continue
+            if not isinstance(without, Full):
+                return routed.refusing(without, NO_ROOM)
+            left_s = until - time.monotonic()
+            if left_s <= 0 or not without.may_wait:
+                raise without.error()
+            if nothing_done:
+                transaction.connection.rollback()  # so that nobody waits for a transaction that naps
+            time.sleep(min(nap_s, left_s))
+            nap_s = min(2 * nap_s, _LONG_NAP_S)
+        return routed
+
+    def _routed_by_now(
+        self,
+        transaction: Transaction,
+        messages: Sequence[Message],
+        definitions: Definitions,
+        *,
+        nothing_done: bool,
+    ) -> tuple[Definitions, Routed]:
+        """Messages routed; where these definitions refuse one and are old, by those of now."""
+        try:
+            return definitions, self._routed(transaction, messages, definitions)
+        except UsageError:
+            if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
+                raise
+            # What the process knew was old: it may route again, and refuses nothing.
+            return now, self._routed(transaction, messages, now)
+
+    def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
+        """What is defined now."""
+        now = self._access.known.current(transaction)
+        if nothing_done:
+            transaction.connection.commit()  # only looked
+        return now
+
+    def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
+        router = router_of(definitions)
+        moment = None
+        if router.needs_time:
+            (moment,) = transaction.one("moment")
+        return router.route(messages, moment, looking(transaction))
+
+
+def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
+    """Of each id that was given what isn't taken in: all of it where it was known before, else what comes after the first."""
+    seen: set[str] = set()
+    found = []
+    for one in ids:
+        if one in known or one in seen:
+            found.append(one)
+        seen.add(one)
+    return found
+
+
+def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
+    """The parameters that say when messages are handed out.
+
+    Raises:
+        UsageError: they aren't times, or both are given.
+    """
+    if delay is not None and visible_at is not None:
+        raise UsageError("delay and visible_at say the same", remedy="give one of them")
+    if visible_at is not None:
+        visible_at = _moment(visible_at)
+    period_us = 0 if delay is None else micros(delay)
+    if not 0 <= period_us <= _LONGEST_DELAY_US:
+        raise UsageError(f"a delay can't be {shown(delay)}", remedy="from 0 to 10,000 days")
+    return {
+        "visible_at": None if visible_at is None else visible_at.isoformat(),
+        "delay": f"{period_us} microseconds" if period_us else None,
+    }
+
+
+def _moment(given: object) -> datetime:
+    """The moment before which messages aren't handed out, in UTC; what is long over is 1970.
+
+    Raises:
+        UsageError: it isn't one, or is too far away.
+    """
+    if not isinstance(given, datetime):
+        raise UsageError(f"{shown(given)} is not a moment", remedy="give a datetime")
+    try:
+        moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):
+            return max(moment, _LONG_AGO)
+    except OverflowError:  # UTC has no such moment
+        pass
+    raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")

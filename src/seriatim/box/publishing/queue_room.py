@@ -1,0 +1,163 @@
+"""Whether queues that may have so many messages take more: what is published waits for room, or is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.route import Routed, router_of
+from seriatim.errors import QueueFull
+from seriatim.kernel.policy import Standard, UnitOfWork
+
+__all__ = ["NO_ROOM", "Full", "full", "full_for_batch", "refuse_for_batch"]
+
+#: Why what a role's subscription leads to a full queue is invalid there.
+NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """A queue without room: it would get `messages`, and takes `room`."""
+
+    queue: BoxQueue
+    messages: int
+    room: int
+
+    @property
+    def most(self) -> int:
+        """How many messages it may have."""
+        return self.queue.declared.max_messages or 0
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it can have room later, and says that publishers wait for that."""
+        return self.queue.declared.when_full == "wait" and self.messages <= self.most
+
+    def error(self) -> QueueFull:
+        """What a publisher is told."""
+        what = f"{self.messages:,} more don't fit: it may have {self.most:,} messages, and has room for {self.room:,}"
+        remedy = "publish them again later" if self.messages <= self.most else "publish fewer at once"
+        return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
+
+
+def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> Full | Sequence[int]:
+    """The first queue that has no room for all that would go there.
+
+    What a role's subscription alone leads there keeps no publisher waiting, and is not refused.
+
+    Args:
+        transaction: in which it is looked.
+        definitions: by which the messages were routed.
+        routed: the messages with their entries.
+
+    Returns:
+        where each has room, the entries that it has none for and that only roles' subscriptions have led there.
+    """
+    free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
+    entries = routed.entries
+    going = Counter(
+        queue_id
+        for queue_id, problem in zip(entries.queue_ids, entries.problems, strict=True)
+        if queue_id in limited and problem is None
+    )
+    asked = [queue_id for queue_id, count in going.items() if not free.take(queue_id, count)]
+    if not asked:
+        return ()
+    mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
+    rooms = _asked(transaction, "room_in", {"queue_ids": asked, "mosts": mosts})
+    for queue_id, room in zip(asked, rooms, strict=True):
+        count = going[queue_id]
+        if count > room:
+            over = [at for at, let_in in _let_in(transaction, limited[queue_id], routed) if not let_in]
+            by_roles = [at for at in over if router_of(definitions).is_roles_own(entries.subscriptions[at])]
+            excess = len(over) - max(room, 0)
+            if excess > len(by_roles):
+                return Full(limited[queue_id], len(over), room)
+            kept_out += by_roles[len(by_roles) - max(excess, 0) :]
+            count = len(over) - max(excess, 0)
+        free.note(queue_id, room - count)
+    return kept_out
+
+
+def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
+    """The first queue that has no room at all for a batch of a pipeline; None if there is none.
+
+    A batch comes whole, and nobody can make it smaller: it comes in where there is any room, and so goes beyond the
+    number by at most itself. If it fills a hole it comes in at once.
+
+    Args:
+        transaction: in which it is looked.
+        definitions: by which it was routed.
+        part_ids: the staged parts of the batch.
+    """
+    limited = definitions.limited
+    found = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))
+    going = [queue_id for queue_id, messages, _ in found if messages]
+    if not going:
+        return None
+    mosts = [limited[queue_id].declared.max_messages for queue_id in going]
+    rooms = _asked(transaction, "room_in", {"queue_ids": going, "mosts": mosts})
+    for queue in (limited[queue_id] for queue_id, room in zip(going, rooms, strict=True) if room <= 0):
+        policy = queue.declared.policy
+        if not isinstance(policy, Standard | UnitOfWork):
+            return queue
+        asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
+        if not transaction.one("staged_fills", **asked)[0]:
+            return queue
+    return None
+
+
+def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> None:
+    """Let what only roles' subscriptions have led to full queues be invalid there: no pipeline waits for them.
+
+    Args:
+        transaction: in which the batch is merged.
+        definitions: by which it was routed.
+        part_ids: the staged parts of the batch.
+    """
+    limited = definitions.limited
+    if not limited or not router_of(definitions).roles_own:
+        return
+    parameters = _staged(definitions, part_ids)
+    rows = transaction.rows("staged_in_queues", **parameters)
+    if not (asked := [queue_id for queue_id, _, by_roles in rows if by_roles]):
+        return
+    mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
+    rooms = _asked(transaction, "room_in", {"queue_ids": asked, "mosts": mosts})
+    full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
+    transaction.do("refuse_staged", **parameters, queue_ids=full, why=NO_ROOM)
+
+
+def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:
+    """The parameters that say which staged entries are asked for."""
+    roles_own = sorted(router_of(definitions).roles_own)
+    return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
+
+
+def _let_in(transaction: Transaction, queue: BoxQueue, routed: Routed) -> Iterator[tuple[int, bool]]:
+    """The entries for a full queue, and whether it takes them nevertheless."""
+    entries, policy = routed.entries, queue.declared.policy
+    mine = [
+        row
+        for row, (queue_id, problem) in enumerate(zip(entries.queue_ids, entries.problems, strict=True))
+        if queue_id == queue.queue_id and problem is None
+    ]
+    ordered = isinstance(policy, Standard | UnitOfWork)
+    parameters = {
+        "queue_id": queue.queue_id,
+        "whole": isinstance(policy, UnitOfWork),
+        "message_ids": [routed.typed.messages[entries.places[row]].message_id for row in mine],
+        # A queue of another policy knows no holes.
+        "group_keys": [entries.groups[row] if ordered else None for row in mine],
+        "sequences": [entries.sequences[row] for row in mine],
+    }
+    return zip(mine, _asked(transaction, "waited_for", parameters), strict=True)
+
+
+def _asked(transaction: Transaction, name: str, parameters: Mapping[str, Any]) -> list[Any]:
+    (found,) = transaction.one(name, **parameters)
+    return list(found)

@@ -1,0 +1,50 @@
+"""Where to look for what was published through SQL and waits to be routed.
+
+What was routed stands there until it is vacuumed, as in `heads.py`; but here nothing may be passed over, since nothing that
+came later is judged before. So the place is said by transactions: what comes later is of those that hadn't ended when it
+was found, and they are in it. A connection remembers it, and no longer than it lives: a server that crashed or was
+replaced may give the numbers of transactions once more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.queue_heads import SHORTEST_S, pause_s
+from seriatim.box.connection.round_trip import OwnConnection
+
+__all__ = ["EVERYWHERE", "Settled", "where_unrouted"]
+
+
+class Settled(NamedTuple):
+    """Where to look: what was settled before is routed.
+
+    Args:
+        settled: in all transactions from this one on.
+        unsettled: and in these before it, as the text of an array.
+    """
+
+    settled: str
+    unsettled: str
+
+
+EVERYWHERE = Settled("0", "{}")
+
+
+def where_unrouted(transaction: Transaction) -> dict[str, str]:
+    """The parameters that say where to look for what waits to be routed.
+
+    Args:
+        transaction: its connection is asked at most once a second, and not by who looks once; one that isn't ours, or is pooled, remembers nothing.
+    """
+    if not isinstance(transaction.connection, OwnConnection) or transaction.connection.is_pooled:
+        return EVERYWHERE._asdict()
+    now = time.monotonic()
+    if transaction.connection.settled is None:
+        transaction.connection.settled = EVERYWHERE, now + SHORTEST_S
+    elif now >= transaction.connection.settled[1]:
+        settled, unsettled, took_us = transaction.one("settled")
+        transaction.connection.settled = Settled(settled, unsettled), time.monotonic() + pause_s(took_us)
+    return transaction.connection.settled[0]._asdict()

@@ -1,0 +1,167 @@
+"""Routing what was published through SQL, by whoever comes first: a receiver, or `tick`.
+
+It waits in ``to_route`` from its commit on. Until it is routed, nothing that was committed later is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from seriatim.box.connection.access import Access, Begin, Transaction
+from seriatim.box.definitions.correlation import Look, looking
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed, Router, router_of
+from seriatim.box.messages.received import context_of
+from seriatim.box.publishing.batch import parameters_of
+from seriatim.box.publishing.settled import where_unrouted
+from seriatim.errors import UsageError
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["is_unrouted", "route_pending", "without"]
+
+#: A transaction routes so many, with so many bytes of bodies.
+_MOST_MESSAGES = 1_000
+_MOST_BYTES = 32 * 2**20
+
+
+class _Pending(NamedTuple):
+    """A row of ``pending.sql``; `permitted`: the ids of the queues that `publisher` may publish to, None: all."""
+
+    arrival_id: int
+    position: int
+    message: Message
+    received_at: datetime
+    publisher: str
+    permitted: Sequence[int] | None
+
+
+def is_unrouted(transaction: Transaction) -> bool | None:
+    """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
+    where = where_unrouted(transaction)
+    (found,) = transaction.one("is_unrouted", **where)
+    return None if found is None else bool(found)
+
+
+def route_pending(access: Access, apart: Begin | None = None) -> int:
+    """Route what waits, in order of commit, in transactions of their own.
+
+    Args:
+        access: the box.
+        apart: gives them; None: the box.
+
+    Returns:
+        how many messages were routed, those that nobody wanted among them.
+
+    Raises:
+        EnvironmentProblem: the role may not route.
+        Unavailable: the transaction has to be repeated.
+    """
+    done = 0
+    while True:
+        with (apart or access.transaction)() as transaction:
+            found = _read(transaction)
+            _route(transaction, found)
+        done += len(found)
+        if len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES:
+            return done
+
+
+def _read(transaction: Transaction) -> list[_Pending]:
+    where = where_unrouted(transaction)
+    parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES, **where}
+    rows = transaction.rows("pending", **parameters)
+    return [
+        _Pending(
+            arrival_id,
+            position,
+            Message(
+                type=kind, body=body, context=context_of(context, None), message_id=name, content_type=content_type
+            ),
+            received_at,
+            publisher,
+            permitted,
+        )
+        for arrival_id, position, name, kind, content_type, context, body, received_at, publisher, permitted in rows
+    ]
+
+
+def _route(transaction: Transaction, found: Sequence[_Pending]) -> None:
+    definitions = transaction.access.known.current(transaction)
+    for one in _portions(found, router_of(definitions)):
+        while not _enter(transaction, one, definitions):
+            definitions = transaction.access.known.read(transaction)
+
+
+def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
+    """Messages that can be routed together: of one moment, if a filter looks at that."""
+    if not found or not router.needs_time:
+        return [list(found)] if found else []
+    return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
+
+
+def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
+    """Put messages into their queues; False: by definitions that have changed."""
+    routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
+    parameters = parameters_of(routed, 0, len(found)) | {
+        "arrival_ids": [one.arrival_id for one in found],
+        "positions": [one.position for one in found],
+    }
+    (done,) = transaction.one("route", **parameters)
+    if done:
+        transaction.notice(*routed.notices(definitions, [one.message for one in found]))
+    return bool(done)
+
+
+def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
+    """Route; a message that can't be makes none of the others wait."""
+    messages = [one.message for one in found]
+    moment = found[0].received_at if router.needs_time else None
+    try:
+        return router.route(messages, moment, look)
+    except UsageError:
+        wrong = {
+            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
+        }
+    plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
+    return without(router.route(plain, moment, look), wrong)
+
+
+def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:
+    try:
+        router.route([message], moment, look)
+    except UsageError as error:
+        return error.what
+    return None
+
+
+def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitions) -> Routed:
+    """Unroute what would lead to a queue that its publisher may not publish to; not where a role's subscription leads there."""
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
+    wrong: dict[int, str] = {}
+    entries = routed.entries
+    for row, queue_id, by in zip(entries.places, entries.queue_ids, entries.subscriptions, strict=True):
+        one = found[row]
+        if one.permitted is None or queue_id in one.permitted:
+            continue
+        if not router_of(definitions).is_roles_own(by):  # nobody asks a role's subscription whether he may publish
+            wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
+    return without(routed, wrong)
+
+
+def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
+    """Without the entries of messages that something is wrong with, and with what that is.
+
+    What the box has of such a message stays as it is, so its context is not sent again.
+    """
+    typed, entries = routed.typed, routed.entries
+    problems = [wrong.get(row, problem) for row, problem in enumerate(typed.problems)]
+    messages = [
+        one if problem is None else replace(one, context={})
+        for one, problem in zip(typed.messages, problems, strict=True)
+    ]
+    left = entries.take([at for at, row in enumerate(entries.places) if row not in wrong])
+    return Routed(routed.version, replace(typed, messages=messages, problems=problems), left)

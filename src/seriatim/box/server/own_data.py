@@ -1,0 +1,131 @@
+"""Which data folders this user has made or trusts, noted outside of any project.
+
+What lies in a project can come from anywhere: an archive, a repository, a shared folder. A data folder of PostgreSQL is
+code, too (whoever made it decides what its server does as the user who starts it). So each has an id, written beside it, and
+this user's notes have a file of that name, with the number of the folder (its inode): a copy, and data that were unpacked
+or restored, are others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from seriatim.box.server.private_folder import is_private
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["OwnData", "Registry", "new_id"]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+#: Notes of folders that have been gone for so long are removed.
+_KEPT_S = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """One data folder.
+
+    Args:
+        data_id: its id.
+        folder: where it was when this was written, for people.
+        inode: its number.
+        uid: whom it belongs to, and whom its server runs as.
+        sockets: the folder of the server's socket, once it had one.
+    """
+
+    data_id: str
+    folder: str
+    inode: int
+    uid: int
+    sockets: str | None = None
+
+
+class Registry:
+    """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``.
+
+    Where a user has no home that can be written to they are in ``/var/tmp``.
+
+    Raises:
+        EnvironmentProblem: there is no place for them.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._folder = _place(environment)
+
+    def find(self, data_id: str | None) -> OwnData | None:
+        """What is noted of an id; None where nothing is, or it is no id."""
+        if data_id is None or not _ID.fullmatch(data_id):
+            return None
+        try:
+            return OwnData(data_id=data_id, **json.loads((self._folder / data_id).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def note(self, data: OwnData) -> None:
+        """Write it down."""
+        text = json.dumps({name: value for name, value in asdict(data).items() if name != "data_id"})
+        draft = self._folder / f".{data.data_id}-{secrets.token_hex(4)}"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(self._folder / data.data_id)
+
+    def all(self) -> list[OwnData]:
+        """All that are noted; those whose folders have been gone for long are forgotten."""
+        kept = []
+        for path in self._folder.iterdir():
+            if (found := self.find(path.name)) is None:
+                continue
+            with suppress(OSError):
+                if not Path(found.folder).exists() and time.time() - path.stat().st_mtime > _KEPT_S:
+                    path.unlink()
+                    continue
+            kept.append(found)
+        return kept
+
+
+def new_id() -> str:
+    """An id for data."""
+    return secrets.token_hex(16)
+
+
+def _place(environment: Mapping[str, str]) -> Path:
+    """The first place that is this user's alone, or can be made so."""
+    uid = os.geteuid()
+    for place in (*_homes(environment, uid), Path(f"/var/tmp/seriatim-{uid}")):  # noqa: S108 -- taken only if it is ours alone
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                place.mkdir(mode=0o700)
+            if is_private(place, uid):
+                folder = place / "postgres"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if os.access(folder, os.W_OK):
+                    return folder
+    raise EnvironmentProblem(
+        "it can't be noted which data are yours: there is no folder for it",
+        remedy="set XDG_STATE_HOME to a folder of yours, or give a DSN",
+    )
+
+
+def _homes(environment: Mapping[str, str], uid: int) -> list[Path]:
+    if (named := Path(environment.get("XDG_STATE_HOME", ""))).is_absolute():
+        return [named / "seriatim"]
+    homes = [Path(environment.get("HOME", ""))]
+    with suppress(KeyError):
+        homes.append(Path(pwd.getpwuid(uid).pw_dir))
+    # A command that root runs for somebody may have that user's home in its environment.
+    return [home / ".local/state/seriatim" for home in homes if home.is_absolute() and _belongs(home, uid)]
+
+
+def _belongs(path: Path, uid: int) -> bool:
+    try:
+        return path.stat().st_uid == uid
+    except OSError:
+        return False

@@ -1,0 +1,113 @@
+"""A user of the system for a server that root starts: PostgreSQL refuses to be root, and shares nothing with ``nobody``.
+
+The user has a number and no name, so nothing has to be added to the system. One program needs a name: ``initdb`` looks up
+the user that it runs as. It runs as a user who has one, but in the group that only the server has, so that other
+processes of that user can neither look into it nor trace it; what it made is then given away.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from seriatim.box.server.binaries import Owner
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["give", "maker_for", "new_owner"]
+
+#: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are
+#: mapped, and for containers that have the first 65,536 only.
+_FREE = (range(1_879_048_192, 2_147_352_576), range(60_706, 61_184))
+_TRIES = 1_000
+
+
+def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
+    """A user and group that nothing on this system has, nor any box of root's.
+
+    Args:
+        taken: numbers of users that other boxes have.
+        free: which numbers come into question.
+
+    Raises:
+        EnvironmentProblem: there is none.
+    """
+    used = {*taken, *_running()}
+    mapped = [_mapped("uid"), _mapped("gid")]
+    for numbers in free:
+        for _ in range(min(_TRIES, 4 * len(numbers))):
+            number = secrets.choice(numbers)
+            if (
+                number not in used
+                and all(any(number in some for some in ranges) for ranges in mapped)
+                and _is_free(number)
+            ):
+                return Owner(number, number)
+    raise EnvironmentProblem(
+        "PostgreSQL refuses to run as root, and there is no number for a user of its own",
+        remedy="work as another user, or give a DSN of a PostgreSQL of your own",
+    )
+
+
+def maker_for(owner: Owner) -> Owner:
+    """Whom ``initdb`` runs as: a user with a name, in the group of the server's.
+
+    Raises:
+        EnvironmentProblem: no user but root has a name.
+    """
+    with suppress(KeyError):
+        return Owner(pwd.getpwnam("nobody").pw_uid, owner.gid)
+    for user in pwd.getpwall():
+        if user.pw_uid:
+            return Owner(user.pw_uid, owner.gid)
+    raise EnvironmentProblem(
+        "PostgreSQL refuses to run as root, and root is the only user of this system that has a name",
+        remedy="work as another user, or give a DSN of a PostgreSQL of your own",
+    )
+
+
+def give(folder: int, owner: Owner) -> None:
+    """Give an open folder, and all in it, to a user. Links are given, and not what they lead to.
+
+    Raises:
+        EnvironmentProblem: a file has another name too, perhaps outside of it.
+    """
+    for _, _, files, handle in os.fwalk(".", dir_fd=folder):
+        for name in files:
+            if os.lstat(name, dir_fd=handle).st_nlink > 1:
+                raise EnvironmentProblem(
+                    f"{name} of the embedded PostgreSQL has another name, too",
+                    remedy="copy the data, and trust the copy",
+                )
+    for _, folders, files, handle in os.fwalk(".", dir_fd=folder):
+        for name in (*folders, *files):
+            os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
+    os.fchown(folder, owner.uid, owner.gid)
+
+
+def _running() -> Iterator[int]:
+    """The users that processes have."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield process.stat().st_uid
+
+
+def _mapped(kind: str) -> list[range]:
+    """The numbers that there are in this user namespace."""
+    try:
+        lines = Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return [range(2**32 - 1)]
+    return [range(int(first), int(first) + int(count)) for first, _, count in map(str.split, lines)]
+
+
+def _is_free(number: int) -> bool:
+    for look in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look(number)
+            return False
+    return True

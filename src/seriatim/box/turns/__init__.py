@@ -1,0 +1,1 @@
+"""Turns: a group is locked, judged and handed out."""

@@ -1,0 +1,30 @@
+"""What was received on a connection, which all sessions on it have in common: locks are the connection's."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import psycopg
+
+from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.turns.delivery import Delivery
+
+__all__ = ["held_on", "hold"]
+
+#: The name by which a connection of an application's keeps what was received on it last, by the schemas of the boxes.
+_IN_HAND = "_seriatim_in_hand"
+
+
+def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
+    """What was received last in the transaction of a connection, by whichever session."""
+    if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
+        return cast("Delivery | None", connection.in_hand)
+    return cast("Delivery | None", vars(connection).get(_IN_HAND, {}).get(schema))
+
+
+def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
+    """Let all sessions on a connection know what was received."""
+    if isinstance(connection, OwnConnection):
+        connection.in_hand = delivery
+    else:
+        vars(connection).setdefault(_IN_HAND, {})[schema] = delivery

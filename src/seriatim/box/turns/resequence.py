@@ -1,0 +1,580 @@
+"""A turn: what the box has of some groups of one queue, judged by the kernel, and what that changes.
+
+Owns how rows of the box become the kernel's columns and the other way round. Every decision is the kernel's; knows
+nothing of connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.notice import HolePassed, Notice, SetAside
+from seriatim.box.postgres.arrays import numbers
+from seriatim.box.turns.group_row import state_rows
+from seriatim.box.turns.held_part import EVERYTHING, Come, HeldPart, go_on
+from seriatim.errors import ActionRefused
+from seriatim.kernel import actions
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.columns import (
+    Bools,
+    Columns,
+    Ints,
+    first_per_group,
+    order_by,
+    rank_in_group,
+    running_max,
+)
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
+from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.time import FOREVER, NEVER
+
+__all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
+
+_ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
+#: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
+_LEAST_TAKEN = 25
+#: With more waiting than that, all are judged at once, rather than read again and again.
+_MOST_LEFT = 100
+#: When a message may be seen that waits for somebody to say so.
+_NEVER = 2**63 - 1
+
+
+class GroupRow(NamedTuple):
+    """What is remembered of a group."""
+
+    group_key: str
+    incarnation: int
+    state: list[int]
+    #: As PostgreSQL writes an array.
+    skipped: str
+    arrivals: int
+    decided: list[int]
+
+
+class Request(NamedTuple):
+    """What an operator asked of a group, by its place in the turn, that was locked."""
+
+    place: int
+    request_id: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(Columns):
+    """Entries, as ``turn.sql`` gives them: by group, and of each in the order in which they arrived, or leave.
+
+    `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held, with the
+    number of one that arrived, and perhaps there as 1, too.
+    """
+
+    place: Ints
+    status: Ints
+    entry_id: Ints
+    sequence: Ints
+    size: Ints
+    rank: Ints
+    visible: Ints
+    arrival: Ints
+    ordinal: Ints
+    late: Bools
+    waits: Bools
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Any] | None]) -> Entries:
+        """From the lists that the statement gives, in its order; None where there are no rows."""
+        place, status, entry_id, sequence, size, rank, visible, arrival, ordinal, late, waits = lists
+        return cls(
+            _ints(place),
+            _ints(status),
+            _ints(entry_id),
+            _ints(sequence, 0),
+            _ints(size, NOT_SAID),
+            _ints(rank),
+            _ints(visible, 0),
+            _ints(arrival, 0),
+            _ints(ordinal, 0),
+            np.array(late or (), np.bool_),
+            np.array(waits or (), np.bool_),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Columns):
+    """Released messages of the turn's groups, in the order in which they leave.
+
+    `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
+    """
+
+    place: Ints
+    row: Ints
+    ordinal: Ints
+    late: Bools
+    fresh: Bools
+    visible: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What of one group is handed out: its entries, their sequences and ordinals and whether they are late, in order."""
+
+    group: str | None
+    incarnation: int
+    entry_ids: list[int]
+    sequences: list[int | None]
+    ordinals: list[int | None]
+    late: list[bool]
+
+
+_HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
+_FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
+
+    `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
+    """
+
+    changes: dict[str, list[Any]]
+    handed: list[Handed]
+    events: Events
+    arrived: int
+    more: bool
+
+    def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
+        """What went wrong: holes whose time is over, and what is dead or invalid.
+
+        Args:
+            queue: whose groups.
+            keys: the groups of the turn.
+            kinds: the events of holes to notice.
+        """
+        found: list[Notice] = []
+        if len(self.events):
+            holes = self.events.take(np.isin(self.events.kind, kinds))
+            found += [
+                HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
+                for at, kind, first, last in zip(
+                    holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
+                )
+            ]
+        gone = [
+            entry_id
+            for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
+            if disposition in _FINAL
+        ]
+        return [*found, SetAside(gone)] if gone else found
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an operator's action did to a group: all that was decided, and what it showed before and after."""
+
+    judged: Judged
+    before: GroupState
+    after: GroupState
+    released: int
+    set_aside: int
+
+
+class Turn:
+    """Some groups of one queue, which the caller has locked, at one moment.
+
+    Args:
+        policy: how the queue orders; not `Unordered`.
+        keys: the groups.
+        known: what is remembered of those that are known already, in any order.
+        entries: what they have, of each the first that arrived and the first that are held; of what is queued at least
+            the first ``at_most + 1`` of each, and sets whole.
+        now: microseconds.
+        at_most: so many messages of each group are handed out; 0: none, they are only judged.
+        requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
+        incarnation: that of groups which aren't known.
+        most_arrived: so many that arrived were read of each group, at most.
+        most_held: so many that are held, of each kind.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        keys: Sequence[str],
+        known: Sequence[GroupRow],
+        entries: Entries,
+        now: int,
+        at_most: int,
+        requests: Sequence[Request] = (),
+        incarnation: int = 0,
+        most_arrived: int = EVERYTHING,
+        most_held: int = EVERYTHING,
+    ) -> None:
+        self._policy = policy
+        self._keys = keys
+        self._known = {row.group_key: row for row in known}
+        self._entries = entries
+        self._now = now
+        self._at_most = at_most
+        self._requests = requests
+        self._incarnation = incarnation
+        held = _held_of(entries)
+        #: The rows of what arrived and is taken in.
+        self._arrived = np.flatnonzero(entries.status == _ARRIVED)
+        #: The row of each message that the kernel is told of: a ref of its is a place in here.
+        self._rows = np.concatenate([held, self._arrived])
+        self._held = len(held)
+        self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
+        arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
+        self._come = Come(arrived, _told(entries.take(self._arrived), len(keys)))
+        #: Groups of which more may have arrived: no timer fires before all of that is taken in.
+        self._more = arrived >= most_arrived
+        counts = self._arrivals - np.array(
+            [sum(row.decided) if (row := self._known.get(key)) else 0 for key in keys], np.int64
+        )
+        start = self._state()
+        looked_up = entries.status[held[start.held.ref]] == _LOOKED_UP
+        self._part = HeldPart.of(start.held, looked_up, counts, most_held)
+        self._start = start
+        if isinstance(policy, Standard) and policy.capacity is not None and not self._part.is_whole:
+            # What wasn't read takes up room, too; what is held is more than nothing, so there is none left at 1 either.
+            self._policy = replace(policy, capacity=max(policy.capacity - int(self._part.hidden[0]), 1))
+
+    def is_short(self, *, acts: bool = False) -> bool:
+        """Whether what was read of what the groups hold isn't enough to decide; then all of it has to be read.
+
+        Args:
+            acts: an operator, or a failure, acts on the groups.
+        """
+        return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
+
+    def judge(self) -> Judged:
+        """Takes in what arrived, and fires what is due; or only as much of it as is handed out, if that will do."""
+        return self._some() or self._written(self._called())
+
+    def _some(self) -> Judged | None:
+        """Takes in just as many messages as are handed out; None where that isn't the same.
+
+        Each that was released and stayed would be written twice more. Rules that let a message go as it arrives give
+        the same however arrivals are cut, as long as no time passes between; a few that stay can be read again.
+        """
+        entries = self._entries
+        arrived = self._arrived
+        wanted = self._at_most - int(np.count_nonzero(entries.status == _QUEUED))
+        if not _LEAST_TAKEN <= wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
+            return None
+        if (
+            not isinstance(self._policy, Fifo | Standard)
+            or not self._part.is_whole
+            or self._more.any()
+            or self._start.groups.has(Flag.LEAVING).any()
+            or (kernel.due(self._policy, self._start) <= self._now).any()
+        ):
+            return None
+        taken = np.ones(len(entries), np.bool_)
+        taken[arrived[wanted:]] = False
+        known = list(self._known.values())
+        turn = Turn(self._policy, self._keys, known, entries.take(taken), self._now, self._at_most)
+        outcome = turn._called(clocked=False)
+        enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
+        return turn._written(outcome) if enough else None
+
+    def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> Acted:
+        """Does what an operator asks of the turn's one group, after what `judge` does.
+
+        Args:
+            action: what it does to the state of the group.
+            empties: whether what is released and not handed out becomes dead, too. Then the entries have to have
+                all that is queued.
+
+        Raises:
+            ActionRefused: what the action raises.
+        """
+        first = self._called()
+        before = actions.state_of(self._policy, first.state)
+        then = self._marked(action(first.state), first.state)
+        judged = self._written(_one_after(first, then), empties=empties)
+        released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
+        aside = len(then.decided) - released
+        if empties:
+            aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
+        return Acted(judged, before, actions.state_of(self._policy, then.state), released, aside)
+
+    def _called(self, *, clocked: bool = True) -> kernel.Outcome:
+        """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""
+        outcome = kernel.Outcome(self._start, no_messages(), no_events())
+        if self._requests:
+            outcome = self._marked(self._obeyed(outcome), outcome.state)
+        more, going = go_on(self._policy, outcome.state)
+        if going.any():
+            outcome = _one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
+        outcome = _one_after(outcome, self._taken_in(outcome.state))
+        return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+
+    def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
+        """What somebody has asked for, with what it can't know yet taken out of it."""
+        if not isinstance(self._policy, Standard):
+            return stage
+        which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
+        return self._part.marked(stage, which, stage.state.groups.clock)
+
+    def _taken_in(self, state: State) -> kernel.Outcome:
+        """What the kernel makes of what arrived, as far as it can be judged by what was read."""
+        if not isinstance(self._policy, Standard):
+            return kernel.offer(self._policy, state, self._arrivals_in(self._arrived))
+        leaves = state.groups.has(Flag.LEAVING)
+        rows = self._arrived[~leaves[self._entries.place[self._arrived]]]
+        while True:
+            arrivals = self._arrivals_in(rows)
+            stage = kernel.offer(self._policy, state, arrivals)
+            later = arrivals.ref > self._part.beyond(stage, leaves)[arrivals.group]
+            if not later.any():
+                break
+            rows = rows[~later]
+        self._arrived = rows
+        return self._part.marked(stage, ~leaves, stage.state.groups.clock)
+
+    def _arrivals_in(self, rows: Ints) -> Arrivals:
+        refs = self._held + np.searchsorted(self._rows[self._held :], rows)
+        sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
+        time = np.full(len(rows), self._now, np.int64)
+        return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows])
+
+    def _fired(self, state: State) -> kernel.Outcome:
+        """What the kernel makes of the time, where all that arrived is taken in."""
+        until = np.full(len(self._keys), self._now, np.int64)
+        until[self._more] = NEVER
+        if isinstance(self._policy, BestEffort) and self._policy.window is None:
+            # What is left of a round is due at once, but not in the call that was the round.
+            until[self._come.messages > 0] = NEVER
+        if not isinstance(self._policy, Standard):
+            return kernel.advance(self._policy, state, until)
+        leaves = state.groups.has(Flag.LEAVING)
+        until[leaves] = NEVER
+        stage = self._part.advanced(self._policy, state, until)
+        moments = stage.state.groups.clock.copy()
+        moments[stage.decided.group] = stage.decided.cause  # the last one written stays: the last that leaves
+        return self._part.marked(stage, ~leaves, moments, fired=True)
+
+    def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:
+        """What was asked of locked groups; what doesn't fit any more (a set was completed meanwhile) is dropped."""
+        for place, _, action in self._requests:
+            at = np.array([place], np.int64)
+            obey = actions.suspend if action == Action.SUSPEND else actions.resume
+            try:
+                part = obey(self._policy, outcome.state.select(at), self._now, self._keys[place])
+            except ActionRefused:
+                continue
+            decided, events = part.decided.with_columns(group=at[part.decided.group]), part.events
+            state = outcome.state.replace(at, part.state)
+            outcome = _one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
+        return outcome
+
+    # ---- rows to columns
+
+    def _state(self) -> State:
+        fresh = kernel.new_state(self._policy, len(self._keys))
+        if not self._known:
+            return fresh
+        at = np.array([place for place, key in enumerate(self._keys) if key in self._known], np.int64)
+        known = [self._known[key] for key in self._keys if key in self._known]
+        groups = fresh.groups.put(at, Groups(*np.array([row.state for row in known], np.int64).T))
+        entries, rows = self._entries, self._rows[: self._held]
+        refs = np.arange(self._held)
+        sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
+        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows])
+        skipped = [
+            (place, first, last)
+            for place, row in zip(at.tolist(), known, strict=True)
+            for first, last in _pairs(row.skipped)
+        ]
+        ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
+        return State(groups, held.take(order_by(held.group, held.sequence)), ranges)
+
+    # ---- columns to rows
+
+    def _written(self, outcome: kernel.Outcome, *, empties: bool = False) -> Judged:
+        after, decided = outcome.state, outcome.decided
+        line = self._line(decided)
+        dead = line.take(np.full(len(line), empties))
+        line = line.take(np.full(len(line), not empties))
+        stopped = _kept_back(after.groups)
+        seen = line.visible <= self._now
+        # A message that may not be seen yet keeps those behind it.
+        blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
+        ready = ~blocked & ~stopped[line.place]
+        goes = ready & (rank_in_group(line.place) < self._at_most)
+        stays = line.take(~goes)
+        kept = self._kept(after.held, stays.take(stays.fresh))
+        aside = decided.take(decided.disposition != Disposition.RELEASED)
+        changes = (
+            self._groups(after, decided)
+            | self._wakes(after, stays, ready[~goes], stopped)
+            | kept
+            | {
+                "aside_ids": self._entries.entry_id[np.concatenate([self._rows[aside.ref], dead.row])].tolist(),
+                "aside_dispositions": [Disposition(what).word for what in aside.disposition.tolist()]
+                + [Disposition.DEAD.word] * len(dead),
+                "aside_reasons": [REASONS[Reason(why)] for why in aside.reason.tolist()]
+                + [REASONS[Reason.ABORTED]] * len(dead),
+                "aside_ordinals": [None] * len(aside) + dead.ordinal.tolist(),
+                "obeyed_ids": [one.request_id for one in self._requests],
+            }
+        )
+        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after))
+
+    def _has_more(self, after: State) -> bool:
+        left = len(self._arrived) < len(self._rows) - self._held
+        return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
+
+    def _line(self, decided: Decided) -> _Line:
+        """What is queued already, and what was released now, in the order in which it leaves."""
+        entries = self._entries
+        queued = np.flatnonzero(entries.status == _QUEUED)
+        new = decided.take(decided.disposition == Disposition.RELEASED)
+        rows = np.concatenate([queued, self._rows[new.ref]])
+        line = _Line(
+            entries.place[rows],
+            rows,
+            np.concatenate([entries.ordinal[queued], new.ordinal]),
+            np.concatenate([entries.late[queued], new.late]),
+            np.concatenate([np.zeros(len(queued), np.bool_), np.ones(len(new), np.bool_)]),
+            entries.visible[rows],
+        )
+        line = line.take(order_by(line.place, line.ordinal))
+        if not isinstance(self._policy, UnitOfWork):
+            return line
+        # A set comes whole: none of it before all of it may be seen. What a group has in line is one set.
+        latest = np.zeros(len(self._keys), np.int64)
+        np.maximum.at(latest, line.place, line.visible)
+        return line.with_columns(visible=latest[line.place])
+
+    def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
+        """The columns of the groups."""
+        rows = [self._known.get(key) for key in self._keys]
+        groups, kinds = after.groups, len(Disposition)
+        counts = np.bincount(decided.group * kinds + decided.disposition, minlength=len(rows) * kinds)
+        counts = counts.reshape(-1, kinds) + np.array([row.decided if row else [0] * kinds for row in rows])
+        pairs: list[list[int]] = [[] for _ in rows]
+        for place, first, last in zip(
+            after.skipped.group.tolist(), after.skipped.first.tolist(), after.skipped.last.tolist(), strict=True
+        ):
+            pairs[place] += (first, last)
+        new = np.bincount(self._entries.place[self._arrived], minlength=len(rows))
+        return {
+            "group_keys": list(self._keys),
+            "states": state_rows(groups).ravel().tolist(),
+            "skipped": [numbers(each) for each in pairs],
+            "arrivals": (self._arrivals + new).tolist(),
+            "decided": [numbers(each) for each in counts.tolist()],
+        }
+
+    def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
+        """When each group wants to be looked at again: what is ready by its rank, else the moment when something is."""
+        due = kernel.due(self._policy, after)
+        # What is leaving goes on at once.
+        due = np.where(after.groups.has(Flag.LEAVING), np.minimum(due, after.groups.mark), due)
+        ranks: list[int | None] = [None] * len(self._keys)
+        heads = np.flatnonzero(first_per_group(stays.place))
+        head = stays.take(heads)
+        for place, row, visible, is_ready in zip(
+            head.place.tolist(), head.row.tolist(), head.visible.tolist(), ready[heads].tolist(), strict=True
+        ):
+            if is_ready:
+                ranks[place] = int(self._entries.rank[row])
+            elif not stopped[place] and visible < _NEVER:
+                due[place] = min(due[place], visible)
+        return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
+
+    def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
+        """The entries that change and stay: those held anew or otherwise, and those released and not handed out."""
+        entries, rows = self._entries, self._rows[held.ref]
+        new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
+        held = held.take(new)
+        kept = np.concatenate([rows[new], queued.row])
+        return {
+            "kept_ids": entries.entry_id[kept].tolist(),
+            "kept_statuses": ["held"] * len(held) + ["queued"] * len(queued),
+            "kept_arrivals": self._numbers()[kept].tolist(),
+            "kept_ordinals": [None] * len(held) + queued.ordinal.tolist(),
+            "kept_late": held.late.tolist() + queued.late.tolist(),
+            "kept_waits": held.waits.tolist() + [False] * len(queued),
+        }
+
+    def _numbers(self) -> Ints:
+        """For each row which message of its group it was, in order of arrival."""
+        rows = self._arrived
+        place = self._entries.place[rows]
+        found = self._entries.arrival.copy()
+        found[rows] = self._arrivals[place] + rank_in_group(place) + 1
+        return found
+
+    def _handed(self, line: _Line) -> list[Handed]:
+        handed = []
+        for place in np.unique(line.place).tolist():
+            mine = line.take(line.place == place)
+            known = self._known.get(self._keys[place])
+            handed.append(
+                Handed(
+                    self._keys[place],
+                    known.incarnation if known else self._incarnation,
+                    self._entries.entry_id[mine.row].tolist(),
+                    self._entries.sequence[mine.row].tolist(),
+                    mine.ordinal.tolist(),
+                    mine.late.tolist(),
+                )
+            )
+        return handed
+
+
+def _held_of(entries: Entries) -> Ints:
+    """The rows of what is held, each message once, of each group in order of arrival."""
+    held = np.flatnonzero((entries.status == _HELD) | (entries.status == _LOOKED_UP))
+    if not (entries.status == _LOOKED_UP).any():
+        return held
+    _, first = np.unique(entries.entry_id[held], return_index=True)  # the first of equal ones
+    held = held[np.sort(first)]
+    return held[np.lexsort((entries.arrival[held], entries.place[held]))]
+
+
+def _told(arrived: Entries, groups: int) -> Bools:
+    """In which groups something that arrived tells the size of its set."""
+    told = np.zeros(groups, np.bool_)
+    told[arrived.place[arrived.size != NOT_SAID]] = True
+    return told
+
+
+def _kept_back(groups: Groups) -> Bools:
+    """The groups that nothing is handed out of. A complete set closes its group, and leaves all the same."""
+    complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
+    return groups.has(Flag.stopping()) & ~complete
+
+
+def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+    decided = Decided.concat([first.decided, then.decided])
+    return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
+
+
+def _set_aside(decided: Decided) -> int:
+    return int(np.count_nonzero(decided.disposition != Disposition.RELEASED))
+
+
+def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
+    """A column of numbers, with something in place of nulls."""
+    if values is None:
+        return np.zeros(0, np.int64)
+    if missing is not None and None in values:
+        values = [missing if value is None else value for value in values]
+    return np.array(values, np.int64)
+
+
+def _pairs(written: str) -> list[tuple[int, int]]:
+    """The pairs of numbers in an array as PostgreSQL writes it."""
+    found = [int(one) for one in written[1:-1].split(",") if one]
+    return list(zip(found[::2], found[1::2], strict=True))

@@ -1,0 +1,98 @@
+"""Waiting for a message without a transaction: whoever brings one calls, at its commit, as many as there are messages.
+
+Behind a connection pooler nobody can be called: there it is looked again and again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.round_trip import OwnConnection
+
+__all__ = ["Waiter"]
+
+#: A call may be missed where a message and a waiter cross each other; a look that often finds it.
+_LOOK_S = 1.0
+
+
+class Waiter:
+    """A connection that waits for messages of a queue; it is in no transaction meanwhile.
+
+    Args:
+        transaction: on a connection of ours; nothing is begun on it.
+        queue_id: the queue.
+    """
+
+    def __init__(self, transaction: Transaction, queue_id: int) -> None:
+        self._transaction = transaction
+        self._queue_id = queue_id
+        self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
+        self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
+        self._waiter: int | None = None
+        #: By what it was called last: its own number, and that of the newest waiter then.
+        self._call: tuple[int | None, int] = None, 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Around all waiting: what is called is heard. After an error nothing is left of it, and the error is what is raised."""
+        if self._is_deaf:
+            yield
+            return
+        self._transaction.connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        self._transaction.connection.commit()
+        try:
+            yield
+            self._leave()
+        except BaseException:
+            self._give_up()
+            raise
+
+    def register(self) -> None:
+        """Ask to be called. Whoever looks for messages after this and finds none can wait."""
+        if self._waiter is None and not self._is_deaf:
+            parameters = {"queue_id": self._queue_id, "channel": self._channel}
+            (self._waiter,) = self._transaction.one("register", **parameters)
+            self._transaction.connection.commit()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until somebody calls, a timer of the queue is due, or so many seconds are over.
+
+        Returns:
+            whether somebody called.
+        """
+        (due_s,) = self._transaction.one("next_due", queue_id=self._queue_id)
+        self._transaction.connection.commit()
+        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        if self._is_deaf:
+            time.sleep(soon)
+            return False
+        for call in self._transaction.connection.notifies(timeout=soon, stop_after=1):
+            self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
+            self._waiter = None
+        return self._waiter is None
+
+    def pass_on(self) -> None:
+        """Have the next one called in place of this one, who was called and has no use for what came."""
+        waiter, newest = self._call
+        parameters = {"queue_id": self._queue_id, "waiter_id": waiter, "newest": newest}
+        self._transaction.do("pass_on", **parameters)
+
+    def _leave(self) -> None:
+        self._transaction.connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
+        if self._waiter is not None:
+            self._transaction.do("unregister", waiter_id=self._waiter)
+
+    def _give_up(self) -> None:
+        """Leave after an error, in another transaction: that of the error takes no statement any more."""
+        try:
+            self._transaction.connection.rollback()
+            self._leave()
+            self._transaction.connection.commit()
+        except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
+            self._transaction.connection.close()

@@ -1,0 +1,1 @@
+"""What operators see; nothing is changed or locked."""

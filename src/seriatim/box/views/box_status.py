@@ -1,0 +1,99 @@
+"""What is in a box, for people and programs that ask; reads without locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from seriatim.box.postgres.migrate import find
+from seriatim.box.postgres.statements import Statements
+
+__all__ = ["BoxStatus", "Dispenser", "TableSize", "read_status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispenser:
+    """What a `location` gives next: `next_number` in `epoch`; after `last_number` it turns over.
+
+    `in_queue` of its messages are in queues, or will be when they are routed. Through `last_sent` of `last_sent_epoch`
+    none is any more (None: before the first number); what was never routed to a queue counts like what has left it.
+    """
+
+    location: str
+    epoch: int
+    next_number: int
+    last_number: int
+    last_sent_epoch: int | None
+    last_sent: int | None
+    in_queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """A table of a box: its `rows` and `dead_rows`, as PostgreSQL estimates them, and its bytes with all indexes.
+
+    `more_rows` and `more_bytes`: how many more they are than at the moment that the status names; fewer are negative.
+    """
+
+    name: str
+    rows: int
+    dead_rows: int
+    size_bytes: int
+    more_rows: int = 0
+    more_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoxStatus:
+    """A box at one moment.
+
+    Args:
+        place: host, database and schema.
+        version: the version of the schema.
+        postgresql: the version of the server.
+        size_bytes: all of its tables and indexes.
+        locations: their dispensers, by name.
+        tables: the tables and sequences, the largest first.
+        since: the moment that they are compared with: a day ago, or when the first clean-up since then noted their
+            sizes; None: no clean-up has.
+    """
+
+    place: str
+    schema: str
+    version: int
+    postgresql: str
+    size_bytes: int
+    locations: tuple[Dispenser, ...]
+    tables: tuple[TableSize, ...]
+    since: datetime | None = None
+
+    @property
+    def more_bytes(self) -> int:
+        """How many bytes more it has than at the moment `since`."""
+        return sum(one.more_bytes for one in self.tables)
+
+
+def read_status(statements: Statements, place: str) -> BoxStatus:
+    """Look at a box of the present version, in the transaction."""
+    tables = tuple(statements.rows("sizes", TableSize, schema=statements.schema))
+    noted = statements.rows("earlier_sizes")
+    since = noted[0][0] if noted else None
+    found = find(statements)
+    earlier = {name: (rows, size) for _, name, rows, size in noted}
+    if since is not None:
+        tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
+    dispensers = tuple(statements.rows("dispensers", Dispenser))
+    return BoxStatus(
+        place=place,
+        schema=statements.schema,
+        version=0 if found is None else found.version,
+        postgresql=statements.connection.info.parameter_status("server_version") or "",
+        size_bytes=sum(one.size_bytes for one in tables),
+        locations=dispensers,
+        tables=tables,
+        since=since,
+    )
+
+
+def _compared(table: TableSize, rows: int, size_bytes: int) -> TableSize:
+    return replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)

@@ -1,0 +1,127 @@
+"""The sides of dialogs as they stand, for people; and what an operator does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.dialogs.dialogs import Dialogs, handle_of
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.dialog import LABELS, DialogState
+from seriatim.kernel.time import micros
+
+__all__ = ["DialogView", "clean_up", "dialogs_of"]
+
+#: So many are cleaned up in one transaction.
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DialogView:
+    """One side of a dialog.
+
+    Args:
+        handle: by which it is called.
+        conversation_id: what both sides have in common.
+        state: the two letters; `state_name` says them in words.
+        service: its own; `to_services` the other side's, of a monolog all.
+        queue: where its messages come, in the conversation group `group_id`.
+        send_sequence: the number that it sends next; `receive_sequence` the one that comes next.
+        unread: how many messages wait for it.
+        waiting: how many of its own can't be delivered yet; `transmission_status` says why.
+        error: why it failed, with `error_code`, as far as the other side or the box said so.
+        suspended: by whom its conversation group is suspended, and why; None where it isn't.
+    """
+
+    handle: UUID
+    conversation_id: UUID
+    state: str
+    service: str
+    to_services: list[str]
+    contract: str
+    queue: str
+    group_id: UUID
+    is_initiator: bool
+    is_monolog: bool
+    priority: int
+    encryption: bool
+    retention: bool
+    send_sequence: int
+    receive_sequence: int
+    unread: int
+    waiting: int
+    transmission_status: str | None
+    began_at: datetime
+    closed_at: datetime | None
+    expires_at: datetime | None
+    timer_at: datetime | None
+    error_code: int | None
+    error: str | None
+    suspended: str | None = None
+
+    @property
+    def state_name(self) -> str:
+        """The state in words."""
+        return LABELS[DialogState(self.state)][0]
+
+
+def dialogs_of(
+    transaction: Transaction,
+    *,
+    handle: UUID | str | None = None,
+    service: str | None = None,
+    state: str | None = None,
+    older_than: float | str | None = None,
+    limit: int | None = None,
+) -> list[DialogView]:
+    """The sides of dialogs, oldest first.
+
+    Raises:
+        UsageError: not a state, not a handle, or a limit that can't be.
+    """
+    names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
+    if state is not None and state not in names:
+        raise UsageError(f"a dialog can't be {shown(state)}", remedy=f"one of {', '.join(names)}")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
+        raise UsageError(f"{shown(limit)} dialogs can't be listed", remedy="as a limit a whole number from 0")
+    parameters = {
+        "handle": None if handle is None else handle_of(handle),
+        "service": service,
+        "state": None if state is None else names[state],
+        "older_than": None if older_than is None else timedelta(microseconds=micros(older_than)),
+        "most": limit,
+    }
+    return [DialogView(*row) for row in transaction.rows("dialogs", **parameters)]
+
+
+def clean_up(
+    access: Access,
+    *,
+    state: str,
+    older_than: float | str,
+    dry_run: bool,
+) -> list[DialogView]:
+    """Clean up the sides in a state that began so long ago: the other side is told nothing. Those that it was done to.
+
+    Raises:
+        UsageError: not a state, or not a period. None isn't any: it would take away what goes on.
+    """
+    for given, what in ((state, "a state"), (older_than, "a period as older_than")):
+        if given is None:
+            raise UsageError(f"dialogs can't be cleaned up without {what}", remedy="give it: what goes on would end")
+    with access.transaction() as transaction:
+        found = dialogs_of(transaction, state=state, older_than=older_than)
+    if not dry_run:
+        for begin in range(0, len(found), _BATCH):
+            with access.transaction() as transaction:
+                _clean_up(transaction, found[begin : begin + _BATCH])
+    return found
+
+
+def _clean_up(transaction: Transaction, found: Sequence[DialogView]) -> None:
+    verbs = Dialogs(lambda: transaction)
+    for one in found:
+        verbs.end(one.handle, None, cleanup=True, in_hand=())

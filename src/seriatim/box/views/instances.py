@@ -1,0 +1,84 @@
+"""The instances of a box as they stand: read without locks, from the view ``instances``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import UsageError
+
+__all__ = ["InstanceStatus", "InstanceView", "instance_of", "instances_of"]
+
+
+class InstanceStatus(StrEnum):
+    """What an instance shows; one that has ended is gone."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceView:
+    """An instance as it stands.
+
+    Args:
+        instance_id: its number.
+        queue: the queue's name.
+        group: the key of its group.
+        status: suspended while its group is.
+        subscription: the starting subscription that made it.
+        starts: the function that works on its messages, as ``module:name``.
+        correlations: the values that it has added, by property.
+        waiting: how many messages its group has.
+        state: what it keeps.
+        version: how often it was written.
+        started_at: when it was started.
+        changed_at: when it was written last.
+    """
+
+    instance_id: int
+    queue: str
+    group: str
+    status: InstanceStatus
+    subscription: str
+    starts: str
+    correlations: Mapping[str, list[str]]
+    waiting: int
+    state: Mapping[str, Any]
+    version: int
+    started_at: datetime
+    changed_at: datetime
+
+
+def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
+    """One instance.
+
+    Raises:
+        UsageError: there is none: it never was, or it has ended.
+    """
+    found = instances_of(transaction, instance_id=instance_id, limit=1)
+    if not found:
+        raise UsageError(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
+    return found[0]
+
+
+def instances_of(
+    transaction: Transaction,
+    *,
+    instance_id: int | None = None,
+    queue: str | None = None,
+    group: str | None = None,
+    status: InstanceStatus | None = None,
+    after: int = 0,
+    limit: int = 1000,
+) -> list[InstanceView]:
+    """Instances by their numbers, at most `limit`, those behind `after`; of one queue, group or status."""
+    parameters = {
+        "instance_id": instance_id, "queue": queue, "group_key": group, "status": status, "after": after, "limit": limit,
+    }  # fmt: skip
+    rows = transaction.rows("instances", dict, **parameters)
+    return [InstanceView(**row | {"status": InstanceStatus(row["status"])}) for row in rows]

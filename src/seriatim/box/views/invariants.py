@@ -1,0 +1,86 @@
+"""What has to hold of a live box, looked at without locks: for `seriatim doctor`, and for tests."""
+
+from __future__ import annotations
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.views.spool_audit import audit
+
+__all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
+
+
+def broken(transaction: Transaction, most: int = 10) -> list[str]:
+    """What breaks a law of the box, in words, at most so many of a kind; nothing, if all is well.
+
+    Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
+    is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Where
+    something is queued it says when it is next. Of the spool: every reference has its message, and every message its
+    ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
+    """
+    groups = transaction.rows("audit_groups", most=most)
+    released = transaction.rows("audit_released", most=most)
+    asleep = transaction.rows("audit_ready", most=most)
+    leases = transaction.rows("audit_leases", most=most)
+    told = [_released(*row) for row in released]
+    return (
+        [
+            f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
+            for queue, group, taken, decided, held in groups
+        ]
+        + told
+        + [
+            f"queue {queue!r}, group {group!r}: {messages:,} messages are queued, and nothing says when they are next"
+            for queue, group, messages in asleep
+        ]
+        + [
+            f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} messages that aren't there"
+            for queue, group, token, worker, missing in leases
+        ]
+        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
+    )
+
+
+def _released(
+    queue: str, group: str, released: int, counted: int, waiting: int, dead: int, expected: int, twice: int
+) -> str:
+    """What a row of ``audit_released.sql`` says."""
+    where = f"queue {queue!r}, group {group!r}"
+    if twice:
+        return f"{where}: {twice:,} messages are done, and wait once more"
+    if waiting + dead != expected:
+        return (
+            f"{where}: of {released:,} released messages the last {expected:,} aren't done, but {waiting:,} are queued "
+            f"or in hand and {dead:,} dead"
+        )
+    if counted != released:
+        return f"{where}: released {counted:,} messages, and gave {released:,} ordinals"
+    return f"{where}: two messages have one ordinal, or one that was never given"
+
+
+def long_transactions(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
+    """Transactions that are older than so many seconds: they hold back vacuum, and the groups that they have."""
+    rows = transaction.rows("long_transactions", seconds=seconds, most=most)
+    return [f"process {pid} ({name or 'without a name'}) since {age:,.0f} s" for pid, name, age in rows]
+
+
+def leases_run_out(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
+    """Leases that ran out more than so many seconds ago: nobody receives from their queues, or counts their attempts."""
+    rows = transaction.rows("leases_run_out", seconds=seconds, most=most)
+    return [
+        f"queue {queue!r}, group {group!r}: that of {worker}, {age:,.0f} s ago" for queue, group, worker, age in rows
+    ]
+
+
+def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
+    """What was published by transactions that have ended, and has no ticket: no turn sees it, and later messages pass it."""
+    rows = transaction.rows("never_numbered", most=most)
+    return [
+        f"location {location!r}: {messages:,} messages"
+        + ("" if since is None else f", the first of {since.astimezone().isoformat(' ', 'seconds')}")
+        for location, messages, since in rows
+    ]
+
+
+def silent_triggers(transaction: Transaction) -> list[str]:
+    """The triggers of a box that were switched off, or don't fire in the session of a replica: by table and name."""
+    rows = transaction.rows("silent_triggers")
+    return [f"{name} of {table}" for table, name in rows]

@@ -1,0 +1,66 @@
+"""Looking at what is in a queue, without locks and without taking anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.messages.edited import with_edits
+from seriatim.box.messages.received import parts_of, received_of
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["Peeked", "peek"]
+
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """A message that is in a queue.
+
+    Args:
+        group: the group's key; None in a queue that is `Unordered`.
+        status: ``"arrived"`` (nobody has judged it yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a
+            pipeline).
+        visible_at: the moment before which it isn't handed out.
+        waits: whether only subscriptions that aren't started have collected it.
+        message: the message; its `attempt` is the one that it would be. It has an `ordinal` if it is queued.
+    """
+
+    group: str | None
+    status: str
+    visible_at: datetime | None
+    waits: bool
+    message: Received
+
+
+def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
+    """What is in a queue, or in one of its groups, by group, in the order in which it would leave.
+
+    Raises:
+        UsageError: no such queue, or a limit that can't be.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"{shown(limit)} messages can't be looked at", remedy=f"an integer from 1 to {_MOST}")
+    found = definitions.queue(queue)
+    ordered = not isinstance(found.declared.policy, Unordered)
+    parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
+    rows = transaction.rows("peek", **parameters)
+    bodies = with_edits(transaction, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
+    parts = parts_of(transaction, found, [row[-1] for row in rows if row[-2]])
+    return [
+        Peeked(
+            key if ordered else None,
+            status,
+            visible_at,
+            waits,
+            received_of(body, found, definitions, sequence, ordinal, late, parts.get(entry_id, ())),
+        )
+        for (key, status, visible_at, waits, sequence, ordinal, late, *_, entry_id), body in zip(
+            rows, bodies, strict=True
+        )
+    ]

@@ -1,0 +1,27 @@
+"""Whether the spool is whole: each reference has its message, and each message its ticket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+
+__all__ = ["Problem", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What breaks the law of the spool: what is wrong, and with which message (`arrival_id`, `position`)."""
+
+    problem: str
+    arrival_id: int
+    position: int
+
+
+def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
+    """What breaks the law of the spool, at most so many of a kind: nothing, if all is well.
+
+    Every reference has its message and every message its ticket; a message that nothing refers to is noted for the
+    clean-up. Reads all of it, in one statement and without locks.
+    """
+    return transaction.rows("audit_references", Problem, most=most)

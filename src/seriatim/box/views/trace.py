@@ -1,0 +1,270 @@
+"""The way of a message, or of a group's messages: step by step, with the time of each as far as it is known.
+
+Put together from what the box keeps anyway; nothing is written down for it. What a queue keeps nothing of is said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
+from seriatim.box.views.groups import GroupView, group_of
+from seriatim.box.views.message_places import check_one_space
+from seriatim.box.views.operations_done import Logged, logged
+from seriatim.errors import UsageError
+
+__all__ = ["Step", "StepKind", "trace_group", "trace_message"]
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+#: So much of the operator log and of the faults is looked at.
+_MOST = 1000
+
+
+class StepKind(StrEnum):
+    """What happened to a message, or to its group."""
+
+    RECEIVED = "received"
+    ROUTED = "routed"
+    UNROUTED = "unrouted"
+    WAITS = "waits"
+    HELD = "held"
+    RELEASED = "released"
+    FAULT = "fault"
+    OPERATION = "operation"
+    DONE = "done"
+    SET_ASIDE = "set_aside"
+    #: What the box can't say, because nobody keeps it.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step.
+
+    Args:
+        at: when; None where the box doesn't keep that.
+        kind: what happened.
+        text: the same for people, with what is known of it.
+        message_id: to which message; None where it was the group.
+        queue: in which queue; None before it is in one.
+        group: in which group of it.
+    """
+
+    at: datetime | None
+    kind: StepKind
+    text: str
+    message_id: str | None = None
+    queue: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A row of ``trace.sql``."""
+
+    message_id: str
+    type: str
+    location: str
+    epoch: int
+    number: int
+    received_at: datetime
+    destinations: int
+    queue: str | None
+    group: str | None
+    entry_id: int | None
+    status: str | None
+    reason: str | None
+    sequence: int | None
+    ordinal: int | None
+    late: bool | None
+    attempt: int | None
+    visible_at: datetime | None
+    subscriptions: list[str]
+    since: datetime | None
+    id_space: str
+
+
+def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
+    """The steps of one message, in order.
+
+    Raises:
+        UsageError: the box knows nothing of it; or it knows messages of the id in several id spaces, and none is named.
+    """
+    named: dict[str, object] = {
+        "message_id": message_id, "id_space": id_space, "queue_id": None, "group_key": None,
+    }  # fmt: skip
+    places = _places(transaction, named)
+    check_one_space(message_id, {one.id_space for one in places})
+    faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
+    if not places:
+        return [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
+    first = places[0]
+    lines = [_received(first)]
+    for one in places:
+        if one.queue is None or one.group is None:
+            lines.append(_unplaced(one))
+            continue
+        view = _view(transaction, one.queue, one.group)
+        said = [
+            entry
+            for entry in logged(transaction, queue=one.queue, group=one.group, limit=_MOST)
+            if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
+        ]
+        mine = [fault for fault in faults if fault.queue == one.queue]
+        lines.append([*_way(one, view), *map(_fault, mine), *map(_operation, said)])
+    missing = first.destinations - sum(one.queue is not None for one in places)
+    if missing > 0:
+        text = f"{missing} more {'queue' if missing == 1 else 'queues'} had it, and kept nothing of what was done there"
+        lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
+    return _in_time(lines)
+
+
+def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
+    """The steps of the messages of a group that are known, the newest `limit` of them, and what was done to the group.
+
+    Raises:
+        UsageError: there is no such queue, or it has never received a message of the group.
+    """
+    found = read_definitions(transaction).queue(queue)
+    view = group_of(transaction, queue, group)
+    places = _places(
+        transaction,
+        {"message_id": None, "id_space": None, "queue_id": found.queue_id, "group_key": group},
+        limit=limit,
+    )
+    faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
+    lines = [[*_received(one), *_way(one, view)] for one in places]
+    lines.append([_fault(one) for one in reversed(faults)])
+    lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
+    gone = view.ordinal - sum(one.ordinal is not None for one in places)
+    if gone > 0:
+        keep = {"nothing": "keeps nothing of what is done", "faults": "keeps only what had failed before it was done"}
+        why = (
+            f"queue {queue} {keep[found.declared.keep]}"
+            if found.declared.keep in keep
+            else "they are not shown, or purged"
+        )
+        text = f"of {view.ordinal:,} messages that were released {gone:,} have left no trace here: {why}"
+        lines.insert(0, [Step(None, StepKind.UNKNOWN, text, None, queue, group)])
+    return _in_time(lines)
+
+
+def _places(transaction: Transaction, parameters: dict[str, object], *, limit: int = _MOST) -> list[_Known]:
+    return transaction.rows("trace", _Known, **parameters, limit=limit)
+
+
+def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
+    """The group, if its queue has such."""
+    try:
+        return group_of(transaction, queue, group)
+    except UsageError:
+        return None
+
+
+def _gone(
+    transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView]
+) -> Iterator[Step]:
+    named = {"message_id": message_id, "id_space": id_space}
+    rows = transaction.rows("published_at", **named)
+    check_one_space(message_id, {space for _, space in rows})
+    if not rows and not faults:
+        raise UsageError(
+            f"the box knows nothing of message {message_id!r}",
+            remedy="it was never published, or is gone for longer than message ids are kept",
+        )
+    if rows:
+        yield Step(rows[0][0], StepKind.RECEIVED, "published", message_id)
+    text = "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
+    yield Step(None, StepKind.UNKNOWN, text, message_id)
+
+
+def _received(one: _Known) -> list[Step]:
+    ticket = f"{one.location}/{one.epoch}/{one.number}"
+    text = f"at location {one.location} as {one.type}, ticket {ticket}"
+    return [Step(one.received_at, StepKind.RECEIVED, text, one.message_id)]
+
+
+def _unplaced(one: _Known) -> list[Step]:
+    match one.status:
+        case "unrouted":
+            why = one.reason or "no subscription wanted it"
+            return [Step(one.since, StepKind.UNROUTED, why, one.message_id)]
+        case "to_route":
+            return [Step(None, StepKind.WAITS, "published through SQL, and nobody has routed it yet", one.message_id)]
+    return []
+
+
+def _way(one: _Known, view: GroupView | None) -> list[Step]:
+    """From the subscriptions that brought it into a queue to where it is there."""
+    step = Step(None, StepKind.ROUTED, _routed(one), one.message_id, one.queue, one.group)
+    return [
+        replace(step, at=one.received_at),
+        *(replace(step, at=at, kind=k, text=t) for at, k, t in _further(one, view)),
+    ]
+
+
+def _routed(one: _Known) -> str:
+    number = "" if one.sequence is None else f", sequence {one.sequence}"
+    by = f"by {', '.join(one.subscriptions)}" if one.subscriptions else "by its address, or a subscription that is gone"
+    return f"into queue {one.queue}, group {one.group}, {by}{number}"
+
+
+def _further(one: _Known, view: GroupView | None) -> Iterator[tuple[datetime | None, StepKind, str]]:
+    if one.ordinal is not None:
+        late = ", late" if one.late else ""
+        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
+    tried = f", handed out {one.attempt} times before" if one.attempt else ""
+    match one.status:
+        case "arrived":
+            yield None, StepKind.WAITS, "nobody has judged it yet"
+        case "held":
+            yield None, StepKind.HELD, _held(one, view)
+        case "queued" | "in_hand":
+            seen = f", not before {one.visible_at.isoformat(' ', 'seconds')}" if one.visible_at else ""
+            state = f"; its group is {view.state}" if view else ""
+            yield None, StepKind.WAITS, f"to be handed out{seen}{tried}{state}"
+        case "done":
+            yield one.since, StepKind.DONE, f"done{tried}"
+        case _:
+            yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{tried}"
+
+
+def _held(one: _Known, view: GroupView | None) -> str:
+    if one.late:
+        return "late, and waits for an operator"
+    if view is not None and view.hole_through is not None:
+        missing = str(view.next) if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
+        since = f", which is there since {view.hole_since.isoformat(' ', 'seconds')}" if view.hole_since else ""
+        return f"behind the hole {missing}{since}"
+    return f"its group is {view.state}" if view else "held"
+
+
+def _fault(one: FaultView) -> Step:
+    again = f"; again {one.retry_at.isoformat(' ', 'seconds')}" if one.retry_at else ""
+    text = f"attempt {one.attempt} of {one.worker}, {one.kind}: {one.error_class}: {one.error}{again}"
+    return Step(one.at, StepKind.FAULT, text, one.message_id, one.queue, one.group)
+
+
+def _operation(one: Logged) -> Step:
+    about = one.details.get("message_id")
+    place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
+    edited = f", with another body of {one.details['edited_bytes']:,} bytes" if "edited_bytes" in one.details else ""
+    text = f"{one.action} by {one.actor}{place}{edited}: {one.reason}"
+    return Step(one.at, StepKind.OPERATION, text, str(about) if about else None, one.queue, one.group)
+
+
+def _in_time(lines: Sequence[Sequence[Step]]) -> list[Step]:
+    """In order of time: what isn't known first, where it is now last; a step of unknown time behind the one before it."""
+    keyed: list[tuple[datetime, int, Step]] = []
+    for line in lines:
+        moment = _FIRST
+        for step in line:
+            moment = step.at or moment
+            key = _LAST if step.kind in (StepKind.WAITS, StepKind.HELD) else moment
+            keyed.append((key, len(keyed), step))
+    return [step for *_, step in sorted(keyed, key=lambda one: one[:2])]

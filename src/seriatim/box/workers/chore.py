@@ -1,0 +1,41 @@
+"""Work that one process at a time does for a box, whoever comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psycopg
+
+from seriatim.box.connection.access import Access
+
+__all__ = ["Taken", "alone"]
+
+
+class Taken(Exception):
+    """Somebody else does the chore."""
+
+
+def alone(access: Access, chore: str) -> Access:
+    """A box whose transactions each claim a chore: while one of them goes on nobody else does any of it.
+
+    The claim is that of the transaction, and needs no connection of its own, which may not be had.
+
+    Args:
+        access: the box.
+        chore: its name.
+
+    Returns:
+        a box whose transactions raise `Taken` as they begin, where somebody has the chore.
+    """
+
+    @contextmanager
+    def connect() -> Iterator[psycopg.Connection]:
+        with access.transaction() as transaction:
+            (mine,) = transaction.one("claim_chore", chore=chore)
+            if not mine:
+                raise Taken
+            yield transaction.connection
+
+    return replace(access, connect=connect)

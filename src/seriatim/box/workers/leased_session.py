@@ -1,0 +1,144 @@
+"""The session of a handler that works in a lease: its transaction begins when the handler first asks for it.
+
+What the handler writes in it and that the message is done commit together, if the lease is still there by then; otherwise
+all of it is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.faults.lease import Lease
+from seriatim.box.postgres.translate import translated
+from seriatim.box.session import Session
+from seriatim.box.turns.delivery import Delivery
+from seriatim.box.workers.steps import Steps
+from seriatim.errors import UsageError
+
+__all__ = ["LeasedSession"]
+
+
+class LeasedSession(Session):
+    """For one call of a handler; leaving it rolls back what `complete` hasn't committed.
+
+    Args:
+        lease: what is worked on.
+        begin: begins a transaction with the box.
+        run_as: the role of the database that the handler has; None: that of the worker.
+    """
+
+    def __init__(
+        self, lease: Lease, begin: Callable[[], AbstractContextManager[Session]], run_as: str | None = None
+    ) -> None:
+        super().__init__(lease.access, None, own=False)
+        self._lease = lease
+        self._begin_transaction = begin
+        self._run_as = run_as
+        self._transaction = ExitStack()
+        self._steps: Steps | None = None
+        self._step: AbstractContextManager[None] | None = None
+        self._ended = False
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the lease."""
+        return self._lease.token
+
+    @property
+    def delivery(self) -> Delivery:
+        """What was claimed, of which the handler has a part."""
+        return self._lease.delivery
+
+    @property
+    def connection(self) -> psycopg.Connection:
+        """As of every session; the first time it begins the transaction.
+
+        Raises:
+            LeaseLost: the lease isn't the worker's any more.
+            UsageError: the session has ended.
+            Unavailable: no connection.
+        """
+        if self._lease.lost.is_set():
+            raise self._lease.error()
+        if self._connection is None:
+            if self._ended:
+                raise UsageError("the session has ended", remedy="use the one of the message that is worked on")
+            self._begin()
+        return super().connection
+
+    @property
+    def _is_lent(self) -> bool:
+        """It is made for a handler."""
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Roll back what isn't committed.
+
+        Raises:
+            TurnEnded: the handler ended the transaction, or closed the connection.
+            Unavailable: the connection is lost.
+        """
+        self._ended = True
+        step, self._step = self._step, None
+        try:
+            if step is not None:
+                step.__exit__(kind, error, trace)
+        finally:
+            self._connection = None
+            self._transaction.__exit__(kind, error, trace)
+
+    def handled(self) -> None:
+        """The handler has returned: what follows is done as the worker's role; errors as of `Steps.handled`."""
+        if self._steps is not None:
+            self._steps.handled()
+
+    def complete(self, count: int, *, ends: bool) -> None:
+        """The handler is done with the next `count` messages of the lease: commit that with what it wrote.
+
+        Args:
+            count: how many.
+            ends: whether the lease ends with them.
+
+        Raises:
+            TurnEnded: the handler ended the transaction, or closed the connection.
+            LeaseLost: the lease isn't the worker's any more.
+            Unavailable: nobody knows whether it was committed.
+        """
+        if self._connection is None and not self._lease.lost.is_set():
+            self._join()
+        connection = self.connection
+        with translated(self._place):
+            self._put_back()
+            step, self._step = self._step, None
+            if step is not None:
+                step.__exit__(None, None, None)
+            if self._steps is not None:
+                self._steps.finish()
+            self._lease.settle(Transaction(self._access, connection), count, ends=ends)
+        self._ended, self._connection = True, None
+        self._transaction.close()
+        self._lease.settled(count)
+
+    def _join(self) -> psycopg.Connection:
+        self._connection = self._transaction.enter_context(self._begin_transaction()).connection
+        return self._connection
+
+    def _begin(self) -> None:
+        connection = self._join()
+        with translated(self._place):
+            self._lease.check(Transaction(self._access, connection))
+        self._steps = Steps(self, self._run_as)
+        step = self._steps.step()
+        step.__enter__()
+        self._step = step

@@ -1,0 +1,103 @@
+"""The places that queues have for readers: numbered from 1, and each of one process at a time, on whatever machine.
+
+A place is had by a connection, and free again when that is gone: with its process at once, with its machine after ten seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.connections import Closing, kept_connection, through_pooler
+from seriatim.box.definitions.activations import Activated, activations_of
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.translate import translated
+
+__all__ = ["Slots"]
+
+#: Who has places and doesn't look for so long is lost, or frozen: PostgreSQL ends the connection.
+_IDLE_MS = 10_000
+
+
+class Slots(Closing):
+    """Those that a process has, of all queues of a box; for one thread.
+
+    Args:
+        box: the message box.
+
+    Raises:
+        EnvironmentProblem: a pooler stands between, which keeps no place for anybody.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self._dsn, self._schema = box.dsn, box.schema
+        with box.session() as session:
+            self._place = session.access.place
+        if box.is_pooled:
+            raise through_pooler(self._place)
+        self._connection: psycopg.Connection | None = None
+        self._taken: dict[int, set[int]] = {}
+
+    def look(self) -> list[Activated]:
+        """The activations of the box, as they are now.
+
+        Raises:
+            EnvironmentProblem, Unavailable: as `fill`.
+        """
+        with self._connected() as connection:
+            return activations_of(Statements(connection, self._schema))
+
+    def fill(self, queue_id: int, most: int) -> int:
+        """Take all places from 1 to `most` that nobody has.
+
+        Returns:
+            how many of these it has then.
+
+        Raises:
+            EnvironmentProblem, Unavailable: the connection is lost, and with it all places; the next call makes another.
+        """
+        free = [slot for slot in range(1, most + 1) if slot not in self._taken.get(queue_id, ())]
+        if free:
+            for slot in self._asked("take_slots", queue_id, free):
+                self._taken.setdefault(queue_id, set()).add(slot)
+        return sum(slot <= most for slot in self._taken.get(queue_id, ()))
+
+    def leave(self, queue_id: int, down_to: int) -> None:
+        """Give places back, those with the highest numbers first, until it has no more than so many.
+
+        Raises:
+            EnvironmentProblem, Unavailable: as `fill`.
+        """
+        taken = sorted(self._taken.get(queue_id, ()))
+        if over := taken[down_to:]:
+            self._asked("leave_slots", queue_id, over)
+            self._taken.get(queue_id, set()).difference_update(over)
+
+    def close(self) -> None:
+        """Give all back."""
+        self._taken.clear()
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _asked(self, name: str, queue_id: int, slots: list[int]) -> list[int]:
+        with self._connected() as connection:
+            rows = Statements(connection, self._schema).rows(name, queue_id=queue_id, slots=slots)
+        return [slot for (slot,) in rows]
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        try:
+            if self._connection is None:
+                self._connection = kept_connection(self._dsn, self._place)
+                with translated(self._place):
+                    self._connection.execute("SELECT set_config('idle_session_timeout', %s, FALSE)", [str(_IDLE_MS)])
+            with translated(self._place):
+                yield self._connection
+        except BaseException:
+            self.close()
+            raise

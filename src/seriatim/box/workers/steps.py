@@ -1,0 +1,270 @@
+"""The messages of a turn, one after another: what the handler of one wrote is rolled back if it fails, and no more.
+
+A savepoint is set when a handler first asks for the connection, and given up together with the setting of the next: a
+handler that writes nothing costs no round trip, any other one. Where it is gone by then, the handler before has ended the
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.postgres.statements import Statements, statement
+from seriatim.box.session import Session
+from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
+
+__all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "refusal"]
+
+_AGAIN = (
+    *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
+    *(errors.InsufficientResources, errors.IdleInTransactionSessionTimeout, psycopg.OperationalError),
+)
+
+_STEP = "step"
+_SET_ANEW = b"RELEASE SAVEPOINT step; SAVEPOINT step"
+_CHECK = b"SET CONSTRAINTS ALL IMMEDIATE"
+
+
+class TurnEnded(UsageError):
+    """A handler ended the transaction that it was given, and nothing can be written down in it any more."""
+
+
+class Steps:
+    """The steps of one turn.
+
+    Args:
+        session: whose transaction it is; something has been received in it.
+        run_as: the role of the database that handlers have; None: that of the session.
+
+    Attributes:
+        suspect: the step, as `step` was told, whose handler has ended the transaction, where one has: the last that had
+            the connection while all was well; None: there is none.
+    """
+
+    def __init__(self, session: Session, run_as: str | None = None) -> None:
+        self._session = session
+        self._run_as = run_as
+        #: The role that the session had when the handler's began; None: the handler has none, or not any more.
+        self._own_role: str | None = None
+        self._is_handled = False
+        self._connection = session.connection
+        self._block: AbstractContextManager[psycopg.Transaction] | None = None
+        #: How many blocks were open when the step's handler was given the connection.
+        self._blocks = 0
+        #: How many statements had been refused by then.
+        self._refused = 0
+        self._is_own = False
+        self._has_ended = False
+        self._name: int | None = None
+        self.suspect: int | None = None
+
+    @property
+    def backend_pid(self) -> int:
+        """The number of PostgreSQL's process for it."""
+        connection = self._connection
+        return connection.server_pid if isinstance(connection, OwnConnection) else connection.info.backend_pid
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection broke; nobody on this side closed it."""
+        return self._connection.broken
+
+    @contextmanager
+    def step(self, name: int | None = None) -> Iterator[None]:
+        """Around the handler's work. What it wrote is rolled back by an exception, which goes on.
+
+        Args:
+            name: of the step, for `suspect`.
+
+        Raises:
+            TurnEnded: the handler ended the transaction, tried to by a statement, or closed the connection; or one before
+                it did.
+            UsageError: an SQL statement of the handler's failed, and it went on.
+            Unavailable: the connection is lost.
+        """
+        self._is_own = self._is_handled = False
+        self._own_role, self._name = None, name
+        self._refused = _refused(self._connection)
+        self._session._on_use = self._begin  # noqa: SLF001 -- it is made for this
+        try:
+            yield
+            self.handled()
+        except BaseException as error:
+            self._session._on_use = None  # noqa: SLF001
+            self._check(error)
+            if self._is_own:
+                self._end(error)
+            if self._status == TransactionStatus.INERROR:
+                self.suspect = name
+                raise self._ended() from error
+            raise
+        self._session._on_use = None  # noqa: SLF001
+        self._check(None)
+        if self._is_own and _blocks(self._connection) != self._blocks:
+            raise self._ended()
+
+    def handled(self) -> None:
+        """The handler has returned: what follows in the step is done as the session's role.
+
+        Raises:
+            UsageError: the handler took another role, or passed over an SQL statement that failed.
+        """
+        role, self._own_role, self._is_handled = self._own_role, None, True
+        if self._status == TransactionStatus.INERROR and not self._has_ended:
+            raise UsageError(
+                "an SQL statement failed, and the handler passed over it",
+                remedy="use a savepoint: with tx.connection.transaction(): …",
+            )
+        if role is not None and self._status == TransactionStatus.INTRANS:
+            had = _change_role(Statements(self._connection, self._session.access.schema), role)
+            if had != self._run_as:
+                raise UsageError(
+                    f"the handler took the role {had!r}, and runs as {self._run_as!r}", remedy="leave the role as it is"
+                )
+
+    def check(self) -> None:
+        """Let the database say now what it would refuse at the commit.
+
+        Raises:
+            psycopg.Error: it does.
+        """
+        if self._is_own:
+            self._connection.execute(_CHECK, prepare=False)
+
+    def finish(self) -> None:
+        """After the last step.
+
+        Raises:
+            TurnEnded: the last handler that had the connection ended the transaction by a statement of its own.
+        """
+        self._end(None)
+
+    @property
+    def _status(self) -> TransactionStatus:
+        return self._connection.info.transaction_status
+
+    def _begin(self) -> None:
+        """The handler asks for the connection, for the first time in its step or again."""
+        if self._is_own:
+            return
+        self._is_own = True
+        if self._block is None:
+            # While it is open the driver refuses to commit and to roll back.
+            block = self._connection.transaction(_STEP)
+            block.__enter__()
+            self._block = block
+        else:
+            self._set_anew()
+        self.suspect, self._blocks = self._name, _blocks(self._connection)
+        if self._run_as is not None and not self._is_handled:
+            self._own_role = _change_role(Statements(self._connection, self._session.access.schema), self._run_as)
+
+    def _set_anew(self) -> None:
+        """Give up the savepoint of the handler that had the connection before, and set one.
+
+        Raises:
+            TurnEnded: there is none any more.
+        """
+        try:
+            self._connection.execute(_SET_ANEW, prepare=False)
+        except psycopg.Error as error:
+            if self._connection.broken:
+                raise
+            raise self._ended() from error
+
+    def _end(self, error: BaseException | None) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            try:
+                block.__exit__(type(error) if error is not None else None, error, None)
+            except psycopg.Error as ended:
+                if self._connection.broken:
+                    raise
+                raise self._ended() from ended
+
+    def _check(self, error: BaseException | None) -> None:
+        """See that the transaction is still there."""
+        if self._has_ended:  # the one whose handler did it is found already
+            raise self._ended() from error
+        if self._connection.broken:
+            raise Unavailable("the connection was lost while the handler was at work") from error
+        if self._connection.closed:
+            self.suspect = self._name
+            raise TurnEnded(
+                "the handler closed the connection", remedy="leave it open: the worker commits what is done"
+            ) from error
+        # A handler that passes over the refusal takes its work for committed, or for rolled back.
+        if self._status == TransactionStatus.IDLE or _refused(self._connection) != self._refused:
+            self.suspect = self._name
+            raise self._ended() from error
+
+    def _ended(self) -> TurnEnded:
+        # The driver still believes in the block that was open: nobody else shall get this connection.
+        self._has_ended = True
+        self._connection.close()
+        return TurnEnded(
+            "the handler ended the transaction", remedy="neither commit nor roll back: the worker commits what is done"
+        )
+
+
+def check_role(box: MessageBox, role: str) -> None:
+    """See that a handler can have a role.
+
+    Raises:
+        EnvironmentProblem: there is no such role, or the one that works on the box isn't a member of it.
+        Unavailable: the transaction has to be repeated.
+    """
+    with box.session() as session:
+        try:
+            _change_role(session.transaction, role)
+        except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
+            said = error.diag.message_primary or "it is refused"
+            raise EnvironmentProblem(
+                f"the handler can't run as {role!r}: {said}", where=session.access.place,
+                remedy="GRANT the role to the one that works on the box, with SET",
+            ) from error  # fmt: skip
+        session.connection.rollback()
+
+
+def _blocks(connection: psycopg.Connection) -> int:
+    """How many blocks of the driver's are open on a connection of ours."""
+    return connection.blocks if isinstance(connection, OwnConnection) else 0
+
+
+def _refused(connection: psycopg.Connection) -> int:
+    """How many statements were refused on a connection of ours that would have ended the transaction."""
+    return connection.refused if isinstance(connection, OwnConnection) else 0
+
+
+def _change_role(statements: Statements, role: str) -> str:
+    """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
+    (before,) = statements.one("change_role", role=role)
+    return str(before)
+
+
+def end_backend(session: Session, pid: int, since_s: float) -> None:
+    """End the connection of a turn that has taken so many seconds, if it is still there."""
+    parameters = {"pid": pid, "since": timedelta(seconds=since_s)}
+    session.connection.execute(statement("end_backend", session.access.schema), parameters)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the driver says that the same again may work."""
+    return isinstance(error, _AGAIN) and not isinstance(error, errors.InFailedSqlTransaction)
+
+
+def refusal(error: SeriatimError) -> Exception | None:
+    """What the database said, where that is what an error comes from, and the same again would be refused again."""
+    said = error.__cause__
+    if not isinstance(said, psycopg.Error):
+        return None
+    # What is no value or no right now isn't one later, whatever the driver takes it for.
+    return None if isinstance(error, Unavailable) and is_transient(said) else said
