@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.definitions.route import broken_in
 from seriatim.operations import doctor, groups
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
@@ -90,7 +91,7 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
     told = []
     for definition in broken_rows(declared):
         damage(box, place, definition)
-        if not any((one.kind, one.name) == (kind, name) for one in box.definitions().broken):
+        if not any((one.kind, one.name) == (kind, name) for one in broken_in(box.definitions())):
             continue  # what was left out has a default
         told.append(definition)
         number = len(told)
@@ -112,7 +113,7 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
     box.drop(subscription="more", queue="more")
     assert box.broken() == []
     assert [one.what for one in box.define(declared)] == ["changed"]
-    assert box.definitions().broken == ()
+    assert broken_in(box.definitions()) == ()
     assert found(box, "definitions").state == "ok"
     assert box.define(declared) == []
 
@@ -123,10 +124,10 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
 def test_each_can_be_dropped(box, definition):
     for place in PLACES:
         damage(box, place, definition)
-    assert len(box.definitions().broken) == len(PLACES)
+    assert len(broken_in(box.definitions())) == len(PLACES)
     box.drop(subscription="leads", service="broken")
     box.drop(type="other", queue="broken", contract="broken")
-    assert [(one.kind, one.name) for one in box.definitions().broken] == [("contract", "DEFAULT")]
+    assert [(one.kind, one.name) for one in broken_in(box.definitions())] == [("contract", "DEFAULT")]
     with pytest.raises(sq.ActionRefused, match="every box has it"):
         box.drop(contract="DEFAULT")
     with pytest.raises(sq.ActionRefused, match="can't change"):
@@ -196,7 +197,7 @@ def test_what_does_not_go_with_the_rest_any_more_is_stopped_with_it(box):
     misfit = to_json(sq.Queue("zz", policy=sq.Fifo(), group="nobody"))
     rows(box, "INSERT INTO box.queues (queue, definition) VALUES ('zz', %s)", [json.dumps(misfit)])
     rows(box, "SELECT box.record_change('by hand')")
-    assert [(one.kind, one.name) for one in box.definitions().broken] == [
+    assert [(one.kind, one.name) for one in broken_in(box.definitions())] == [
         ("queue", "zz"), ("subscription", "none"), ("subscription", "unknown"), ("type", "zz")
     ]  # fmt: skip
     box.publish([order(1), sq.Message(type="zz", context={"version": "1"})])
@@ -213,7 +214,7 @@ def test_what_does_not_go_with_the_rest_any_more_is_stopped_with_it(box):
         with pytest.raises(sq.UsageError):
             box.define(wrong)
     box.drop(type="zz", queue="zz", subscription=["none", "unknown"])
-    assert box.definitions().broken == ()
+    assert broken_in(box.definitions()) == ()
 
 
 SOUND = to_json(sq.Subscription("z", where="TRUE", to="fine"))
@@ -247,8 +248,8 @@ def test_sql_checks_a_subscription_where_it_is_written(box):
     in_sql(box, "reader", call, ["z", "fine", json.dumps({**SOUND, "where": "not a filter ("}), "started"])
     in_sql(box, "reader", "SELECT box.record_change('z')")
     assert box.publish(order(1))
-    assert [str(one)[:18] for one in box.definitions().broken] == ["subscription 'z': "]
+    assert [str(one)[:18] for one in broken_in(box.definitions())] == ["subscription 'z': "]
     with as_role(box, "reader") as own:
         own.define(sq.Subscription("z", where="TRUE", to="fine"))
-    assert box.definitions().broken == ()
+    assert broken_in(box.definitions()) == ()
     box.drop(subscription="z")
