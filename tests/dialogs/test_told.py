@@ -14,8 +14,8 @@ from seriatim.box.faults.faults import Fault, Lost, note_lost
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.kernel.fault import FaultKind
+from tests.box.faults.test_failures import ask, failures
 from tests.box.given_up import given_up
-from tests.box.test_failures import ask, failures
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
 OBJECT = sq.MessageType("AddItem", validation="valid_json", schema='{"type": "object", "additionalProperties": false}')

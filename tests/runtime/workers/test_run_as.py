@@ -6,8 +6,8 @@ import pytest
 from psycopg import sql
 
 import seriatim as sq
+from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import left, publish, rows
-from tests.box.test_roles import team  # noqa: F401 -- a fixture
 from tests.runtime.workers.test_worker import work
 
 

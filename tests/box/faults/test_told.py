@@ -15,8 +15,8 @@ from seriatim.box.pipelines.staging import Staging
 from seriatim.box.postgres import statements
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import dead_letters
+from tests.box.faults.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 from tests.box.shop import define
-from tests.box.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no", "w1")
 DEADLINE_S = 20.0

@@ -25,7 +25,7 @@ MOST = 200
 
 def recorded():
     folder = Path(os.environ.get("SERIATIM_SHARED", "../shared"))
-    file = (folder if folder.is_absolute() else Path(__file__).parents[2] / folder) / "vectors" / "cases.json"
+    file = (folder if folder.is_absolute() else Path(__file__).parents[3] / folder) / "vectors" / "cases.json"
     if not file.is_file():
         reason = "the recorded data is not here (SERIATIM_SHARED names its folder)"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]

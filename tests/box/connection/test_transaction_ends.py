@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 import seriatim as sq
-from tests.box.test_delivery_ends import Failed, left, seen
+from tests.box.turns.test_delivery_ends import Failed, left, seen
 
 POLICIES = {"fifo": sq.Fifo(), "standard": sq.Standard(), "unordered": sq.Unordered(), "kept": sq.Fifo()}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
-from seriatim.box.definitions import Known
+from seriatim.box.definitions.known import Known
 from seriatim.box.turns import turns
 from seriatim.operations import groups
 from tests import soak

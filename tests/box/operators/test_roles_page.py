@@ -13,7 +13,7 @@ import seriatim as sq
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/roles.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/roles.md"
 MARK = "T0PS3CRET"
 #: What a role without the right for it is told.
 REFUSED = (psycopg.errors.InsufficientPrivilege, sq.EnvironmentProblem)

@@ -158,7 +158,11 @@ def test_a_group_whose_instance_runs_stays(box):
         sq.MessageType("order", properties={"customer": "string"}),
         sq.Queue("orders", policy=sq.Fifo(), group="customer", expire_after="1d"),
         sq.Subscription(
-            "all", where="type = 'order'", to="orders", starts="tests.box.test_expire:define", correlate=["customer"]
+            "all",
+            where="type = 'order'",
+            to="orders",
+            starts="tests.box.operators.test_expire:define",
+            correlate=["customer"],
         ),
     )
     with box.session() as tx:

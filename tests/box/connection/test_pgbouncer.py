@@ -22,7 +22,7 @@ from tests.box.shop import define, publish, rows, see, seen
 from tests.dialogs.talking import begun
 from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

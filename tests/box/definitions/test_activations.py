@@ -12,8 +12,8 @@ import seriatim as sq
 from seriatim.box.workers import slots
 from seriatim.box.workers.slots import Slots
 from seriatim.cli.main import main
+from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import define, publish
-from tests.box.test_roles import team  # noqa: F401 -- a fixture
 
 SOME = sq.Activation("orders:handle", maximum=3)
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box.operators import purge
-from seriatim.box.operators.purge import Purgeable, Purged, audit
+from seriatim.box.operators.purge import Purgeable, Purged
 from seriatim.box.postgres.statements import statement
+from seriatim.box.views.spool_audit import audit
 from seriatim.cli.main import main
 
 REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")

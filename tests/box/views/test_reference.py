@@ -13,7 +13,7 @@ import seriatim as sq
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.message import Part, Received
 
-PAGE = (Path(__file__).parents[2] / "docs/reference/message-box.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/reference/message-box.md").read_text(encoding="utf-8")
 TEXT = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
 WORDS = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", TEXT))))
 
