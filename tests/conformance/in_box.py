@@ -20,7 +20,7 @@ from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequen
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.operators import actions
-from seriatim.box.operators.actions import Asked
+from seriatim.box.operators.actions import ActionRequest
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
@@ -175,7 +175,7 @@ class _Run:
 
     def _act(self, step: Act) -> None:
         arguments = {"following" if name == "next" else name: value for name, value in step.arguments.items()}
-        asked = Asked(Action(step.action), self.case.name, step.group, "the case", "it says so", **arguments)
+        asked = ActionRequest(Action(step.action), self.case.name, step.group, "the case", "it says so", **arguments)
         try:
             with self.box.session() as tx:
                 operation = actions.act(tx.transaction, asked, micros(step.at))

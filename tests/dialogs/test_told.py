@@ -10,7 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.dialogs.clock import fire
-from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.kernel.fault import FaultKind
@@ -81,7 +81,7 @@ def test_what_killed_its_worker_is_told_with_its_dialog(talk):
     with talk.session() as tx:
         note_lost(
             tx.transaction,
-            Lost("inventory", group, entry_id),
+            LostTurn("inventory", group, entry_id),
             Fault(FaultKind.POISON, "WorkerDied", "signal 9", "w1"),
             1.0,
         )

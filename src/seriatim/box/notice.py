@@ -10,12 +10,12 @@ from seriatim.pipeline.types.failure_message import Failed
 from seriatim.pipeline.types.message import Message
 
 __all__ = [
+    "EntriesSetAside",
     "EntryFailed",
     "HolePassed",
     "KeptOut",
     "MessageFailed",
     "Notice",
-    "SetAside",
     "dead",
     "invalid",
     "unrouted",
@@ -41,7 +41,7 @@ class EntryFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class EntriesSetAside:
     """Entries that were set aside as dead or invalid."""
 
     entry_ids: Sequence[int]
@@ -66,7 +66,7 @@ class KeptOut:
     message_ids: Sequence[str] | None = None
 
 
-Notice = MessageFailed | EntryFailed | SetAside | HolePassed | KeptOut
+Notice = MessageFailed | EntryFailed | EntriesSetAside | HolePassed | KeptOut
 
 
 def dead(queue: str | None, group: str | None, why: str) -> Failed:

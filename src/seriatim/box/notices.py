@@ -17,12 +17,12 @@ from seriatim.box.definitions.route import router_of
 from seriatim.box.messages.dialog import dialog_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.notice import (
+    EntriesSetAside,
     EntryFailed,
     HolePassed,
     KeptOut,
     MessageFailed,
     Notice,
-    SetAside,
     dead,
     invalid,
     unrouted,
@@ -88,7 +88,7 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
         for entry_id, one in found.items()
     ]
     yield _of_holes(transaction, [one for one in notices if isinstance(one, HolePassed)])
-    gone = [entry_id for one in notices if isinstance(one, SetAside) for entry_id in one.entry_ids]
+    gone = [entry_id for one in notices if isinstance(one, EntriesSetAside) for entry_id in one.entry_ids]
     found = _messages(transaction, gone)
     if (unknown := len(gone) - len(found)) > 0:
         _LOG.error("failures aren't published of queues that the role may not receive from: %d", unknown)

@@ -10,10 +10,10 @@ from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
-from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.resequence import Judged
-from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.resequence import TurnResult
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Unordered
@@ -48,7 +48,7 @@ class Receiver:
         queue: str,
         limit: int,
         group: str | None,
-        apart: Apart,
+        apart: SeparateTransaction,
         after: Completion | None = None,
     ) -> None:
         self._transaction = transaction
@@ -127,7 +127,7 @@ class Receiver:
                 return None
         return self._next_unordered(queue)
 
-    def _go_on(self, queue: BoxQueue, locked: Locked, judged: Judged | None) -> bool:
+    def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
         """Where nothing could be handed out: do what may change that; False where there is nothing to do."""
         if judged is not None and judged.more:
             if self._apart.is_free:  # what was judged stays so, and the next turn doesn't wade through it
@@ -172,7 +172,7 @@ class Receiver:
             locked = self._turns_on(transaction).lock(queue, how_many)
             self._turns_on(transaction).judge_all(queue, locked)
 
-    def _judge_next(self, queue: BoxQueue, own: Locked, judged: Judged) -> bool:
+    def _judge_next(self, queue: BoxQueue, own: LockedGroups, judged: TurnResult) -> bool:
         """Where a turn of the locked group alone isn't worth it: judge what it and the next groups have, together, and let
         go of them. It is then there to be handed out.
 

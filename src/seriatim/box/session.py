@@ -28,7 +28,7 @@ from seriatim.box.publishing.published import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.in_hand import held_on, hold
 from seriatim.errors import SeriatimError, UsageError, shown
@@ -290,10 +290,10 @@ class Session(DialogVerbs):
         is_free: bool,
         after: Completion | None = None,
     ) -> Delivery | None:
-        """What is received; arguments as of `Receiver` and `Apart`."""
+        """What is received; arguments as of `Receiver` and `SeparateTransaction`."""
         transaction = self.transaction
         while True:
-            apart = Apart(transaction, is_free=is_free)
+            apart = SeparateTransaction(transaction, is_free=is_free)
             is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
             receiver = Receiver(transaction, queue, limit, group, apart, after)

@@ -10,7 +10,7 @@ from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.operators.recover import recover
 from seriatim.box.publishing.sql_arrivals import route_pending
-from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.kernel.policy import Unordered
 
@@ -55,7 +55,7 @@ def tick(access: Access) -> Tick:
         transmit(transaction)
     for queue in definitions.queues.values():
         with access.transaction() as transaction:
-            reap(transaction, queue, Apart(transaction, is_free=True))
+            reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
         more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
         while more:
             with access.transaction() as transaction:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import actions
-from seriatim.box.operators.actions import Asked, Operation
+from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.group_standing import Head, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of
@@ -154,7 +154,7 @@ def act(
     body: bytes | None = None,
 ) -> Operation:
     """Do one of the actions, by its name; see the function of that name for its arguments and errors."""
-    return _act(box, Asked(action, queue, group, actor, reason, through=through, following=next, body=body))
+    return _act(box, ActionRequest(action, queue, group, actor, reason, through=through, following=next, body=body))
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -165,12 +165,12 @@ def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str)
         ActionRefused: the group is closed. So for all actions that don't fit the group's state.
         Unavailable: the transaction has to be repeated.
     """
-    return _act(box, Asked(Action.SUSPEND, queue, group, actor, reason))
+    return _act(box, ActionRequest(Action.SUSPEND, queue, group, actor, reason))
 
 
 def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Let a suspended group go on: late ones that it holds leave first, flagged."""
-    return _act(box, Asked(Action.RESUME, queue, group, actor, reason))
+    return _act(box, ActionRequest(Action.RESUME, queue, group, actor, reason))
 
 
 def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
@@ -187,37 +187,37 @@ def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None,
     Raises:
         UsageError: a set failed, which can't be edited, or the body isn't what the message's type says.
     """
-    return _act(box, Asked(Action.RETRY, queue, group, actor, reason, body=body))
+    return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body))
 
 
 def skip_message(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Set the message that blocks the group aside as a dead letter: the one that failed, or the late one that came."""
-    return _act(box, Asked(Action.SKIP_MESSAGE, queue, group, actor, reason))
+    return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason))
 
 
 def skip_hole(
     box: MessageBox, queue: str, group: str, *, through: int | None = None, actor: str, reason: str
 ) -> Operation:
     """Give up the missing numbers up to `through`, or all of the hole."""
-    return _act(box, Asked(Action.SKIP_HOLE, queue, group, actor, reason, through=through))
+    return _act(box, ActionRequest(Action.SKIP_HOLE, queue, group, actor, reason, through=through))
 
 
 def reset(box: MessageBox, queue: str, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
     """Let the group go on at another number: what it holds below is late, what is passed over counts as skipped."""
-    return _act(box, Asked(Action.RESET, queue, group, actor, reason, following=next))
+    return _act(box, ActionRequest(Action.RESET, queue, group, actor, reason, following=next))
 
 
 def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Set all that the group holds, and all that is queued in it, aside for good."""
-    return _act(box, Asked(Action.ABORT, queue, group, actor, reason))
+    return _act(box, ActionRequest(Action.ABORT, queue, group, actor, reason))
 
 
 def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """End a group: what comes from now on is late, what it has stays and can be aborted."""
-    return _act(box, Asked(Action.CLOSE, queue, group, actor, reason))
+    return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason))
 
 
-def _act(box: MessageBox, asked: Asked) -> Operation:
+def _act(box: MessageBox, asked: ActionRequest) -> Operation:
     with box.session() as tx, translated(_place(box)):
         return actions.act(tx.transaction, asked)
 

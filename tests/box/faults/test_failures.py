@@ -8,7 +8,7 @@ import time
 import pytest
 
 import seriatim as sq
-from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import groups
 from tests.box.given_up import given_up
@@ -110,7 +110,7 @@ def test_what_killed_its_worker(box, errors):
     (row,) = rows(box, "SELECT entry_id FROM {schema}.entries")
     for _ in range(2):
         with box.session() as tx:
-            note_lost(tx.transaction, Lost("shop", "c1", row.entry_id), POISON, 1.0)
+            note_lost(tx.transaction, LostTurn("shop", "c1", row.entry_id), POISON, 1.0)
     keys = ("failed_group", "version", "fault_kind", "error_class", "attempts", "will_retry", "dead_letter")
     assert [tuple(one[key] for key in keys) for one in failures(box)] == [
         ("c1", 1, "poison", "WorkerDied", 1, True, False),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg.rows import namedtuple_row
 
 import seriatim as sq
-from seriatim.box.faults.faults import Failed, Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.kernel.fault import FaultKind, Retry, retry_delay
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no such customer", "w1", "Traceback …")
@@ -61,7 +61,7 @@ def test_a_business_fault_stops_its_group_and_no_other(box):
     define(box)
     publish(box, 1, 2, 3)
     publish(box, 1, customer="c2")
-    assert failing(box, 1, 1, BUSINESS, group="c1") == Failed(1, will_retry=False)
+    assert failing(box, 1, 1, BUSINESS, group="c1") == FaultResult(1, will_retry=False)
     assert state_of(box) == "faulted"
     assert [row[:3] for row in entries(box)] == [(1, "arrived", 0), (2, "queued", 1), (3, "queued", 0)]
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")
@@ -79,7 +79,7 @@ def test_a_transient_fault_makes_the_group_wait(box):
     define(box, retry_delay=3600, retry_ceiling=3600, retry_jitter=0)
     publish(box, 1, 2, 3)
     publish(box, 1, customer="c2")
-    assert failing(box, 1, 1, TRANSIENT, group="c1") == Failed(1, will_retry=True)
+    assert failing(box, 1, 1, TRANSIENT, group="c1") == FaultResult(1, will_retry=True)
     assert [row for row in entries(box) if row[0] > 1] == [(2, "queued", 1, True), (3, "queued", 0, None)]
     (fault,) = rows(box, "SELECT retry_at - at AS delay FROM {schema}.faults")
     assert fault.delay.total_seconds() == 3600
@@ -105,8 +105,8 @@ def test_the_handler_may_say_how_long(box):
 def test_attempts_run_out(box):
     define(box, attempts=2, retry_delay=0)
     publish(box, 1)
-    assert failing(box, 0, 1, TRANSIENT) == Failed(1, will_retry=True)
-    assert failing(box, 0, 1, TRANSIENT) == Failed(2, will_retry=False)
+    assert failing(box, 0, 1, TRANSIENT) == FaultResult(1, will_retry=True)
+    assert failing(box, 0, 1, TRANSIENT) == FaultResult(2, will_retry=False)
     assert state_of(box) == "faulted"
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults ORDER BY fault_id")] == [1, 2]
 
@@ -213,17 +213,17 @@ def test_a_declared_failure_has_what_it_declares(box):
 def lost(box, what=POISON, *, patience_s=5.0, version=1):
     (row,) = rows(box, "SELECT entry_id, group_key FROM {schema}.entries WHERE sequence = %s", version)
     with box.session() as tx:
-        return note_lost(tx.transaction, Lost("shop", row.group_key, row.entry_id), what, patience_s)
+        return note_lost(tx.transaction, LostTurn("shop", row.group_key, row.entry_id), what, patience_s)
 
 
 def test_what_a_killed_worker_had_counts_as_an_attempt(box):
     define(box, attempts=3)
     publish(box, 1, 2)
-    assert lost(box) == Failed(1, will_retry=True)
-    assert lost(box) == Failed(2, will_retry=True)
+    assert lost(box) == FaultResult(1, will_retry=True)
+    assert lost(box) == FaultResult(2, will_retry=True)
     with box.session() as tx:
         assert [one.attempt for one in tx.receive("shop", limit=9).messages] == [3, 1]
-    assert lost(box) == Failed(3, will_retry=False)
+    assert lost(box) == FaultResult(3, will_retry=False)
     assert state_of(box) == "faulted"
     assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["poison"] * 3
     assert box.broken() == []
@@ -232,9 +232,9 @@ def test_what_a_killed_worker_had_counts_as_an_attempt(box):
 def test_what_is_behind_others_in_its_group_is_not_given_up_yet(box):
     define(box, attempts=1)
     publish(box, 1, 2)
-    assert lost(box, version=2) == Failed(1, will_retry=True)
+    assert lost(box, version=2) == FaultResult(1, will_retry=True)
     assert received(box, limit=1) == [1]
-    assert lost(box, version=2) == Failed(2, will_retry=False)
+    assert lost(box, version=2) == FaultResult(2, will_retry=False)
     assert state_of(box) == "faulted"
 
 
@@ -242,9 +242,9 @@ def test_what_is_behind_others_in_its_group_is_not_given_up_yet(box):
 def test_what_is_behind_others_is_given_up_at_last(box, errors):
     define(box, attempts=1, errors=errors)
     publish(box, 1, 2, 3)
-    assert lost(box, version=2) == Failed(1, will_retry=True)
-    assert lost(box, version=2) == Failed(2, will_retry=True)
-    assert lost(box, version=2) == Failed(3, will_retry=False)
+    assert lost(box, version=2) == FaultResult(1, will_retry=True)
+    assert lost(box, version=2) == FaultResult(2, will_retry=True)
+    assert lost(box, version=2) == FaultResult(3, will_retry=False)
     if errors == "suspend":
         assert state_of(box) == "faulted"
     else:
@@ -264,7 +264,7 @@ def test_what_is_done_or_in_other_hands_is_not_noted(box):
     with box.session() as tx:
         assert [one.attempt for one in tx.receive("shop")] == [1]
     with box.session() as tx:
-        assert note_lost(tx.transaction, Lost("shop", "c1", entry_id), POISON, 1.0) is None
+        assert note_lost(tx.transaction, LostTurn("shop", "c1", entry_id), POISON, 1.0) is None
     assert rows(box, "SELECT FROM {schema}.faults") == []
 
 
@@ -276,7 +276,9 @@ def test_lost_sets_and_single_messages(box, policy):
     (row, *_) = rows(box, "SELECT entry_id, group_key FROM {schema}.entries ORDER BY entry_id")
     group = row.group_key or None
     with box.session() as tx:
-        assert note_lost(tx.transaction, Lost("shop", group, row.entry_id), POISON, 1.0) == Failed(1, will_retry=False)
+        assert note_lost(tx.transaction, LostTurn("shop", group, row.entry_id), POISON, 1.0) == FaultResult(
+            1, will_retry=False
+        )
     assert len(rows(box, "SELECT FROM {schema}.aside")) == (2 if group else 1)
 
 
@@ -315,7 +317,7 @@ def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box):
     def notes():
         with psycopg.connect(box.dsn, autocommit=True) as other, box.session() as tx:
             other.execute("SELECT pg_terminate_backend(%s)", [tx.connection.info.backend_pid])
-            note_lost(tx.transaction, Lost("shop", "c1", 1), POISON, 1.0)
+            note_lost(tx.transaction, LostTurn("shop", "c1", 1), POISON, 1.0)
 
     with pytest.raises(sq.Unavailable):
         notes()
@@ -335,6 +337,6 @@ def test_an_attempt_that_is_noted_after_somebody_else_has_done_the_turn_leaves_t
         lost()
     assert received(box, limit=2) == [1, 2]
     with box.session() as tx:
-        assert note_lost(tx.transaction, Lost("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
+        assert note_lost(tx.transaction, LostTurn("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
     assert box.broken() == []
     assert received(box) == [3, 4]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.box.definitions.correlation import Found, key, key_of
+from seriatim.box.definitions.correlation import InstanceMatch, key, key_of
 from seriatim.box.definitions.route import router_of
 from seriatim.cli.main import main
 from seriatim.kernel.filter import type_from
@@ -475,7 +475,7 @@ def test_a_batch_asks_once_and_an_earlier_property_goes_first(work):
     def look(wanted):
         asked.append([(one.property, one.value) for one in wanted])
         number = work.definitions().subscriptions["new-orders"].subscription_id
-        return [Found(f"by {one.property}", number) if one.value != "S0" else None for one in wanted]
+        return [InstanceMatch(f"by {one.property}", number) if one.value != "S0" else None for one in wanted]
 
     batch = [
         message("order", order_id=7, shipment_id="S1"),

@@ -79,7 +79,7 @@ def counted(box, key):
 def turn(box, queue, key, limit=1):
     """One turn: how many entries the server has read for it, and how many it took in."""
     with box.session() as tx:
-        definitions = Known(box.schema).read(tx.connection)
+        definitions = Known().read(tx.transaction)
         own, place = turns.Turns(tx.transaction), definitions.queues[queue]
         before = read_by(tx)
         locked, begun = own.begin(place, limit, key, definitions.version)

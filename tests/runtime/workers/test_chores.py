@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import seriatim as sq
-from seriatim.box.workers.chore import Taken, alone
+from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.runtime.workers import chores
 from tests.box.shop import define, rows
 
@@ -40,7 +40,7 @@ def step(beside):
 def test_nobody_else_does_any_of_a_chore_while_somebody_does(box):
     first, second = (alone(box.access, "clean-up") for _ in range(2))
     with first.transaction():
-        with pytest.raises(Taken), second.transaction():
+        with pytest.raises(ChoreTaken), second.transaction():
             pass
         with alone(box.access, "another").transaction():
             pass

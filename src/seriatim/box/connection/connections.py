@@ -119,10 +119,12 @@ class Connections(Closing):
     ) -> None:
         known = Identity(schema, place, identity)
         self._publish_notices = publish_notices
-        self._lend(dsn, place, Shared(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit)
+        self._lend(
+            dsn, place, SharedPool(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit
+        )
 
     def _lend(
-        self, dsn: str, place: str, shared: Shared, identity: Identity, most: int, turn_limit: float | str | None
+        self, dsn: str, place: str, shared: SharedPool, identity: Identity, most: int, turn_limit: float | str | None
     ) -> None:
         self.dsn = dsn
         self.place = place
@@ -243,7 +245,7 @@ class Connections(Closing):
                     self._finalizer = weakref.finalize(self, self._shared.give_back, self._most)
 
 
-class Shared:
+class SharedPool:
     """The pool of a process's connections to a box, for all who share it. The last of them closes it.
 
     Args:
@@ -272,9 +274,9 @@ class Shared:
         self._lock = threading.Lock()
         self._users = 1
 
-    def here(self, most: int) -> Shared:
+    def here(self, most: int) -> SharedPool:
         """Another one, for one user in a process that was forked from the one that has made this."""
-        return Shared(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
+        return SharedPool(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
 
     def has_free(self) -> bool:
         """Whether somebody may get a connection without waiting until another gives one back."""

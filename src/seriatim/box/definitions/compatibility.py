@@ -13,11 +13,11 @@ from seriatim.kernel.route import named_types
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.types.box_properties import UNFIT, clashes, declared
 
-__all__ = ["Redefined", "check_fit", "check_lost", "check_types"]
+__all__ = ["Redefinition", "check_fit", "check_lost", "check_types"]
 
 
 @dataclass(frozen=True, slots=True)
-class Redefined:
+class Redefinition:
     """What was defined, what is now, and what of it was given, by what it is and its name."""
 
     before: Definitions
@@ -25,7 +25,7 @@ class Redefined:
     given: Collection[tuple[str, str]]
 
 
-def check_fit(redefined: Redefined) -> None:
+def check_fit(redefined: Redefinition) -> None:
     """Refuse what doesn't go together; but for what didn't before, and isn't given now.
 
     Raises:
@@ -42,7 +42,7 @@ def check_fit(redefined: Redefined) -> None:
                 raise error
 
 
-def check_types(redefined: Redefined) -> None:
+def check_types(redefined: Redefinition) -> None:
     """Refuse given subscriptions of a role that name a type which it isn't granted.
 
     Raises:

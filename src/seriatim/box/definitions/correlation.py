@@ -23,7 +23,7 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.property_columns import Column
 from seriatim.pipeline.types.python_values import given_converter
 
-__all__ = ["Asked", "Correlation", "Found", "Look", "key", "key_of", "looking"]
+__all__ = ["Correlation", "InstanceMatch", "Look", "ValueQuery", "key", "key_of", "looking"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -32,7 +32,7 @@ _EXACT = Context(prec=100)
 _UNFIT = frozenset({"epoch", "ticket", "received_at", "message_id", "type", "to"})
 
 
-class Asked(NamedTuple):
+class ValueQuery(NamedTuple):
     """Whether an instance of a queue has added that value of a property."""
 
     queue_id: int
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     value: str
 
 
-class Found(NamedTuple):
+class InstanceMatch(NamedTuple):
     """The group of the instance that has, and the starting subscription that made it."""
 
     group: str
@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 
 #: Answers for each that is asked, in order; None where no instance has added it.
-Look = Callable[[Sequence[Asked]], Sequence[Found | None]]
+Look = Callable[[Sequence[ValueQuery]], Sequence[InstanceMatch | None]]
 
 
 def looking(statements: Statements) -> Look:
@@ -56,11 +56,11 @@ def looking(statements: Statements) -> Look:
     return partial(_look, statements)
 
 
-def _look(statements: Statements, asked: Sequence[Asked]) -> list[Found | None]:
+def _look(statements: Statements, asked: Sequence[ValueQuery]) -> list[InstanceMatch | None]:
     queue_ids, properties, values = (list(column) for column in zip(*asked, strict=True))
     parameters = {"queue_ids": queue_ids, "properties": properties, "values": values}
     rows = statements.rows("led_by", **parameters)
-    return [None if group is None else Found(group, number) for group, number in rows]
+    return [None if group is None else InstanceMatch(group, number) for group, number in rows]
 
 
 class Correlation:
@@ -122,17 +122,17 @@ class Correlation:
 
     def asked(
         self, queue_id: int, names: Sequence[str], found: Mapping[str, Column], rows: Sequence[int]
-    ) -> tuple[list[int], list[Asked]]:
+    ) -> tuple[list[int], list[ValueQuery]]:
         """What to look for, for some rows of a batch: the rows, and what is asked for each; a name after the other."""
         places: list[int] = []
-        wanted: list[Asked] = []
+        wanted: list[ValueQuery] = []
         for name in names:
             column, kind = found[name], self._properties[name]
             for row in rows:
                 value = column.values[row]
                 if value is not None and not key_problem(text := key(value, kind)):
                     places.append(row)
-                    wanted.append(Asked(queue_id, name, text))
+                    wanted.append(ValueQuery(queue_id, name, text))
         return places, wanted
 
     def leads(self, subscription_id: int, queue: str, kind: str) -> bool:

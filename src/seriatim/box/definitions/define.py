@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from seriatim.box.definitions import drop, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.changeable import frozen, judged_by, moves_timers, retyped
-from seriatim.box.definitions.compatibility import Redefined, check_fit, check_lost, check_types
+from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.postgres.statements import Statements
@@ -97,7 +97,7 @@ class _Defining:
             record(self._statements, changes)
             after = read_definitions(self._statements)
             check_lost(self._before, after)
-            redefined = Redefined(self._before, after, {(kind_of(one).value, one.name) for one in kept})
+            redefined = Redefinition(self._before, after, {(kind_of(one).value, one.name) for one in kept})
             check_fit(redefined)
             check_types(redefined)
             services.check_services(self._before, after, {one.name for one in kept})

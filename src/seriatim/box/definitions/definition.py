@@ -16,7 +16,7 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["ALL", "BoxQueue", "BoxSubscription", "Broken", "Definitions"]
+__all__ = ["ALL", "BoxQueue", "BoxSubscription", "BrokenDefinition", "Definitions"]
 
 #: More messages than any set has.
 ALL = 2**31 - 2
@@ -25,7 +25,7 @@ _Derived = TypeVar("_Derived")
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenDefinition:
     """Something that is defined and can't be used: it takes no part in anything until it is defined again, or dropped.
 
     Args:
@@ -124,7 +124,7 @@ class Definitions:
     subscriptions: Mapping[str, BoxSubscription] = field(default_factory=dict)
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
-    unreadable: Mapping[tuple[str, str], Broken] = field(default_factory=dict)
+    unreadable: Mapping[tuple[str, str], BrokenDefinition] = field(default_factory=dict)
 
     def queue(self, name: str) -> BoxQueue:
         """The queue of that name.

@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, Broken, Definitions
+from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import SchemaMismatch
 from seriatim.kernel.policy import Unordered
@@ -61,7 +61,7 @@ def read_definitions(statements: Statements) -> Definitions:
     subscriptions: dict[str, BoxSubscription] = {}
     contracts: dict[str, Contract] = {}
     services: dict[str, Service] = {}
-    unreadable: dict[tuple[str, str], Broken] = {}
+    unreadable: dict[tuple[str, str], BrokenDefinition] = {}
     version = -1
     for kind, number, name, definition, state, owner, incarnation, queue, role, matched in rows:
         if kind == "version":
@@ -84,7 +84,7 @@ def read_definitions(statements: Statements) -> Definitions:
                     subscriptions[name] = BoxSubscription(number, subscription, state, role, granted)
         except SchemaMismatch as error:
             what = error.what.removeprefix("what the box has of it can't be read: ")[:_LONGEST_WHY]
-            unreadable[kind, name] = Broken(kind, name, what, number, queue, state)
+            unreadable[kind, name] = BrokenDefinition(kind, name, what, number, queue, state)
             if kind == "queue":
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     for queue in {one.queue for one in services.values()}:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from seriatim.box.definitions.correlation import Asked, Correlation, Found, Look, key
-from seriatim.box.definitions.definition import BoxSubscription, Broken, Definitions
+from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
+from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
@@ -218,7 +218,7 @@ class Router:
         """The second half of `route`, with its arguments and errors: messages with a problem go nowhere."""
         found = columns(typed, self._needed, received_at=received_at)
         look = look if self._correlation.names else None
-        led: dict[tuple[int, int], Found] = {}
+        led: dict[tuple[int, int], InstanceMatch] = {}
         bound = self._bound_alone(typed, found, look)
         if bound is None:
             bound, led = self._bound(typed, found, look)
@@ -241,7 +241,7 @@ class Router:
 
     def _bound(
         self, typed: Typed, found: Mapping[str, Column], look: Look | None
-    ) -> tuple[_Bound, dict[tuple[int, int], Found]]:
+    ) -> tuple[_Bound, dict[tuple[int, int], InstanceMatch]]:
         """Where messages go, and where running instances lead them."""
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
         rows, filters = self._matcher.matches(_arrays(found, self._matcher.properties), len(typed.messages))
@@ -254,7 +254,7 @@ class Router:
         queues = np.concatenate([self._queue_of[filters], np.array([queue for _, queue in addressed], np.int64)])
         none = np.full(len(addressed), -1, np.int64)
         ids = np.concatenate([self._id_of[filters], none])
-        led: dict[tuple[int, int], Found] = {}
+        led: dict[tuple[int, int], InstanceMatch] = {}
         if look is not None:
             led = self._led(look, found, fine, rows, queues, typed.messages)
             by = [one.subscription_id for one in led.values()]
@@ -365,13 +365,13 @@ class Router:
         rows: Ints,
         queues: Ints,
         kinds: Sequence[Message],
-    ) -> dict[tuple[int, int], Found]:
+    ) -> dict[tuple[int, int], InstanceMatch]:
         """Where running instances lead messages, by row and queue: those that have no group of their own there.
 
         A value of a property that the activation names earlier goes before one of a later.
         """
         places: list[tuple[int, int]] = []
-        asked: list[Asked] = []
+        asked: list[ValueQuery] = []
         for number, queue in enumerate(self._destinations):
             names = self._correlation.names.get(queue.declared.name)
             if names is None:
@@ -383,7 +383,7 @@ class Router:
             at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
             places += [(row, number) for row in at]
             asked += wanted
-        led: dict[tuple[int, int], Found] = {}
+        led: dict[tuple[int, int], InstanceMatch] = {}
         for place, one in zip(places, look(asked) if asked else (), strict=True):
             row, number = place
             name = self._destinations[number].declared.name
@@ -408,7 +408,9 @@ class Router:
             [(number, places.tolist(), rows[places].tolist()) for number, places in parts],
         )
 
-    def _entries(self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], Found]) -> Entries:
+    def _entries(
+        self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], InstanceMatch]
+    ) -> Entries:
         """An entry for each message and queue."""
         made: list[_Columns] = []
         for number, _, rows in bound.parts:
@@ -424,7 +426,7 @@ class Router:
         return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
 
     def _columns_by_type(
-        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[InstanceMatch | None] | None
     ) -> _Columns:
         """As `_columns_of`, of a queue that puts each type in order by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
@@ -443,7 +445,7 @@ class Router:
         return groups, sequences, sizes, priorities, problems
 
     def _columns_of(
-        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[Found | None] | None
+        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[InstanceMatch | None] | None
     ) -> _Columns:
         """Groups, sequences, sizes, priorities and problems of messages in one queue."""
         n = len(rows)
@@ -534,9 +536,9 @@ def router_of(definitions: Definitions) -> Router:
     return definitions.derived(Router)
 
 
-def broken_in(definitions: Definitions) -> tuple[Broken, ...]:
+def broken_in(definitions: Definitions) -> tuple[BrokenDefinition, ...]:
     """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
-    unfit = {key: Broken(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
+    unfit = {key: BrokenDefinition(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
     found = {**unfit, **definitions.unreadable}
     return tuple(found[key] for key in sorted(found))
 

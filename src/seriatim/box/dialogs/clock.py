@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from seriatim.box.connection.access import Access, Begin, Transaction
-from seriatim.box.notice import SetAside
+from seriatim.box.notice import EntriesSetAside
 from seriatim.kernel.dialog import CLOSED_KEPT_S
 
 __all__ = ["fire", "fire_due", "forget_closed"]
@@ -42,7 +42,7 @@ def fire(access: Access, apart: Begin | None = None) -> int:
             done, set_aside = transaction.one("fire_dialogs", **parameters)
             if set_aside:
                 access.known.current(transaction)  # whoever fires may have known nothing yet, or for long
-                transaction.notice(SetAside(set_aside))
+                transaction.notice(EntriesSetAside(set_aside))
         total += done
     return total
 

@@ -9,15 +9,15 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs import rollbacks
-from seriatim.box.notice import SetAside
-from seriatim.box.turns.apart import Apart
+from seriatim.box.notice import EntriesSetAside
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["accept", "first_of", "why_failed"]
 
 
-def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: Apart) -> bool:
+def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
     """Look at a delivery before anybody gets it.
 
     Returns:
@@ -34,7 +34,7 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
                 "whys": [why_failed(message.dialog.sequence, message.type, violation)],
             }
             (set_aside,) = transaction.one("fail_dialogs", **parameters)
-            transaction.notice(SetAside(set_aside))
+            transaction.notice(EntriesSetAside(set_aside))
             return False
     begun = [
         one.dialog.handle

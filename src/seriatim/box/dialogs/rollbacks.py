@@ -14,7 +14,7 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import MessageFailed
-from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Delivery, Mark
 from seriatim.pipeline.types.failure_message import Failed
 
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("seriatim.dialogs")
 
 
 def take_in_hand(
-    transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: Apart
+    transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: SeparateTransaction
 ) -> bool:
     """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import expired_in
 from seriatim.kernel.fault import FaultKind
 
@@ -41,7 +41,7 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
             f"the lease {one.token} of {one.worker} ran out: its process is gone or frozen, or couldn't reach the box"
         )
         what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
-        lost = Lost(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
+        lost = LostTurn(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
         with apart() as own:
             taken += note_lost(own, lost, what, _PATIENCE_S) is not None
     return taken

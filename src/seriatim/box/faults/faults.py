@@ -16,7 +16,7 @@ from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Unordered
@@ -25,7 +25,7 @@ from seriatim.pipeline.types import failure_message
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
-__all__ = ["Failed", "Fault", "Lost", "fail", "note_lost"]
+__all__ = ["Fault", "FaultResult", "LostTurn", "fail", "note_lost"]
 
 #: Longer texts are cut: they are for people.
 _LONGEST = 20_000
@@ -53,7 +53,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FaultResult:
     """What came of a fault.
 
     Args:
@@ -66,7 +66,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostTurn:
     """What a worker had in hand that is gone, or was stopped.
 
     Args:
@@ -86,7 +86,7 @@ class Lost:
 
 def fail(
     transaction: Transaction, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True
-) -> Failed:
+) -> FaultResult:
     """Write down a handler's failure, in the transaction of its turn, and end the delivery.
 
     Args:
@@ -118,12 +118,12 @@ def fail(
     )  # fmt: skip
     transaction.notice(MessageFailed(message, told))
     transaction.publish_notices()
-    return Failed(attempt, delay >= 0)
+    return FaultResult(attempt, delay >= 0)
 
 
 def note_lost(
-    transaction: Transaction, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None = None
-) -> Failed | None:
+    transaction: Transaction, lost: LostTurn, what: Fault, patience_s: float, delivery: Delivery | None = None
+) -> FaultResult | None:
     """Write down an attempt whose worker couldn't: it is gone, or was stopped; its transaction was rolled back.
 
     Waits for the group where another worker has it already. If the message is done by then, there is nothing to note.
@@ -147,8 +147,8 @@ def note_lost(
 
 
 def _note_lost(
-    transaction: Transaction, lost: Lost, what: Fault, patience_s: float, delivery: Delivery | None
-) -> Failed | None:
+    transaction: Transaction, lost: LostTurn, what: Fault, patience_s: float, delivery: Delivery | None
+) -> FaultResult | None:
     queue = transaction.access.known.current(transaction).queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
@@ -174,7 +174,7 @@ def _note_lost(
     )  # fmt: skip
     transaction.notice(EntryFailed(lost.entry_id, told))
     transaction.publish_notices()
-    return Failed(attempts, will_retry=not entry_ids)
+    return FaultResult(attempts, will_retry=not entry_ids)
 
 
 class _Noting:
@@ -185,7 +185,7 @@ class _Noting:
         self._turns = Turns(transaction)
         self._group = group
         self.queue = queue
-        self._locked = Locked([group or ""], 0, -1)
+        self._locked = LockedGroups([group or ""], 0, -1)
         self._named = {"queue_id": queue.queue_id, "group_key": group or ""}
 
     def lock(self, patience_s: float) -> bool:
@@ -194,7 +194,7 @@ class _Noting:
         if self._group is None:
             return True
         locked, now_us, _, version = self._row("lock_for_fault", parameters)
-        self._locked = Locked([self._group], now_us, version)
+        self._locked = LockedGroups([self._group], now_us, version)
         return bool(locked)
 
     def put_back(self, delivery: Delivery) -> None:
@@ -225,7 +225,7 @@ class _Noting:
             "delay": timedelta(microseconds=delay_us) if delay_us > 0 else None,
         }
         attempts, now_us = self._row("note_fault", parameters)
-        self._locked = Locked(self._locked.keys, now_us, -1)
+        self._locked = LockedGroups(self._locked.keys, now_us, -1)
         return None if attempts is None else int(attempts)
 
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:

@@ -23,7 +23,7 @@ from seriatim.pipeline.types.message import Received
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Access, Transaction
 
-__all__ = ["Expired", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
+__all__ = ["ExpiredLease", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
 
 #: A lease that is taken away waits so long for a completion that is just committing.
 _PATIENCE_MS = 10_000
@@ -140,7 +140,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredLease:
     """A lease that has run out: its token, its group, the message that its handler had, and who that was."""
 
     token: int
@@ -255,10 +255,10 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     return found is not None and drop(transaction, queue, found[0])
 
 
-def expired_in(transaction: Transaction, queue: BoxQueue) -> list[Expired]:
+def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
     """The leases of a queue that have run out."""
     rows = transaction.rows("expired_leases", queue_id=queue.queue_id)
-    return [Expired(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
+    return [ExpiredLease(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
 
 
 def _row(transaction: Transaction, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:

@@ -16,11 +16,11 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.faults.lease import fence_off
-from seriatim.box.notice import SetAside
+from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.turns.resequence import Acted
-from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.resequence import ActionResult
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
@@ -31,7 +31,7 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState
 
-__all__ = ["Asked", "Operation", "act", "require_of"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -56,7 +56,7 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ActionRequest:
     """What an operator asks.
 
     Args:
@@ -118,7 +118,7 @@ class Operation:
     events: tuple[Event, ...] = ()
 
 
-def act(transaction: Transaction, asked: Asked, now_us: int | None = None) -> Operation:
+def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = None) -> Operation:
     """Do what an operator asks, in the transaction.
 
     Args:
@@ -169,7 +169,7 @@ def require_of(found: GroupView, action: Action) -> None:
     )
 
 
-def _requested(transaction: Transaction, queue: BoxQueue, asked: Asked, found: GroupView) -> Operation:
+def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
     parameters = {"queue_id": queue.queue_id, "group_key": asked.group, "action": asked.action}
     transaction.do("request", **parameters)
     after = group_of(transaction, asked.queue, asked.group).state
@@ -180,12 +180,14 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: Asked, found: G
     )  # fmt: skip
 
 
-def _done(transaction: Transaction, turns: Turns, queue: BoxQueue, locked: Locked, asked: Asked) -> Operation:
+def _done(
+    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
+) -> Operation:
     mended = _mended(transaction, queue, asked)
     if mended.early is not None:
         judged = turns.judge(queue, locked, 0)
         after = group_of(transaction, asked.queue, asked.group)
-        acted = Acted(judged, mended.early, _unlocked(after), 0, 0)
+        acted = ActionResult(judged, mended.early, _unlocked(after), 0, 0)
     else:
         effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
         try:
@@ -202,7 +204,7 @@ def _done(transaction: Transaction, turns: Turns, queue: BoxQueue, locked: Locke
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
     transaction.notice(*acted.judged.notices(queue, [asked.group], _noticed_holes(asked.action)))
     if mended.entry_ids:
-        transaction.notice(SetAside(mended.entry_ids))
+        transaction.notice(EntriesSetAside(mended.entry_ids))
     if asked.action in _FREEING:
         transaction.do("call_waiters", queue_ids=[queue.queue_id])
     details = {
@@ -237,7 +239,7 @@ class _Mended:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def _mended(transaction: Transaction, queue: BoxQueue, asked: Asked) -> _Mended:
+def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> _Mended:
     """What the kernel doesn't have: the message of a group that failed was released before.
 
     Raises:
@@ -286,7 +288,7 @@ def _told(events: Events, group: str) -> tuple[Event, ...]:
     )
 
 
-def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome]:
+def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
     """What the kernel does."""
     group, following = asked.group, asked.following
     if asked.action is Action.SKIP_HOLE:
@@ -298,7 +300,7 @@ def _effect(asked: Asked, policy: Policy, now: int) -> Callable[[State], Outcome
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
 
 
-def _log(transaction: Transaction, asked: Asked, details: dict[str, object]) -> int:
+def _log(transaction: Transaction, asked: ActionRequest, details: dict[str, object]) -> int:
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
     by = Operator(asked.actor, asked.reason)

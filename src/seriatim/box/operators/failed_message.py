@@ -16,11 +16,11 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.typed_message import MessageTypes
 
-__all__ = ["Failed", "edit", "failed", "see_now", "set_dead"]
+__all__ = ["FailedMessage", "edit", "failed", "see_now", "set_dead"]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedMessage:
     """The message that stops a group, or the set: its first message, all its entries, and whether it waits by itself.
 
     `message`: without its body. `waits`: it failed, and is tried again at a moment that is to come.
@@ -31,7 +31,7 @@ class Failed:
     waits: bool
 
 
-def failed(transaction: Transaction, queue: BoxQueue, group: str) -> Failed | None:
+def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
     """What stops a faulted group, or what it tries next; None where it has released nothing."""
     parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
     rows = transaction.rows("failed", **parameters)
@@ -41,15 +41,15 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> Failed | No
     message = Message(
         message_id=message_id, type=kind, content_type=content_type, context=context_of(context, types), body=b""
     )
-    return Failed(message, [row[0] for row in rows], waits)
+    return FailedMessage(message, [row[0] for row in rows], waits)
 
 
-def see_now(transaction: Transaction, what: Failed) -> None:
+def see_now(transaction: Transaction, what: FailedMessage) -> None:
     """It may be handed out at once."""
     transaction.do("see_now", entry_ids=what.entry_ids)
 
 
-def edit(transaction: Transaction, definitions: Definitions, what: Failed, body: bytes, actor: str) -> None:
+def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage, body: bytes, actor: str) -> None:
     """Put another body in the place of the one that failed. Its properties stay as they are.
 
     Raises:
@@ -75,7 +75,7 @@ def edit(transaction: Transaction, definitions: Definitions, what: Failed, body:
     transaction.do("edit_body", **parameters)
 
 
-def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: Failed) -> None:
+def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:
     """It is a dead letter."""
     parameters = {
         "queue_id": queue.queue_id, "group_key": group, "entry_ids": what.entry_ids,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.operators.actions import Asked, act
+from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_of
@@ -39,7 +39,7 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
         Unavailable: somebody works on a message of it.
     """
     found = instance_of(transaction, instance_id)
-    asked = Asked(Action.RESUME, found.queue, found.group, actor, reason)
+    asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)
     queue = read_definitions(transaction).queue(found.queue)
     if not Turns(transaction).lock(queue, 1, found.group, _BRIEFLY_MS).keys:
         raise Unavailable(
@@ -63,6 +63,6 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
 
 def _of_group(transaction: Transaction, action: Action, instance_id: int, actor: str, reason: str) -> InstanceView:
     found = instance_of(transaction, instance_id)
-    asked = Asked(action, found.queue, found.group, actor, reason)
+    asked = ActionRequest(action, found.queue, found.group, actor, reason)
     act(transaction, asked)
     return instance_of(transaction, instance_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.connection.access import Access
-from seriatim.box.operators.actions import Asked, act
+from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
 from seriatim.kernel.recover import recovery_at
 from seriatim.kernel.states import Action
@@ -46,7 +46,7 @@ def _recovered(access: Access) -> int:
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:
             with access.transaction() as transaction:
-                asked = Asked(Action.RETRY, queue.name, group, _ACTOR, reason)
+                asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason)
                 act(transaction, asked)
         except (UsageError, Unavailable):
             continue  # somebody else was faster, or works on it

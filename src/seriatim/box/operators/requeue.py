@@ -15,7 +15,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.arrays import written
-from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
 from seriatim.kernel.outcome import Disposition
@@ -101,7 +101,7 @@ def requeue(
     return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
 
 
-def _locked(turns: Turns, queue: BoxQueue, group: str) -> Locked | None:
+def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
     """The group, locked; None in a queue that has no groups."""
     if isinstance(queue.declared.policy, Unordered):
         return None

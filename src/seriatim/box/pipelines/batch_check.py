@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.dialogs.delivery import why_failed
-from seriatim.box.notice import SetAside
+from seriatim.box.notice import EntriesSetAside
 from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["fail_invalid"]
@@ -53,7 +53,7 @@ def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_id
         "whys": [one.why for one in found.values()],
     }
     (set_aside,) = transaction.one("fail_in_batch", **parameters)
-    transaction.notice(SetAside(set_aside))
+    transaction.notice(EntriesSetAside(set_aside))
     return frozenset(set_aside)
 
 

@@ -16,7 +16,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.notice import KeptOut
-from seriatim.box.pipelines.incoming import Incoming, Placed, fitting, storable
+from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, storable
 from seriatim.box.pipelines.staging import StagedPart, Staging
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS
@@ -150,7 +150,7 @@ class DialogStaging(Staging):
             raise UsageError(f"there is no contract {contract!r}", remedy=remedy)
 
     def _stage(
-        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
+        self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
     ) -> int:
         """Stage messages behind those before, with their keys. They are routed nowhere."""
         rows, keys = [], []

@@ -27,9 +27,9 @@ from seriatim.box.pipelines.batch_check import fail_invalid
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
-from seriatim.box.turns.apart import Apart
-from seriatim.box.turns.resequence import Handed
-from seriatim.box.turns.turns import Locked, Turns
+from seriatim.box.turns.apart import SeparateTransaction
+from seriatim.box.turns.resequence import HandedMessages
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork, Unordered
 from seriatim.pipeline.declared.queue_level import TYPE
@@ -224,7 +224,7 @@ class Feed(Closing):
     def _look(self, queue: BoxQueue) -> None:
         """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
         with self._transaction() as transaction:
-            apart = Apart(transaction, is_free=True)
+            apart = SeparateTransaction(transaction, is_free=True)
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
 
@@ -254,7 +254,7 @@ class Feed(Closing):
         if isinstance(queue.declared.policy, Unordered):
             return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
         turns = Turns(transaction)
-        locked = Locked(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
+        locked = LockedGroups(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
             return 0
         self._access.known.current(transaction)
@@ -433,7 +433,7 @@ class _Pace:
             return min(left, _GROUPS)
         return min(left // self._largest, _GROUPS) or 1 if self._largest else 1
 
-    def see(self, handed: Sequence[Handed]) -> None:
+    def see(self, handed: Sequence[HandedMessages]) -> None:
         """What a turn has given."""
         self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
 

@@ -33,7 +33,7 @@ from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.message import Message, Part, Property, new_message_id
 
-__all__ = ["FIELDS", "UNTYPED", "Incoming", "Placed", "fitting", "messages_of", "storable"]
+__all__ = ["FIELDS", "UNTYPED", "Incoming", "PartRows", "fitting", "messages_of", "storable"]
 
 #: The columns that aren't properties.
 FIELDS = ("message_id", "type", "body", "content_type", "context")
@@ -65,7 +65,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PartRows:
     """Messages, with the groups and numbers that their rows have, if they bring them; `problems`: why a row is none."""
 
     messages: Sequence[Message]
@@ -74,7 +74,7 @@ class Placed:
     problems: Sequence[str | None]
 
 
-def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> Placed:
+def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> PartRows:
     """The messages of some rows.
 
     A row that can't be one becomes a message all the same, of what can be kept of it, so that it stops nothing.
@@ -103,7 +103,7 @@ def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int
         told = "; ".join(f"column {name!r}: {why}" for name, why in found.items())
         problems.append(problem_text(told) if found else None)
     groups, sequences = columns.get(incoming.group or "", nothing), columns.get(incoming.sequence or "", nothing)
-    return Placed(messages, groups, sequences, problems)
+    return PartRows(messages, groups, sequences, problems)
 
 
 class _Row(NamedTuple):

@@ -29,7 +29,7 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Entries, Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.notice import KeptOut
-from seriatim.box.pipelines.incoming import Incoming, Placed, fitting, messages_of, storable
+from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, messages_of, storable
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import parameters_of
 from seriatim.box.publishing.queue_room import full_for_batch, refuse_for_batch
@@ -240,11 +240,11 @@ class Staging(Closing):
                 for _, message_id, kind, location, content_type, context, types, body, _, _, parts, _ in rows
             ]
             # What is wrong stays wrong: of such a message not everything is kept as it was.
-            placed = Placed(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
+            placed = PartRows(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
             self._stage(transaction, part_id, begin, placed, definitions)
 
     def _stage(
-        self, transaction: Transaction, part_id: int, before: int, placed: Placed, definitions: Definitions
+        self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
     ) -> int:
         """Stage messages behind those before; how many entries they become."""
         routed = self._routed(transaction, placed, definitions)
@@ -273,7 +273,7 @@ class Staging(Closing):
         self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
         return len(made.places)
 
-    def _routed(self, transaction: Transaction, placed: Placed, definitions: Definitions) -> Routed:
+    def _routed(self, transaction: Transaction, placed: PartRows, definitions: Definitions) -> Routed:
         router = self._router(definitions)
         moment: datetime | None = None
         if router.needs_time:
@@ -283,7 +283,7 @@ class Staging(Closing):
             routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))
         return routed
 
-    def _typed(self, router: Router, placed: Placed) -> Typed:
+    def _typed(self, router: Router, placed: PartRows) -> Typed:
         """The messages, read by their types; those at which something is wrong with what can be kept of them."""
         messages, problems = list(placed.messages), list(placed.problems)
         if self._queue is not None:
@@ -317,7 +317,7 @@ class Staging(Closing):
             self._routers = {definitions.version: Router(alone)}
         return self._routers[definitions.version]
 
-    def _ordered(self, entries: Entries, placed: Placed, definitions: Definitions) -> Entries:
+    def _ordered(self, entries: Entries, placed: PartRows, definitions: Definitions) -> Entries:
         """The entries, with the groups and sequences that the rows have, as they are."""
         queue = definitions.queue(str(self._queue)).declared
         if queue.level == TYPE:

@@ -21,7 +21,7 @@ from seriatim.box.postgres.comparison import differing
 from seriatim.box.postgres.statements import Statements, checked_schema, script, statement, template
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 
-__all__ = ["LEAST_POSTGRESQL", "Found", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
+__all__ = ["LEAST_POSTGRESQL", "AppliedMigrations", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
 
 LEAST_POSTGRESQL = 16
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
@@ -49,7 +49,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AppliedMigrations:
     """What has made a box.
 
     Args:
@@ -75,7 +75,7 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
 
 
-def find(statements: Statements) -> Found | None:
+def find(statements: Statements) -> AppliedMigrations | None:
     """What has made the box in a schema; None if there is no such schema.
 
     Raises:
@@ -92,12 +92,12 @@ def find(statements: Statements) -> Found | None:
         )
     if not has_checksums:
         (version,) = statements.one("schema_version")
-        return Found(version or 0, None)
+        return AppliedMigrations(version or 0, None)
     checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
-    return Found(max(checksums, default=0), checksums)
+    return AppliedMigrations(max(checksums, default=0), checksums)
 
 
-def check(statements: Statements, found: Found | None) -> None:
+def check(statements: Statements, found: AppliedMigrations | None) -> None:
     """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
 
     Raises:
@@ -205,7 +205,7 @@ def _refuse_newer(found: int, schema: str) -> None:
         )
 
 
-def _refuse_edited(found: Found, schema: str) -> None:
+def _refuse_edited(found: AppliedMigrations, schema: str) -> None:
     """Refuse a box of which it is known that another build has made it."""
     if found.checksums is None:
         return
@@ -219,7 +219,7 @@ def _refuse_edited(found: Found, schema: str) -> None:
             raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
 
 
-def _refuse_differing(statements: Statements, found: Found) -> None:
+def _refuse_differing(statements: Statements, found: AppliedMigrations) -> None:
     """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
     scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
     if others := differing(statements, scripts):

@@ -17,7 +17,7 @@ from seriatim.box.postgres.arrays import written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import check_all, distinct, listed, parameters_of, parameters_of_one, portions
 from seriatim.box.publishing.published import Published
-from seriatim.box.publishing.queue_room import NO_ROOM, Full, full
+from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.types.message import Message
@@ -151,7 +151,7 @@ class Publisher:
             if (now := known.current(transaction)).version != definitions.version:
                 definitions, routed = now, self._routed(transaction, messages, now)
                 continue
-            if not isinstance(without, Full):
+            if not isinstance(without, FullQueue):
                 return routed.refusing(without, NO_ROOM)
             left_s = until - time.monotonic()
             if left_s <= 0 or not without.may_wait:

@@ -13,14 +13,14 @@ from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import QueueFull
 from seriatim.kernel.policy import Standard, UnitOfWork
 
-__all__ = ["NO_ROOM", "Full", "full", "full_for_batch", "refuse_for_batch"]
+__all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]
 
 #: Why what a role's subscription leads to a full queue is invalid there.
 NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
+class FullQueue:
     """A queue without room: it would get `messages`, and takes `room`."""
 
     queue: BoxQueue
@@ -44,7 +44,7 @@ class Full:
         return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
 
 
-def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> Full | Sequence[int]:
+def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> FullQueue | Sequence[int]:
     """The first queue that has no room for all that would go there.
 
     What a role's subscription alone leads there keeps no publisher waiting, and is not refused.
@@ -76,7 +76,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
             by_roles = [at for at in over if router_of(definitions).is_roles_own(entries.subscriptions[at])]
             excess = len(over) - max(room, 0)
             if excess > len(by_roles):
-                return Full(limited[queue_id], len(over), room)
+                return FullQueue(limited[queue_id], len(over), room)
             kept_out += by_roles[len(by_roles) - max(excess, 0) :]
             count = len(over) - max(excess, 0)
         free.note(queue_id, room - count)

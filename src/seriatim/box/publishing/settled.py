@@ -15,10 +15,10 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import SHORTEST_S, pause_s
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["EVERYWHERE", "Settled", "where_unrouted"]
+__all__ = ["EVERYWHERE", "SettledTransactions", "where_unrouted"]
 
 
-class Settled(NamedTuple):
+class SettledTransactions(NamedTuple):
     """Where to look: what was settled before is routed.
 
     Args:
@@ -30,7 +30,7 @@ class Settled(NamedTuple):
     unsettled: str
 
 
-EVERYWHERE = Settled("0", "{}")
+EVERYWHERE = SettledTransactions("0", "{}")
 
 
 def where_unrouted(transaction: Transaction) -> dict[str, str]:
@@ -46,5 +46,5 @@ def where_unrouted(transaction: Transaction) -> dict[str, str]:
         transaction.connection.settled = EVERYWHERE, now + SHORTEST_S
     elif now >= transaction.connection.settled[1]:
         settled, unsettled, took_us = transaction.one("settled")
-        transaction.connection.settled = Settled(settled, unsettled), time.monotonic() + pause_s(took_us)
+        transaction.connection.settled = SettledTransactions(settled, unsettled), time.monotonic() + pause_s(took_us)
     return transaction.connection.settled[0]._asdict()

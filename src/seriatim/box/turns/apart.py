@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["Apart"]
+__all__ = ["SeparateTransaction"]
 
 
-class Apart:
+class SeparateTransaction:
     """Gives the transactions for that to one call.
 
     Args:

@@ -13,7 +13,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Completion", "Delivery", "Mark", "Standing"]
+__all__ = ["Completion", "Delivery", "DeliveryStatus", "Mark"]
 
 
 class Completion(NamedTuple):
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
     own: int
 
 
-class Standing(NamedTuple):
+class DeliveryStatus(NamedTuple):
     """What has become of a delivery in a transaction of an application's, as PostgreSQL tells.
 
     Args:
@@ -92,7 +92,7 @@ class Delivery:
         completion: Completion | None = None,
         *,
         place: str = "",
-        look: Callable[[], Standing] | None = None,
+        look: Callable[[], DeliveryStatus] | None = None,
         put_back_apart: Callable[[], None] | None = None,
     ) -> None:
         self.queue = queue

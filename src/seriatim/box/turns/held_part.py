@@ -21,14 +21,14 @@ from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWor
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import NEVER
 
-__all__ = ["EVERYTHING", "Come", "HeldPart", "go_on"]
+__all__ = ["EVERYTHING", "ArrivedNumbers", "HeldPart", "go_on"]
 
 #: More messages than any group holds.
 EVERYTHING = 2**31 - 2
 _ALL_NUMBERS = 2**63 - 1
 
 
-class Come(NamedTuple):
+class ArrivedNumbers(NamedTuple):
     """For each group how many messages arrived, and whether one of them tells the size of its set."""
 
     messages: Ints
@@ -70,7 +70,7 @@ class HeldPart(Columns):
         """Whether nothing was left out."""
         return not self.hidden.any()
 
-    def is_short(self, policy: Policy, state: State, come: Come, now: int, *, acts: bool) -> bool:
+    def is_short(self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool) -> bool:
         """Whether a turn would decide something that was left out, or could only know from that.
 
         A round or a set leaves as one, and so is read as one when it does; what was held while a group was stopped leaves

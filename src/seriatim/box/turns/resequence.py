@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.notice import HolePassed, Notice, SetAside
+from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
 from seriatim.box.postgres.arrays import numbers
 from seriatim.box.turns.group_row import state_rows
-from seriatim.box.turns.held_part import EVERYTHING, Come, HeldPart, go_on
+from seriatim.box.turns.held_part import EVERYTHING, ArrivedNumbers, HeldPart, go_on
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
@@ -36,7 +36,7 @@ from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["Acted", "Entries", "GroupRow", "Handed", "Judged", "Request", "Turn"]
+__all__ = ["ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
 
 _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
@@ -122,7 +122,7 @@ class _Line(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class HandedMessages:
     """What of one group is handed out: its entries, their sequences and ordinals and whether they are late, in order."""
 
     group: str | None
@@ -138,14 +138,14 @@ _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TurnResult:
     """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
 
     `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
     """
 
     changes: dict[str, list[Any]]
-    handed: list[Handed]
+    handed: list[HandedMessages]
     events: Events
     arrived: int
     more: bool
@@ -172,14 +172,14 @@ class Judged:
             for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
             if disposition in _FINAL
         ]
-        return [*found, SetAside(gone)] if gone else found
+        return [*found, EntriesSetAside(gone)] if gone else found
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class ActionResult:
     """What an operator's action did to a group: all that was decided, and what it showed before and after."""
 
-    judged: Judged
+    judged: TurnResult
     before: GroupState
     after: GroupState
     released: int
@@ -232,7 +232,7 @@ class Turn:
         self._held = len(held)
         self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
         arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
-        self._come = Come(arrived, _told(entries.take(self._arrived), len(keys)))
+        self._come = ArrivedNumbers(arrived, _told(entries.take(self._arrived), len(keys)))
         #: Groups of which more may have arrived: no timer fires before all of that is taken in.
         self._more = arrived >= most_arrived
         counts = self._arrivals - np.array(
@@ -254,11 +254,11 @@ class Turn:
         """
         return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
 
-    def judge(self) -> Judged:
+    def judge(self) -> TurnResult:
         """Takes in what arrived, and fires what is due; or only as much of it as is handed out, if that will do."""
         return self._some() or self._written(self._called())
 
-    def _some(self) -> Judged | None:
+    def _some(self) -> TurnResult | None:
         """Takes in just as many messages as are handed out; None where that isn't the same.
 
         Each that was released and stayed would be written twice more. Rules that let a message go as it arrives give
@@ -285,7 +285,7 @@ class Turn:
         enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
         return turn._written(outcome) if enough else None
 
-    def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> Acted:
+    def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> ActionResult:
         """Does what an operator asks of the turn's one group, after what `judge` does.
 
         Args:
@@ -304,7 +304,7 @@ class Turn:
         aside = len(then.decided) - released
         if empties:
             aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
-        return Acted(judged, before, actions.state_of(self._policy, then.state), released, aside)
+        return ActionResult(judged, before, actions.state_of(self._policy, then.state), released, aside)
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""
@@ -399,7 +399,7 @@ class Turn:
 
     # ---- columns to rows
 
-    def _written(self, outcome: kernel.Outcome, *, empties: bool = False) -> Judged:
+    def _written(self, outcome: kernel.Outcome, *, empties: bool = False) -> TurnResult:
         after, decided = outcome.state, outcome.decided
         line = self._line(decided)
         dead = line.take(np.full(len(line), empties))
@@ -427,7 +427,9 @@ class Turn:
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
-        return Judged(changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after))
+        return TurnResult(
+            changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after)
+        )
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held
@@ -515,13 +517,13 @@ class Turn:
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
         return found
 
-    def _handed(self, line: _Line) -> list[Handed]:
+    def _handed(self, line: _Line) -> list[HandedMessages]:
         handed = []
         for place in np.unique(line.place).tolist():
             mine = line.take(line.place == place)
             known = self._known.get(self._keys[place])
             handed.append(
-                Handed(
+                HandedMessages(
                     self._keys[place],
                     known.incarnation if known else self._incarnation,
                     self._entries.entry_id[mine.row].tolist(),

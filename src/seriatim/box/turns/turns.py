@@ -15,16 +15,16 @@ from seriatim.box.messages.received import parts_of, received_of
 from seriatim.box.postgres.arrays import numbers, written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.settled import where_unrouted
-from seriatim.box.turns.delivery import Completion, Delivery, Mark, Standing
+from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.group_row import fresh_row
-from seriatim.box.turns.resequence import Acted, Entries, GroupRow, Handed, Judged, Request, Turn
+from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, HandedMessages, Request, Turn, TurnResult
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.declared.queue_level import type_of
 
-__all__ = ["PORTION", "Begun", "Locked", "Portion", "Turns"]
+__all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
 
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
@@ -50,7 +50,7 @@ class Portion(NamedTuple):
 PORTION = Portion()
 
 
-class Locked(NamedTuple):
+class LockedGroups(NamedTuple):
     """Groups that were locked: their keys; microseconds; the version of the definitions.
 
     `unrouted`: something that was published through SQL waits to be routed. `many`: more messages wait to be judged
@@ -63,7 +63,7 @@ class Locked(NamedTuple):
     unrouted: bool = False
     many: bool = False
 
-    def by_policy(self, queue: BoxQueue) -> list[Locked]:
+    def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
         """The same groups, those of one policy together."""
         if not queue.declared.policies:
             return [self]
@@ -74,7 +74,7 @@ class Locked(NamedTuple):
         return [self._replace(keys=keys) for keys in kept.values()]
 
 
-class Begun(NamedTuple):
+class TurnStart(NamedTuple):
     """A turn of a locked group; whether something that was published through SQL waits to be routed."""
 
     turn: Turn
@@ -95,7 +95,7 @@ class Turns:
         self._heads = heads
         self._transaction = transaction
 
-    def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> Locked:
+    def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> LockedGroups:
         """Lock the next groups that have something to do, or the named one.
 
         Args:
@@ -114,7 +114,7 @@ class Turns:
         }  # fmt: skip
         return self._lock(name, parameters)
 
-    def lock_due(self, queue: BoxQueue, how_many: int) -> Locked:
+    def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock groups that have a timer which is due; those that others have are passed over.
 
         Raises:
@@ -122,7 +122,7 @@ class Turns:
         """
         return self._lock("lock_due", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
 
-    def lock_ahead(self, queue: BoxQueue, how_many: int) -> Locked:
+    def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock the next groups that have something to do, unless somebody judges ahead in this queue already.
 
         Raises:
@@ -142,12 +142,12 @@ class Turns:
         rank, took_us = self._transaction.one("head_of", queue_id=queue.queue_id)
         return rank, took_us
 
-    def _lock(self, name: str, parameters: dict[str, Any]) -> Locked:
+    def _lock(self, name: str, parameters: dict[str, Any]) -> LockedGroups:
         keys, now, isolation, version, *more = self._transaction.one(name, **parameters)
         _check_isolation(isolation)
-        return Locked(keys, now, version, *more)
+        return LockedGroups(keys, now, version, *more)
 
-    def judge(self, queue: BoxQueue, locked: Locked, limit: int) -> Judged:
+    def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int) -> TurnResult:
         """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most)
@@ -157,12 +157,14 @@ class Turns:
         self._decide(queue, judged, [])
         return judged
 
-    def judge_all(self, queue: BoxQueue, locked: Locked) -> None:
+    def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> None:
         """Judge what locked groups have, whatever their policies; nothing is handed out."""
         for one in locked.by_policy(queue) if locked.keys else ():
             self._transaction.notice(*self.judge(queue, one, 0).notices(queue, one.keys))
 
-    def begin(self, queue: BoxQueue, limit: int, group: str | None, version: int) -> tuple[Locked, Begun | None]:
+    def begin(
+        self, queue: BoxQueue, limit: int, group: str | None, version: int
+    ) -> tuple[LockedGroups, TurnStart | None]:
         """Lock the next group that has something to do, or the named one, and read what its turn has to know.
 
         Args:
@@ -186,14 +188,14 @@ class Turns:
         (row,) = self._transaction.rows(name, **parameters)
         keys, now, isolation, *more = row[:6]
         _check_isolation(isolation)
-        locked = Locked(keys, now, *more)
+        locked = LockedGroups(keys, now, *more)
         if not keys or locked.version != version:
             return locked, None
         return locked, _turn_of(queue, locked, row[6:], at_most, portion)
 
     def look(
-        self, queue: BoxQueue, locked: Locked, limit: int, *, wary: bool, begun: Begun | None = None
-    ) -> Judged | None:
+        self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
+    ) -> TurnResult | None:
         """As `judge` for one group; nothing is written down.
 
         Args:
@@ -208,7 +210,7 @@ class Turns:
             turn, unrouted = self._turn(queue, locked, queue.at_most(limit), all_held=True)
         return None if unrouted and wary else turn.judge()
 
-    def deliver(self, queue: BoxQueue, judged: Judged, definitions: Definitions) -> Delivery | None:
+    def deliver(self, queue: BoxQueue, judged: TurnResult, definitions: Definitions) -> Delivery | None:
         """Write down what `look` has judged, and hand out what it says; None where that is nothing."""
         if not judged.handed:
             self._decide(queue, judged, [])
@@ -217,20 +219,20 @@ class Turns:
         rows = self._decide(queue, judged, handed.entry_ids)
         return self._delivery(queue, handed, rows, definitions)
 
-    def _decide(self, queue: BoxQueue, judged: Judged, handed_ids: list[int]) -> list[Any]:
+    def _decide(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         return self._transaction.rows("decide", **parameters)
 
     def act(
         self,
         queue: BoxQueue,
-        locked: Locked,
+        locked: LockedGroups,
         action: Callable[[State], Outcome],
         *,
         empties: bool = False,
         all_arrived: bool = False,
         all_held: bool = False,
-    ) -> Acted:
+    ) -> ActionResult:
         """Do what an operator asks of one locked group, after it has been judged; nothing is handed out.
 
         Args:
@@ -256,13 +258,13 @@ class Turns:
     def _turn(
         self,
         queue: BoxQueue,
-        locked: Locked,
+        locked: LockedGroups,
         at_most: int,
         *,
         everything: bool = False,
         all_arrived: bool = False,
         all_held: bool = False,
-    ) -> Begun:
+    ) -> TurnStart:
         """A turn of locked groups, with as much of what is queued in each as it has to know, or everything; and with the
         beginning of what arrived and of what is held, or all of it.
 
@@ -324,7 +326,7 @@ class Turns:
         version, isolation, key, incarnation = rows[0][:4]
         _check_isolation(isolation)
         columns = list(zip(*rows, strict=True))
-        handed = Handed(key, incarnation, *map(list, columns[4:8]))
+        handed = HandedMessages(key, incarnation, *map(list, columns[4:8]))
         delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
         if arrived:
             delivery.mark = Mark(*rows[0][22:])
@@ -337,11 +339,11 @@ class Turns:
         if not rows:
             return None, definitions.version
         none: list[int | None] = [None] * len(rows)
-        handed = Handed(None, 0, [row[1] for row in rows], none, none, [False] * len(rows))
+        handed = HandedMessages(None, 0, [row[1] for row in rows], none, none, [False] * len(rows))
         return self._delivery(queue, handed, [row[2:] for row in rows], definitions), rows[0][0]
 
     def _delivery(
-        self, queue: BoxQueue, handed: Handed, rows: Sequence[Sequence[Any]], definitions: Definitions
+        self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Sequence[Any]], definitions: Definitions
     ) -> Delivery:
         rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
@@ -384,12 +386,12 @@ class Turns:
         """What PostgreSQL is asked by, what has become of a delivery in a transaction of an application's."""
         return named | {"handed": self._row("handed_by", named)[0], "put": None}
 
-    def _standing(self, joined: dict[str, Any]) -> Standing:
+    def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
         """What has become of a delivery. An application that has ended the transaction isn't left with another one."""
         if self._transaction.access is None or not is_idle(self._transaction.connection):
-            return Standing(*self._row("standing", joined))
+            return DeliveryStatus(*self._row("standing", joined))
         with self._transaction.access.transaction() as transaction:
-            return Standing(*transaction.one("standing", **joined))
+            return DeliveryStatus(*transaction.one("standing", **joined))
 
     def _end_after(self, named: dict[str, Any], joined: dict[str, Any] | None, count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
@@ -430,7 +432,9 @@ def _portion(
     }
 
 
-def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int, portion: dict[str, int]) -> Begun:
+def _turn_of(
+    queue: BoxQueue, locked: LockedGroups, row: Sequence[Any], at_most: int, portion: dict[str, int]
+) -> TurnStart:
     """The turn of locked groups, by the row that says all about them."""
     columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
@@ -447,7 +451,7 @@ def _turn_of(queue: BoxQueue, locked: Locked, row: Sequence[Any], at_most: int, 
         queue.incarnation,
         **portion,
     )
-    return Begun(turn, unrouted)
+    return TurnStart(turn, unrouted)
 
 
 def _completion(named: dict[str, Any], count: int) -> Completion:

@@ -10,10 +10,10 @@ import psycopg
 
 from seriatim.box.connection.access import Access
 
-__all__ = ["Taken", "alone"]
+__all__ = ["ChoreTaken", "alone"]
 
 
-class Taken(Exception):
+class ChoreTaken(Exception):
     """Somebody else does the chore."""
 
 
@@ -27,7 +27,7 @@ def alone(access: Access, chore: str) -> Access:
         chore: its name.
 
     Returns:
-        a box whose transactions raise `Taken` as they begin, where somebody has the chore.
+        a box whose transactions raise `ChoreTaken` as they begin, where somebody has the chore.
     """
 
     @contextmanager
@@ -35,7 +35,7 @@ def alone(access: Access, chore: str) -> Access:
         with access.transaction() as transaction:
             (mine,) = transaction.one("claim_chore", chore=chore)
             if not mine:
-                raise Taken
+                raise ChoreTaken
             yield transaction.connection
 
     return replace(access, connect=connect)

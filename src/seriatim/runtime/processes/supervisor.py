@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from queue import Empty, SimpleQueue
 
 from seriatim.box.box import MessageBox
-from seriatim.box.faults.faults import Fault, Lost, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
@@ -241,7 +241,7 @@ class Supervisor:
         return bool(works)
 
     def _note_one(self, work: Work, what: Fault) -> None:
-        lost = Lost(work.queue, work.group, work.entry_id or 0, work.token)
+        lost = LostTurn(work.queue, work.group, work.entry_id or 0, work.token)
         self._patiently(
             lambda session: note_lost(session.transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
         )

@@ -10,7 +10,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.operators import purge
 from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
-from seriatim.box.workers.chore import Taken, alone
+from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
 
 __all__ = ["Chores"]
@@ -54,7 +54,7 @@ class Chores:
                 tick(access)
             purge.run(access, seconds=_STEP_S)
             self._told = ""
-        except Taken:
+        except ChoreTaken:
             pass
         except EnvironmentProblem as error:  # the role may not, as a rule; or the server takes no writes for a while
             self._tell(logging.INFO, f"no clean-up: {error}")

@@ -16,7 +16,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.lease import Lease, renew
 from seriatim.box.postgres.translate import translated
-from seriatim.box.turns.apart import Apart
+from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.errors import SeriatimError
 
 __all__ = ["LeaseKeeper"]
@@ -83,7 +83,7 @@ class LeaseKeeper(threading.Thread):
                 with self._box.session() as session, translated(session.access.place):
                     transaction = session.transaction
                     queue = session.access.known.current(transaction).queue(self._queue)
-                    reap(transaction, queue, Apart(transaction, is_free=True))
+                    reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             except SeriatimError as error:
                 _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
             except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do

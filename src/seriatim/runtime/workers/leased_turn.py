@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import Lease, claim, drop, give_back
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.leased_session import LeasedSession
@@ -82,7 +82,7 @@ class LeasedTurns:
             self.keeper.lose(work.token)
             with self.turns.box.session() as session, translated(session.access.place):
                 note_lost(
-                    session.transaction, Lost(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S
+                    session.transaction, LostTurn(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S
                 )
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
@@ -179,9 +179,9 @@ class _Turn:
             alone = size == 1 or self._turns.whole
             fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
 
-    def _lost(self) -> Lost:
+    def _lost(self) -> LostTurn:
         lease = self._lease
-        return Lost(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
+        return LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
 
 
 def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:

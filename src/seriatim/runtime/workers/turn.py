@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.faults.faults import Fault, Lost, fail, note_lost
+from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -166,7 +166,7 @@ class TransactionalTurns:
 
     def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
         """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
-        lost = Lost(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
+        lost = LostTurn(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
         with self.box.session() as session:
             note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
 
@@ -191,7 +191,7 @@ class TransactionalTurns:
             if work.entry_id is not None:
                 error = f"the turn took longer than {self.turn_limit_s:g} s"
                 what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
-                note_lost(session.transaction, Lost(work.queue, work.group, work.entry_id), what, PATIENCE_S)
+                note_lost(session.transaction, LostTurn(work.queue, work.group, work.entry_id), what, PATIENCE_S)
 
 
 class _Turn:
