@@ -156,7 +156,7 @@ def test_many_groups_a_dry_run_first(shop, call):
     assert lines[3] == "retry would be done to 2 groups"
     assert [one["group"] for one in told(call(*chosen, "--dry-run", "--json"))["groups"]] == ["d1", "d2"]
     asked = call(*chosen, *WHY, code=2).stderr
-    assert "this asks first: retry 2 groups? (give --yes if that is meant, or --dry-run to look)" in asked
+    assert "this needs confirmation: retry 2 groups? (give --yes to confirm, or --dry-run to look first)" in asked
     lines = call(*chosen, "--yes", *WHY).stdout.splitlines()
     assert lines == ["shop, group d1: faulted → ready", "shop, group d2: faulted → ready", "2 of 2 groups: retry"]
     assert call(*chosen, "--yes", *WHY).stdout == "0 of 0 groups: retry\n"
@@ -167,11 +167,11 @@ def test_many_groups_a_dry_run_first(shop, call):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("retry",), "one group or about many"),
-        (("retry", "c2", "--all"), "one group or about many"),
+        (("retry",), "either one group or --all"),
+        (("retry", "c2", "--all"), "either one group or --all"),
         (("retry", "c2", "--error", "x"), "filters and --dry-run are for --all"),
         (("skip-hole", "--all", "--through", "3"), "--through and --edit are for one group"),
-        (("suspend", "c2"), "there is no reason"),
+        (("suspend", "c2"), "the reason is missing"),
         (("suspend", "c2", "--reason", " "), "is not reason"),
         (("suspend", "--all", "--queue", "shp"), "there is no queue 'shp'"),
         (("suspend", "--all", "--older-than", "soon"), "'soon'"),
@@ -211,7 +211,7 @@ def test_dead_letters(shop, call):
     assert one == second
     dry = call("dead-letters", "requeue", "--all", "--dry-run").stdout
     assert dry.endswith("would requeue 2 dead letters\n")
-    assert "this asks first" in call("dead-letters", "requeue", "--all", *WHY, code=2).stderr
+    assert "this needs confirmation" in call("dead-letters", "requeue", "--all", *WHY, code=2).stderr
     line = call("dead-letters", "requeue", second["entry_id"], *WHY).stdout
     assert line == f"shop, group it's c1: {second['message_id']} is back in its place\n"
     assert received(shop, "it's c1") == [3]

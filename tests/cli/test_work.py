@@ -74,7 +74,7 @@ def test_a_key_that_is_pressed_while_processes_begin_ends_them_in_peace(box):
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 0, told
-    assert "working on shop: 1 process of 8 threads a queue; Ctrl-C ends it" in told
+    assert "working on shop: 1 process of 8 threads a queue; Ctrl-C stops it" in told
     assert "Traceback" not in told
 
 

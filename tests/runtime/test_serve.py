@@ -162,7 +162,7 @@ def test_the_command_ends_after_the_turns_in_hand(box, activated):
         open_gate(box)
         _, said = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 0, said
-    assert "serving shop; Ctrl-C ends it" in said
+    assert "serving shop; Ctrl-C stops it" in said
     assert "queue 'shop': 1 reader here" in said
     assert seen(box)[0] == ("c1", 1)
     assert is_running(box) == 0
