@@ -235,8 +235,8 @@ def test_trace(shop, call):
     assert "1 have left no trace here" in lines[1]
     found = told(call("trace", "--group", "it's c1", "--queue", "shop", "--limit", 2, "--json"))
     assert [step["kind"] for step in found].count("received") == 2
-    assert "which way?" in call("trace", code=2).stderr
-    assert "which way?" in call("trace", one, "--group", "x", code=2).stderr
+    assert "give either a MESSAGE or --group" in call("trace", code=2).stderr
+    assert "give either a MESSAGE or --group" in call("trace", one, "--group", "x", code=2).stderr
     assert "knows nothing of message 'x'" in call("trace", "x", code=2).stderr
 
 

@@ -91,8 +91,8 @@ def test_that_there_may_be_more_is_said(box, call, made, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "which messages?"),
-        (("x", "--all"), "which messages?"),
+        ((), "name either messages or --all"),
+        (("x", "--all"), "name either messages or --all"),
         (("--all", "--queue", "shp", "--yes"), "there is no queue 'shp'"),
         (("--all", "--status", "dead", "--yes"), "'dead'"),
         (("--all", "--older-than", "soon", "--yes"), "'soon'"),
