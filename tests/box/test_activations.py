@@ -61,7 +61,7 @@ def test_a_queue_without_one_cannot_be_activated(box):
         ({"enabled": 1}, "enabled can't be 1"),
         ({"batch": "no"}, "batch can't be 'no'"),
         ({"port": ""}, "port can't be that"),
-        ({"port": "queue: {name: q}", "handler": "a:b"}, "port and handler exclude each other"),
+        ({"port": "queue: {name: q}", "handler": "a:b"}, "an activation takes a port or a handler, not both"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):

@@ -333,7 +333,7 @@ def test_an_action_on_all_that_a_filter_names(shop):
     ]
     assert len(listed(shop, state="suspended")) == 4
     assert logged(shop).count("suspend") == 5
-    with pytest.raises(sq.UsageError, match="reset can't be done to many"):
+    with pytest.raises(sq.UsageError, match="cannot reset many groups"):
         bulk.chosen(shop, Action.RESET, where)
     with pytest.raises(sq.UsageError, match="is not actor"):
         list(bulk.each(shop, Action.RESUME, found, actor="", reason="x"))

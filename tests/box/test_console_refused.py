@@ -131,9 +131,7 @@ def test_every_action_in_every_state(queues, state):
             if state not in ALLOWED[action]:
                 assert_refused(queues, action, state, key, state)
             elif (action, state) == (Action.SKIP_MESSAGE, GroupState.SUSPENDED):
-                with pytest.raises(
-                    sq.ActionRefused, match=r"no message holds up the group, which is suspended.*resume"
-                ):
+                with pytest.raises(sq.ActionRefused, match=r"no message blocks the group, which is suspended.*resume"):
                     do(queues, action, state, key)
             elif (action, state) == (Action.REQUEUE, GroupState.LOCKED):
                 with pytest.raises(sq.Unavailable, match="somebody works on the group"):
@@ -233,7 +231,7 @@ def test_of_a_group_of_dialogs_there_is_no_next_number(queues):
     for action in (Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE):
         assert_refused(queues, action, "answering", view.group, GroupState.READY)
     with pytest.raises(
-        sq.ActionRefused, match="only a standard queue has a next number; the group is ready"
+        sq.ActionRefused, match="cannot reset the group, which is ready: only the policy standard has a next number"
     ) as refused:
         do(queues, Action.RESET, "answering", view.group)
     assert refused.value.remedy == "allowed now: suspend, abort, close, requeue"

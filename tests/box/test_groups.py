@@ -109,9 +109,9 @@ def test_groups_by_queue_state_and_page(q):
     page = groups.groups(q, limit=4)
     rest = groups.groups(q, after=(page[-1].queue, page[-1].group))
     assert [(view.queue, view.group) for view in page + rest] == seen
-    with pytest.raises(sq.UsageError, match="'odd' is not the state"):
+    with pytest.raises(sq.UsageError, match="'odd' is not a state"):
         groups.groups(q, state="odd")
-    with pytest.raises(sq.UsageError, match="0 groups can't be listed"):
+    with pytest.raises(sq.UsageError, match="cannot list 0 groups"):
         groups.groups(q, limit=0)
 
 

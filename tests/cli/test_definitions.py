@@ -224,7 +224,7 @@ def test_unrouted_and_routed_again(box, call, file):
     assert json.loads(call("unrouted", "--resubmit", "--json").stdout) == {"routed": 1, "left": 0}
     assert [one.queue for one in box.messages()] == ["archive"]
     assert "leave --limit out" in call("unrouted", "--resubmit", "--limit", "1", code=2).stderr
-    assert "for a message box" in call("unrouted", file, "--resubmit", code=2).stderr
+    assert "works on a message box only" in call("unrouted", file, "--resubmit", code=2).stderr
 
 
 def test_status_tells_tables_and_what_a_purge_would_free(box, call, file):

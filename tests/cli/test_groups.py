@@ -169,8 +169,8 @@ def test_many_groups_a_dry_run_first(shop, call):
     [
         (("retry",), "either one group or --all"),
         (("retry", "c2", "--all"), "either one group or --all"),
-        (("retry", "c2", "--error", "x"), "filters and --dry-run are for --all"),
-        (("skip-hole", "--all", "--through", "3"), "--through and --edit are for one group"),
+        (("retry", "c2", "--error", "x"), "filters and --dry-run need --all"),
+        (("skip-hole", "--all", "--through", "3"), "--through and --edit work on one group only"),
         (("suspend", "c2"), "the reason is missing"),
         (("suspend", "c2", "--reason", " "), "is not reason"),
         (("suspend", "--all", "--queue", "shp"), "there is no queue 'shp'"),
@@ -194,7 +194,7 @@ def test_faults(shop, call):
     assert shown.endswith("Traceback …\n")
     assert told(call("faults", one["fault_id"], "--json")) == one
     assert call("faults", "--error", "odd").stdout == "there are none\n"
-    assert "ID names one fault" in call("faults", 1, "--queue", "shop", code=2).stderr
+    assert "filters can't be combined with ID" in call("faults", 1, "--queue", "shop", code=2).stderr
     assert "there is no fault 99" in call("faults", 99, code=2).stderr
 
 
@@ -221,8 +221,8 @@ def test_dead_letters(shop, call):
     call("group", "abort", "it's c1", *WHY)
     done = told(call("dead-letters", "delete", "--all", "--queue", "shop", "--yes", *WHY, "--json"))
     assert done == {"dry_run": False, "deleted": 1}
-    assert "which dead letters?" in call("dead-letters", "delete", *WHY, code=2).stderr
-    assert "filters are for --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
+    assert "name either dead letters or --all" in call("dead-letters", "delete", *WHY, code=2).stderr
+    assert "filters need --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
 
 
 def test_trace(shop, call):

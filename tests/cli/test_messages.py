@@ -51,7 +51,9 @@ def test_one_by_its_id(box, call, made):
     assert left(box) == {second}
     (row,) = rows(box, "SELECT actor, reason, details ->> 'message_id' FROM {schema}.operator_log WHERE queue = 'shop'")
     assert row == ("ann", "ticket 4711", first)
-    assert f"message {first!r} is neither unrouted nor set aside in such a status" in call("delete", first, code=2).stderr
+    assert (
+        f"message {first!r} is neither unrouted nor set aside in such a status" in call("delete", first, code=2).stderr
+    )
     assert "neither unrouted nor set aside" in call("delete", second, "--status", "late", code=2).stderr
 
 
@@ -84,7 +86,10 @@ def test_nothing_to_delete(box, call, made):
 def test_that_there_may_be_more_is_said(box, call, made, monkeypatch):
     monkeypatch.setattr(messages, "_ALL", 2)
     done = call("delete", "--all", "--yes", *WHY)
-    assert (done.stdout, done.stderr) == ("deleted 2 messages\n", "there may be more than these 2: run the command again\n")
+    assert (done.stdout, done.stderr) == (
+        "deleted 2 messages\n",
+        "there may be more than these 2: run the command again\n",
+    )
     assert len(left(box)) == 1
 
 

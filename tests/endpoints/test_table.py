@@ -121,8 +121,8 @@ def test_a_port_tells_in_words_of_its_own_that_its_server_is_away(box):
         ({"table": ""}, "is not a name of a table"),
         ({"columns": {}}, "gets no columns"),
         ({"columns": {"a": ""}}, "is not a name of a table, a column or a property"),
-        ({"key": ["b"]}, "has to be a list of columns"),
-        ({"key": "a"}, "has to be a list of columns"),
+        ({"key": ["b"]}, "must be a list of columns"),
+        ({"key": "a"}, "must be a list of columns"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):

@@ -145,7 +145,7 @@ def test_readers_that_cannot_begin_leave_the_others_alone(box, activated, caplog
 
 def test_what_it_cannot_serve_is_refused(box):
     define(box)
-    with pytest.raises(sq.UsageError, match="it has no activation"):
+    with pytest.raises(sq.UsageError, match="the queue has no activation"):
         Serve(box, ["shop"])
     with pytest.raises(sq.UsageError, match="there is no queue"):
         Serve(box, ["nowhere"])

@@ -136,11 +136,13 @@ def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLett
 
 def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *, all_: bool) -> list[DeadLetter]:
     if all_ is bool(numbers):
-        raise UsageError("which dead letters?", remedy="give their numbers, or --all with what names them")
+        raise UsageError(
+            "name either dead letters or --all", remedy="give their numbers, or --all with options that choose them"
+        )
     if all_:
         return _found(box, chosen, _ALL)
     if any(chosen.values()):
-        raise UsageError("filters are for --all", remedy="leave them out, or the numbers")
+        raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
     picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
     if missing := set(numbers) - {one.entry_id for one in picked}:
         raise UsageError(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")

@@ -98,7 +98,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(folder)
         return
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise UsageError(f"{keep} is there already", where="--keep", remedy="name a new folder")
+        raise UsageError(f"{keep} exists already", where="--keep", remedy="name a new folder")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep
 

@@ -94,7 +94,7 @@ def _end(
 ) -> None:
     """End one side of a dialog, by its HANDLE."""
     if error_text is not None and error_code is None:
-        raise click.UsageError("--error-text says why a dialog has failed: give --error-code, too")
+        raise click.UsageError("--error-text needs --error-code")
     error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with opened(dsn, schema) as box:
         with box.session() as tx:

@@ -41,7 +41,7 @@ def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, l
 
     if fault_id is not None:
         if any(given.values()):
-            raise UsageError("ID names one fault", remedy="leave the filters out")
+            raise UsageError("filters can't be combined with ID", remedy="leave out either the filters or ID")
         with opened(dsn, schema) as box:
             one = operations.fault_view(box, fault_id)
         click.echo(as_json(asdict(one)) if json_ else _told(one))

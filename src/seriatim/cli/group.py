@@ -92,12 +92,14 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             raise UsageError("name either one group or --all", remedy="name a GROUP, or give --all")
         if all_:
             if own:
-                raise UsageError("--through and --edit are for one group", remedy="leave them out, or name a GROUP")
+                raise UsageError(
+                    "--through and --edit work on one group only", remedy="leave them out, or name a GROUP"
+                )
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
             raise UsageError(
-                "filters and --dry-run are for --all", remedy=f"to look at one group: seriatim group show {group_}"
+                "filters and --dry-run need --all", remedy=f"to look at one group: seriatim group show {group_}"
             )
         who = said(actor, reason)
         with opened(dsn, schema) as box:

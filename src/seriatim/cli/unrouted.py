@@ -36,7 +36,9 @@ def unrouted(
         _of_box(dsn, schema, as_json_=as_json_, limit=limit, resubmit=resubmit)
         return
     if resubmit or dsn is not None:
-        raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
+        raise UsageError(
+            f"{'--resubmit' if resubmit else '--dsn'} works on a message box only", remedy="leave FILE out"
+        )
     from seriatim.pipeline import file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline = file.load(file_)
@@ -54,7 +56,7 @@ def unrouted(
 
 def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, resubmit: bool) -> None:
     if resubmit and limit is not None:
-        raise UsageError("--resubmit takes all", remedy="leave --limit out")
+        raise UsageError("--resubmit resubmits all messages", remedy="leave --limit out")
     with opened(dsn, schema) as box:
         if resubmit:
             done = box.resubmit()

@@ -72,7 +72,7 @@ def work(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if port is not None and handlers:
-        raise UsageError("--port and --handler exclude each other", remedy="give one of them")
+        raise UsageError("--port and --handler can't be combined", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
     with opened(dsn, schema) as box:
         supervisor = Supervisor(

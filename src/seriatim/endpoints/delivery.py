@@ -44,7 +44,9 @@ def in_hand(tx: Transaction) -> Delivered:
     """
     found = tx.delivery
     if found is None:
-        raise UsageError("a port hands on what was received", remedy="give it to a Worker as its handler")
+        raise UsageError(
+            "a port can only deliver messages that a worker received", remedy="pass it to a Worker as its handler"
+        )
     return found
 
 

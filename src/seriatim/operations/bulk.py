@@ -62,7 +62,7 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
         UsageError: the action can't be done to many groups at once.
     """
     if action not in BULK:
-        raise UsageError(f"{action} can't be done to many groups at once", remedy=f"one of {', '.join(BULK)}")
+        raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
     states = ALLOWED[action] | (TRIED_AGAIN if action is Action.RETRY else frozenset())
     fitting = states if where.states is None else where.states & states
     if not fitting:

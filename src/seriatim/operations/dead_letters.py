@@ -51,7 +51,7 @@ def dead_letters(
         UsageError: a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} dead letters can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} dead letters", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

@@ -50,7 +50,7 @@ def faults(
     if kind is not None and kind not in list(FaultKind):
         raise UsageError(f"{shown(kind)} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} faults can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} faults", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

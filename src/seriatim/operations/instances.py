@@ -54,13 +54,9 @@ def instances(
     if queue is not None:
         box.definitions().queue(queue)
     if status is not None and status not in list(InstanceStatus):
-        raise UsageError(
-            f"{shown(status)} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}"
-        )
+        raise UsageError(f"{shown(status)} is not a status of instances", remedy=f"one of {', '.join(InstanceStatus)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:
-        raise UsageError(
-            f"{shown(limit)} instances can't be listed", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}"
-        )
+        raise UsageError(f"cannot list {shown(limit)} instances", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}")
     wanted = None if status is None else InstanceStatus(status)
     with box.session() as tx, translated(_place(box)):
         return instances_of(

@@ -55,12 +55,12 @@ def set_aside(
         UsageError: no such queue, not a status, a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} messages can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
     statuses = [status] if isinstance(status, str) else list(status or SET_ASIDE)
     for one in statuses:
         if one not in SET_ASIDE:
             remedy = f"one of {', '.join(SET_ASIDE)}; what is dead is a dead letter: seriatim dead-letters"
-            raise UsageError(f"messages that are {shown(one)} are not listed here", remedy=remedy)
+            raise UsageError(f"cannot list messages with the status {shown(one)} here", remedy=remedy)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     queue_id = None if queue is None else box.definitions().queue(queue).queue_id
     chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)
@@ -83,7 +83,7 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
     for one in found:
         if one.status not in REQUEUED:
             remedy = f"{_INSTEAD[one.status]} routes it again"
-            raise UsageError(f"message {one.message_id!r} is {one.status}, and has no place to go to", remedy=remedy)
+            raise UsageError(f"cannot requeue message {one.message_id!r}, which is {one.status}", remedy=remedy)
 
     def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
         return aside.requeue(tx.access, tx.connection, some, by)

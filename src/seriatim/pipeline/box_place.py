@@ -100,7 +100,11 @@ def service_port(port: Section) -> Deliver | None:
     for key in ("queue", "format", "path"):
         if port.has(key):
             port.known(key)
-            port.fault(key, f"{port.full(key)}: the messages go into dialogs", "leave out the one or the other")
+            port.fault(
+                key,
+                f"{port.full(key)}: not allowed for messages that go into dialogs",
+                "leave out the one or the other",
+            )
     port.finish()
     if names["service"] is None or names["fromService"] is None:
         return None

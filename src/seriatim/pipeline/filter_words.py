@@ -70,7 +70,7 @@ class FilterText:
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
-            return ColumnError(what, where=self._place_of(token.start), remedy="make a property of what it needs")
+            return ColumnError(what, where=self._place_of(token.start), remedy="promote the value as a property")
         meant = advice.startswith("did you mean")
         if quoted and name.casefold() not in map(str.casefold, self.types):
             advice = f"text is written in single quotes: '{name[:40]}'"

@@ -90,7 +90,7 @@ def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise UsageError(
-            f"{attribute!r} in {_place(module)} is a {type(found).__name__}, which can't be called",
+            f"{attribute!r} in {_place(module)} is a {type(found).__name__}, which isn't callable",
             where=f"function {name}",
         )
     return found
@@ -135,7 +135,7 @@ def _check_place(module: ModuleType, name: str, folders: Sequence[Path]) -> None
     if got is None or Path(got).resolve() != Path(meant.origin).resolve():
         raise UsageError(
             f"the module {top!r} is {got or 'built in'} here, and not {meant.origin}",
-            remedy="rename yours: a process has one module of a name",
+            remedy="rename your module: a process has only one module of a name",
         )
 
 

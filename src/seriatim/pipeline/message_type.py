@@ -149,7 +149,7 @@ class MessageType:
         for path in paths:
             self._check_path(path)
         if not paths or len(set(paths)) < len(paths):
-            raise UsageError(f"{given!r:.80} is no list of paths, each once", remedy="[$.after.id, $.before.id]")
+            raise UsageError(f"{given!r:.80} is not a list of different paths", remedy="[$.after.id, $.before.id]")
         return {"type": kind, "path": paths[0] if len(paths) == 1 else paths}
 
     def _check_path(self, path: object) -> None:

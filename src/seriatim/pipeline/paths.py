@@ -69,7 +69,7 @@ class Paths:
             return None
         folder = _before_pattern(path)
         if not folder.exists():
-            section.fault(key, f"the input folder {str(folder)!r} is not there", "create it, or mend the path")
+            section.fault(key, f"the input folder {str(folder)!r} does not exist", "create it, or mend the path")
         elif not folder.is_dir():
             section.fault(key, f"{str(path)!r} is a file; new messages come as files in a folder", "name its folder")
         elif not os.access(folder, os.R_OK | os.X_OK):
@@ -84,7 +84,7 @@ class Paths:
         path = _local(section, key, required=True)
         if path is None or path.exists():
             return path
-        section.fault(key, f"{str(path)!r} is not there", "create it, or mend the path")
+        section.fault(key, f"{str(path)!r} does not exist", "create it, or mend the path")
         return None
 
     def written(self, section: Section, key: str, *, required: bool = False) -> Path | None:
@@ -132,9 +132,11 @@ class Paths:
         same = self._by_path.get(folder.path)
         near = self._above.get(folder.path) or next(filter(None, map(self._by_path.get, folder.path.parents)), None)
         if same is not None:
-            folder.fault(f"{folder.title} is the folder of {same.title}", "each port needs a folder of its own")
+            folder.fault(f"{folder.title} has the same folder as {same.title}", "each port needs a folder of its own")
         elif near is not None:
-            folder.fault(f"{folder.title} and {near.title} lie in each other", "each port needs a folder of its own")
+            folder.fault(
+                f"{folder.title} and {near.title} have folders inside each other", "each port needs a folder of its own"
+            )
         self._written.append(folder)
         self._by_path.setdefault(folder.path, folder)
         for above in folder.path.parents:

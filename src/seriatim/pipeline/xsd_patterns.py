@@ -98,7 +98,7 @@ class _Pattern:
         """All of it."""
         found = self._branches(0)
         if self._at < len(self._text):
-            self._refuse("has a ) too many")
+            self._refuse("has a ) without a (")
         return _Whole(found.first, self._follow, self._sets)
 
     def _refuse(self, what: str) -> NoReturn:

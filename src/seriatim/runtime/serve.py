@@ -49,7 +49,9 @@ class Serve:
         for queue in queues:
             if definitions.queue(queue).declared.activation is None:
                 raise UsageError(
-                    "it has no activation", where=f"queue {queue!r}", remedy="define one: activation=Activation(…)"
+                    "the queue has no activation",
+                    where=f"queue {queue!r}",
+                    remedy="define one: activation=Activation(…)",
                 )
         self._box = box
         self._queues = frozenset(queues)

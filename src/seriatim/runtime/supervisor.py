@@ -91,7 +91,7 @@ class Supervisor:
                 f"processes can't be {shown(processes)}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}"
             )
         if not queues or len(set(queues)) != len(queues):
-            raise UsageError("queues are named once each, and one at least")
+            raise UsageError("a queue is missing, or named twice")
         definitions = box.definitions()
         for queue in queues:
             definitions.queue(queue)

@@ -172,5 +172,5 @@ class Outbox:
         return EnvironmentProblem(
             f"the checkpoint can't be written: {error.strerror or error}",
             where=str(error.filename or self.port.root),
-            remedy="mend that; the same start goes on where it was",
+            remedy="mend that; the next run goes on where this one stopped",
         )

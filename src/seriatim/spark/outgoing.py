@@ -136,8 +136,8 @@ class Outgoing:
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
-                    f"what waits for {self.destination} can't be kept in the checkpoint: {failure}",
-                    remedy="mend that; the same start goes on where it was",
+                    f"messages that wait for {self.destination} can't be kept in the checkpoint: {failure}",
+                    remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
             self._outbox.put(Kept(batch, rows, since, self._reason), parts)

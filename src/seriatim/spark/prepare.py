@@ -107,7 +107,9 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
                 raise ColumnError("a size must be a whole number", where=f"column {policy.size!r}", remedy="cast it")
             return quoted(policy.size).cast("long")
         if not isinstance(policy.size, int):
-            raise ColumnError("on Spark size and last are names of columns and filters, not functions")
+            raise ColumnError(
+                "on Spark, size must be the name of a column and last a filter; functions are not supported"
+            )
     return None
 
 

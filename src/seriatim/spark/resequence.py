@@ -134,10 +134,12 @@ def _queues(
 ) -> list[Queue]:
     if queues is None:
         if policy is None:
-            raise UsageError("no policy", remedy="give policy=, or queues=")
+            raise UsageError("the policy is missing", remedy="give policy=, or queues=")
         return [Queue("main", policy, group, sequence)]
     if policy is not None or group is not None or sequence is not None:
-        raise UsageError("queues= contradicts group=, sequence= and policy=", remedy="give the ones or the other")
+        raise UsageError(
+            "queues= can't be combined with group=, sequence= and policy=", remedy="give either queues= or the others"
+        )
     chosen = list(queues)
     if not chosen:
         raise UsageError("queues= is empty")
@@ -172,9 +174,9 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
         if needs and not order:
             what = "fifo" if isinstance(queue.policy, Fifo) else 'start="first"'
             raise UsageError(
-                f"{what} needs to know in which order messages arrived",
+                f"{what} needs the order of arrival",
                 where=f"queue {queue.name!r}",
-                remedy="give arrival=, the column or columns that say so, or stamp the frame with tickets",
+                remedy="give arrival= with the columns of that order, or stamp the frame with tickets",
             )
 
 
@@ -226,7 +228,7 @@ def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, s
     name = F.col("destination") if several else F.lit("")
     standard = [queue.name if several else "" for queue in queues if isinstance(queue.policy, Standard)]
     if not standard:
-        raise UsageError("start_from is for the standard policy")
+        raise UsageError("start_from requires the policy Standard")
     kind = start.schema["group"].dataType
     key = F.col("group") if isinstance(kind, T.BinaryType) else F.col("group").cast("string").cast("binary")
     rows = start.select(

@@ -86,7 +86,7 @@ def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> Dat
 def _check(df: DataFrame) -> None:
     check_columns(df, [_DESTINATION])
     if any(name.casefold() == _DESTINATION for name in df.columns):
-        raise ColumnError("seriatim adds a column of that name", where=f"column {_DESTINATION!r}", remedy="rename it")
+        raise ColumnError("seriatim adds a column with this name", where=f"column {_DESTINATION!r}", remedy="rename it")
 
 
 def _parsed(subscriptions: Sequence[Subscription], properties: Properties) -> list[Expression]:

@@ -148,7 +148,7 @@ def _location(df: DataFrame, location: str | Column) -> Column:
             )
         return F.lit(location)
     if not isinstance(location, Column):
-        raise UsageError(f"a location is text or a column, not {location!r}")
+        raise UsageError(f"a location must be text or a column, not {location!r}")
     kind = df.select(location.alias("location")).schema["location"].dataType
     if isinstance(kind, NESTED):
         raise ColumnError(f"a location can't be a {kind.simpleString()}", remedy="name a field of it")
@@ -162,14 +162,12 @@ def _check_last_number(last_number: int) -> None:
 
 def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
     if not order:
-        raise UsageError(
-            f"{where}order_by names no column", remedy="name those that say in which order messages arrived"
-        )
+        raise UsageError(f"{where}order_by names no column", remedy="name the columns that give the order of arrival")
     for name in order:
         kind = type_of(df, name, "order of arrival")
         if not isinstance(kind, _ORDERED):
             raise ColumnError(
-                f"a {kind.simpleString()} says no order of arrival",
+                f"a {kind.simpleString()} has no order",
                 where=f"{where}column {name!r}",
                 remedy="order_by takes whole numbers, decimals, text, binary, dates and timestamps",
             )
