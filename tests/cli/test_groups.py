@@ -97,7 +97,7 @@ def test_actions_on_one_group(shop, call):
     assert call("group", "abort", "it's c1", *WHY).stdout == "shop, group it's c1: ready → ready, 1 set aside\n"
     assert call("group", "close", "c3", *WHY).stdout == "shop, group c3: ready → closed\n"
     refused = call("group", "suspend", "c3", *WHY, code=2).stderr
-    assert "suspend doesn't fit a group that is closed (allowed now: abort, close)" in refused
+    assert "cannot suspend a group that is closed (allowed: abort, close)" in refused
     log = rows(shop, "SELECT DISTINCT actor, reason FROM {schema}.operator_log")
     assert log == [("ann", "ticket 4711")]
 
@@ -237,7 +237,7 @@ def test_trace(shop, call):
     assert [step["kind"] for step in found].count("received") == 2
     assert "give either a MESSAGE or --group" in call("trace", code=2).stderr
     assert "give either a MESSAGE or --group" in call("trace", one, "--group", "x", code=2).stderr
-    assert "knows nothing of message 'x'" in call("trace", "x", code=2).stderr
+    assert "there is no message 'x'" in call("trace", "x", code=2).stderr
 
 
 def test_what_is_done_to_no_dead_letters_is_no_dry_run(shop, call):

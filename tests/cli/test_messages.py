@@ -181,7 +181,7 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
     assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
     groups.close(box, "shop", "c1", **BY)
     refused = call("requeue", "--all", "--yes", *WHY, code=1).stdout
-    assert refused.startswith("shop, group c1: refused, 1 messages: requeue doesn't fit a group that is closed (")
+    assert refused.startswith("shop, group c1: refused, 1 messages: cannot requeue into a group that is closed (")
     assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"
     assert json.loads(call("requeue", "--all", "--status", "late", "--json").stdout) == {
         "dry_run": False,

@@ -39,7 +39,9 @@ def forget(connection: psycopg.Connection, schema: str, queue: BoxQueue, group: 
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(connection, schema)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
-        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+        raise Unavailable(
+            "another session has the lock of the group", where=where, remedy="try again after that session has ended"
+        )
     named = {"queue_id": queue.queue_id, "group_key": group}
     fresh = fresh_row(queue.declared.policy_of(group))
     with connection.cursor(row_factory=tuple_row) as cursor:

@@ -42,7 +42,7 @@ def terminate(
         what it was.
 
     Raises:
-        Unavailable: somebody works on a message of it.
+        Unavailable: another session works on a message of the instance.
     """
     schema = access.schema
     found = instance_of(connection, schema, instance_id)
@@ -50,9 +50,9 @@ def terminate(
     queue = Known(schema).read(connection).queue(found.queue)
     if not Turns(connection, schema).lock(queue, 1, found.group, _BRIEFLY_MS).keys:
         raise Unavailable(
-            "somebody works on a message of it",
+            "another session works on a message of the instance",
             where=f"instance {instance_id}, group {found.group!r} of queue {found.queue!r}",
-            remedy="suspend it, and terminate it when that has ended",
+            remedy="suspend the instance, and terminate it when that session has ended",
         )
     found = instance_of(connection, schema, instance_id)  # as it was left
     parameters = {"instance_id": instance_id, "queue_id": queue.queue_id, "version": found.version}

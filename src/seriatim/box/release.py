@@ -44,12 +44,12 @@ def release(connection: psycopg.Connection, schema: str, queue: BoxQueue, by: Op
         while not cursor.execute(statement("hold_reader_briefly", schema), named).fetchall()[0][0]:
             if time.monotonic() > deadline:
                 raise ActionRefused(
-                    "its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first"
+                    "its pipeline runs and reads the queue now", where=where, remedy="stop the pipeline first"
                 )
             time.sleep(_PAUSE_S)
         found = cursor.execute(statement("reader_of", schema), named).fetchone()
         if found is None:
-            raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
+            raise ActionRefused("the queue belongs to no pipeline", where=where, remedy="workers may receive from it")
         pipeline, messages = found
         cursor.execute(statement("release_queue", schema), named)
         cursor.execute(statement("call_waiters", schema), {"queue_ids": [queue.queue_id]})

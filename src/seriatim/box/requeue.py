@@ -80,7 +80,7 @@ def requeue(
     Raises:
         UsageError: there is no such queue.
         ActionRefused: the group is closed.
-        Unavailable: somebody works on the group, and goes on doing so.
+        Unavailable: another session has the lock of the group, and goes on doing so.
     """
     schema = access.schema
     found = Known(schema).read(connection).queue(queue)
@@ -117,7 +117,9 @@ def _locked(turns: Turns, queue: BoxQueue, group: str) -> Locked | None:
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)
     if not locked.keys:
         where = f"queue {queue.declared.name!r}, group {shown(group)}"
-        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+        raise Unavailable(
+            "another session has the lock of the group", where=where, remedy="try again after that session has ended"
+        )
     return locked
 
 

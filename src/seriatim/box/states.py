@@ -30,7 +30,7 @@ def set_state(connection: psycopg.Connection, schema: str, names: Iterable[str],
         SchemaMismatch: the definition of one can't be read.
     """
     if state not in STATES:
-        raise UsageError(f"a subscription can't be {shown(state)}", remedy=f"one of {', '.join(STATES)}")
+        raise UsageError(f"{shown(state)} is not a state of subscriptions", remedy=f"one of {', '.join(STATES)}")
 
     def check(name: str, known: Definitions) -> None:
         if isinstance(name, str) and (broken := known.unreadable.get(("subscription", name))) is not None:
@@ -73,7 +73,7 @@ def set_activated(
     def check(name: str, known: Definitions) -> None:
         if known.queue(name).declared.activation is None:
             raise UsageError(
-                "it has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
+                "the queue has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
             )
 
     changed = _set(connection, schema, names, "set_activated", {"activated": activated}, check)

@@ -61,11 +61,11 @@ def new_message_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a message has beside its body, such as an attachment.
+    """An attachment of a message.
 
     Args:
-        name: what it is called in its message; at most 256 characters.
-        content_type: how it is to be read, as a media type.
+        name: its name, unique in the message; at most 256 characters.
+        content_type: its media type.
         body: its content.
 
     Raises:
