@@ -214,7 +214,7 @@ def test_a_locked_group_refuses(q, action):
     with q.session() as tx:
         delivery = tx.receive("orders")
         assert groups.group_view(q, "orders", "c").arrived == 2  # the turn isn't committed
-        with pytest.raises(sq.ActionRefused, match="cannot .* a group that is locked") as refused:
+        with pytest.raises(sq.ActionRefused, match=r"cannot .* a group that is locked") as refused:
             action(q, "orders", "c", **BY)
         assert "allowed: suspend" in refused.value.remedy
         delivery.done()

@@ -1,4 +1,4 @@
-"""What a port asks of the session and of what was received, and the key by which a receiver knows a message again."""
+"""The parts of a session and a delivery that a port needs, and the key by which a receiver recognises a repeated message."""
 
 from __future__ import annotations
 

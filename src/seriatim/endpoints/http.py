@@ -1,4 +1,4 @@
-"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver knows it again."""
+"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver recognises a repetition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator's actions do to one group. Each takes the state of a single group and gives an `Outcome`.
+"""The effects of operators' actions on one group. Each takes the state of a single group and returns an `Outcome`.
 
 Owns the effects; which action fits which state is the table in ``states.py``.
 """

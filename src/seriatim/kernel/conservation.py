@@ -1,4 +1,4 @@
-"""The law of conservation: what came in is somewhere. Executable, for tests and for ``doctor``."""
+"""The law of conservation: every message that came in is accounted for. Executable, for tests and for ``doctor``."""
 
 from __future__ import annotations
 

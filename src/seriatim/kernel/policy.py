@@ -1,4 +1,4 @@
-"""The ordering policies: what a user says about order, checked and frozen.
+"""The ordering policies, checked and frozen.
 
 Owns parameters and their validity; knows nothing of how a policy is applied (``standard.py``,
 ``best_effort.py``, ``unit_of_work.py``, ``fifo.py``).

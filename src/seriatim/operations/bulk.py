@@ -1,4 +1,4 @@
-"""One thing done to many groups: an action, or putting back what was set aside; each group in a transaction of its own.
+"""Bulk operations: an action on many groups, or the requeue of many messages; each group in a transaction of its own.
 
 A group that has changed meanwhile refuses for itself, and the others go on; what is done stays done.
 """

@@ -1,4 +1,4 @@
-"""What operators see of dead letters, and do to them: put back, or deleted. Each is written to the operator log."""
+"""Dead letters for operators: list, requeue, delete. Each action is written to the operator log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators see of the failures of handlers."""
+"""Faults of handlers, for operators: list and show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators see of the groups of a message box, and do to them.
+"""Groups of a message box, for operators: views and actions.
 
 Each action is one transaction, takes who does it and why, and is written to the operator log. One that doesn't fit the
 state of the group is refused with the state and what is allowed.

@@ -1,4 +1,4 @@
-"""What operators see of the instances of a message box, and do to them.
+"""Instances of a message box, for operators: views and actions.
 
 Each action is one transaction, takes who does it and why, and is written to the operator log.
 """

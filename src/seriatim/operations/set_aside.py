@@ -1,4 +1,4 @@
-"""What was set aside and is no dead letter, and what is unrouted: operators see it, put it back and delete it.
+"""Messages set aside (other than dead letters) and unrouted messages, for operators: list, requeue, delete.
 
 What they do is written to the operator log.
 """

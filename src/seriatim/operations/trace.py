@@ -1,4 +1,4 @@
-"""What an operator sees of a message's way: each step with its time, as far as the box knows it."""
+"""The trace of a message, for operators: each step with its time, as far as the box keeps it."""
 
 from __future__ import annotations
 

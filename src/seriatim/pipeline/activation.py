@@ -1,4 +1,4 @@
-"""The activation of a queue: what works on it, started and stopped with the load by ``seriatim serve``."""
+"""The activation of a queue: its readers, started and stopped by ``seriatim serve`` as the load requires."""
 
 from __future__ import annotations
 

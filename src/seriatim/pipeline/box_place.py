@@ -1,4 +1,4 @@
-"""What a pipeline file says of its message box: where it is, and which queues and services are read and delivered to."""
+"""The message box of a pipeline file: its DSN, and the queues and services to read from and deliver to."""
 
 from __future__ import annotations
 

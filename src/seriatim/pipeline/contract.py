@@ -1,4 +1,4 @@
-"""The contract: which messages a dialog carries, and which side sends each."""
+"""The contract: the message types of a dialog, and the side that sends each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a filter: which there may be, and the errors that tell where one stands that may not.
+"""The tokens of a filter, and the errors that name the place of a forbidden one.
 
 sqlglot cuts the text into words and finds out what belongs to what. It reads a far larger language, so the words are
 looked at before it gets them: only those that a filter may have go on, and names go on as numbers, so that no name is

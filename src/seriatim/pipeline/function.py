@@ -1,4 +1,4 @@
-"""Functions of the user's, named ``module:name``: found, imported, and carried to where they are called.
+"""The user's functions, named ``module:name``: imported, and sent to the process that calls them.
 
 Owns where modules are looked for and what is said of one that can't be used. A module is looked for as in any Python,
 and then in the current directory and in the folder of the pipeline file: a file of the user's never takes the place

@@ -1,4 +1,4 @@
-"""The message type: which properties messages have, where they are found, and how a body is checked."""
+"""The message type: its properties, their paths in the body, and the check of bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of messages: how they may be called, of which types they are, and who has them."""
+"""Properties of messages: their names, types and owners."""
 
 from __future__ import annotations
 

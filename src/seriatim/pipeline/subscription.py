@@ -1,4 +1,4 @@
-"""The subscription: a filter, and where the messages go that pass it."""
+"""The subscription: a filter, and the destination of matching messages."""
 
 from __future__ import annotations
 

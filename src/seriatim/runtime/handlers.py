@@ -1,4 +1,4 @@
-"""The user's functions that a worker calls with messages: found, checked, and what they answer."""
+"""Handlers: the user's functions are imported and checked, and their answers read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serving: readers for all queues that have an activation, as the load and the definitions want them."""
+"""Serving: readers for all queues with an activation, as the load and the definitions require."""
 
 from __future__ import annotations
 

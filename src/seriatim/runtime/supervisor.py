@@ -1,4 +1,4 @@
-"""The supervisor: starts worker processes, replaces those that die, and writes down what they died of.
+"""The supervisor: starts worker processes, replaces those that die, and records the message at which they died.
 
 What a process had in hand lies on its slate, which outlives it. An attempt that killed it is counted under the lock of
 its group, before another worker gets the message wherever that can be: whoever waits for a lock has it first.

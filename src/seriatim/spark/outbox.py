@@ -1,4 +1,4 @@
-"""What waits for one destination whose port can't be written: finished batches, in the checkpoint.
+"""The outbox of one destination whose port can't be written: finished batches, kept in the checkpoint.
 
     <checkpoint>/waiting/
     └── fulfilment/               a port of its own kind, see `port.py`

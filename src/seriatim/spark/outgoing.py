@@ -1,4 +1,4 @@
-"""What leaves for one destination: straight into its port, or by way of its outbox while the port fails.
+"""The deliveries of one destination: straight into its port, or through its outbox while the port fails.
 
 A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
 kept; the oldest is tried again, after 1 s at first and at most every minute, and when all of them are delivered

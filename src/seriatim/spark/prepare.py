@@ -1,4 +1,4 @@
-"""What the operator needs of each message: key, number, size, time and order of arrival, as Spark expressions."""
+"""The operator's input for each message: key, number, size, time and order of arrival, as Spark expressions."""
 
 from __future__ import annotations
 

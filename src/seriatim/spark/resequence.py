@@ -55,19 +55,19 @@ def resequence(
     """Puts messages in order per group.
 
     Args:
-        df: messages, a row each; a streaming frame or one that ends. All its columns survive.
+        df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         group: the column of the group key: any atomic type, compared as the bytes of its text.
         sequence: the column of the sequence: whole numbers (also as text), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
-        queues: instead of `group`, `sequence` and `policy`: several of them, chosen by the column
-            `destination`, in one operator with one state.
+        queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
+            `destination` chooses the queue.
         destination: the column that names a row's queue; only with `queues`. An array of names is what a
             row for each of them would be, and costs less.
         arrival: the column or columns by which messages arrived, for `Fifo`, ``start="first"`` and
             for ties; default: the column ``ticket``, if the frame has one. Without it messages of one
             batch count as arrived in order of their sequence, equal ones settled by a hash of the row.
-        clock: what time-outs and windows go by: ``"processing"``, or ``"event"``: the column `time`.
+        clock: the clock of time-outs and windows: ``"processing"``, or ``"event"``: the column `time`.
             Then a batch is taken in order of event time, what is due before a message fires before it,
             and at the end time moves to the watermark (of a frame that ends: to its latest event).
         time: the column of the event time.
@@ -77,10 +77,10 @@ def resequence(
             first numbers of groups. Read in the first batch only.
         output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
             of a frame that ends also those still held.
-        buckets: into how many parts the state is cut, at most 4096. Fixed by the first start: the most
+        buckets: the number of parts of the state, at most 4096. Fixed by the first start: the most
             tasks that can share the work. More buckets mean more, smaller state values.
         finish: of a frame that ends: lets time run out at the end.
-        invalid: a column with the reason why a row is no message; null for those that are.
+        invalid: a column with the reason for which a row is invalid; null for valid messages.
         packed: of a streaming frame leaves the rows in packets, beside a report a bucket and batch: JSON about what
             it holds (for `run`; see `decided.py`).
         control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
@@ -91,7 +91,7 @@ def resequence(
         stand in order within a partition, and leave in order from batch to batch.
 
     Raises:
-        ColumnError: a column is missing, of a type that doesn't fit, or has a name that we add.
+        ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
         UsageError: options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
         CheckpointMismatch: while the query runs: the checkpoint's state is of another declaration.
     """

@@ -1,4 +1,4 @@
-"""Where a destination's finished batches are taken: a folder of files, or any sink that Spark can write.
+"""The targets of a destination's finished batches: a folder of files, or any sink of Spark.
 
 A folder takes a batch exactly once. What Spark's writers do with a batch that is written twice is their business, so
 they are labelled *at least once*: a kill after the write and before the batch is forgotten writes it again.
