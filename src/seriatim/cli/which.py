@@ -78,7 +78,7 @@ def listed(titles: Sequence[str], rows: Sequence[Sequence[object]], limit: int) 
         return
     in_columns(titles, rows)
     if len(rows) >= limit:
-        click.echo(f"these are {limit:,}, and there may be more: --limit N shows so many", err=True)
+        click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
 
 def _shown(value: object) -> str:

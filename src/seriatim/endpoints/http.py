@@ -18,7 +18,7 @@ from seriatim.pipeline.message import Property, Received
 
 __all__ = ["HttpPort"]
 
-#: Statuses for which the same again may work, beside 500 and above: time-out, too early, too many.
+#: Statuses after which a retry may succeed, besides 500 and above: time-out, too early, too many.
 _AGAIN = frozenset({408, 425, 429})
 #: Characters of an answer that are shown.
 _SHOWN = 300

@@ -26,7 +26,7 @@ __all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
 #: What may be done to many groups at once: what needs no number of the single group.
 BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
 _PAGE = 1_000
-#: So many messages are put back into one group in one transaction.
+#: The most messages put back into one group in one transaction.
 _BATCH = 1_000
 
 

@@ -20,7 +20,7 @@ from seriatim.operations.bulk import Refused, put_back
 __all__ = ["DeadLetter", "Place", "Requeued", "dead_letters", "delete", "requeue", "requeue_each"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction.
+#: The most rows deleted in one transaction.
 _BATCH = 1_000
 
 
@@ -41,11 +41,11 @@ def dead_letters(
         box: the box.
         queue: only those of this queue.
         key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that were set aside more than so many seconds (or ``"5m"``) ago.
+        older_than: only those that were set aside longer than this many seconds (or ``"5m"``) ago.
         error: only those whose reason, or the last error of whose handler, has this text in it, in capitals or not.
         entry_ids: only those with these numbers.
         after: only those behind this number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: a limit or a period that can't be.

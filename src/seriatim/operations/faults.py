@@ -39,10 +39,10 @@ def faults(
         key: only in groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
         message_id: only at this message.
         kind: only ``transient``, ``business``, ``poison`` or ``timeout`` ones.
-        older_than: only those that are older than so many seconds (or ``"5m"``).
+        older_than: only faults older than this many seconds (or ``"5m"``).
         error: only those whose class or text has this in it, in capitals or not.
         before: only those with a lower number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such kind, or a limit or a period that can't be.

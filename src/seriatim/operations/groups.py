@@ -88,10 +88,10 @@ def groups(
         queue: only those of this queue.
         state: only those that show this state, or one of these.
         key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that have shown their state for more than so many seconds (or ``"5m"``).
+        older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only those where the reason for the stop has this text in it.
         after: only those behind this queue and key: the last ones of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such state, or a limit or a period that can't be.

@@ -46,7 +46,7 @@ def instances(
         group: only that of this group.
         status: only those that are ``running`` or ``suspended``.
         after: only those behind this number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such queue or status, or a limit that can't be.
@@ -85,7 +85,7 @@ def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> Ins
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+    """End it. The starting subscriptions decide again about waiting messages of its group; messages led to it by a value are dead.
 
     A suspended one is resumed for that.
 

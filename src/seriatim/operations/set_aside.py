@@ -23,7 +23,7 @@ from seriatim.operations.bulk import Refused, put_back
 __all__ = ["REQUEUED", "SET_ASIDE", "Place", "PutBack", "Refused", "SetAside", "delete", "requeue_each", "set_aside"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction.
+#: The most messages deleted in one transaction.
 _BATCH = 1_000
 _INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
 
@@ -47,9 +47,9 @@ def set_aside(
         group: only that of groups with this key.
         status: only in this status, or one of these: ``late``, ``duplicate``, ``invalid``, ``rejected``, ``unrouted``.
         message_type: only of this type.
-        older_than: only what was set aside, or found to be unrouted, more than so many seconds (or ``"5m"``) ago.
+        older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
         message_ids: only these messages.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such queue, not a status, a limit or a period that can't be.
