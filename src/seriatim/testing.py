@@ -103,7 +103,7 @@ class Feed:
         """
         if files < 1 or begin < 0:
             raise UsageError(
-                f"{files} files from number {begin} on can't be written",
+                f"cannot write {files} files from number {begin} on",
                 remedy="files must be at least 1, begin at least 0",
             )
         root = Path(folder)

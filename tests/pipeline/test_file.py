@@ -174,7 +174,11 @@ FAULTS = [
         "name: small\nset_aside: out",
         "2:12: set_aside and route[0].deliver.path have folders inside each other",
     ),
-    ("name: small", "name: small\ncheckpoint: out", "2:13: route[0].deliver.path and the checkpoint 'out' lie in each"),
+    (
+        "name: small",
+        "name: small\ncheckpoint: out",
+        "2:13: route[0].deliver.path and the checkpoint 'out' have folders",
+    ),
     ("path: inbox", "path: inbax", "4:34: the input folder 'inbax' does not exist"),
     ("path: inbox", "path: first.csv", "4:34: 'first.csv' is a file"),
     ("path: inbox", "path: s3a://bucket/x", "4:34: 's3a://bucket/x': only paths of this machine"),

@@ -131,7 +131,7 @@ def test_parts_that_do_not_go_together(parts, why):
     [
         ("{", "the schema is not JSON"),
         ("[]", "neither an object nor true or false"),
-        ('{"type": "text"}', r"the schema is wrong at \$\.type"),
+        ('{"type": "text"}', r"the schema is invalid at \$\.type"),
         ('{"pattern": "("}', r"the pattern '\(' can't be used"),
         ('{"$schema": "urn:mine"}', "is not known"),
         ('{"$schema": 7}', "is not known"),
@@ -142,7 +142,7 @@ def test_parts_that_do_not_go_together(parts, why):
         ('{"$ref": "#/$defs/none"}', "leads to nothing within it"),
         ('{"$ref": "#/hidden", "hidden": {"$ref": "http://localhost:1/"}}', "leads to nothing within it"),
         ('{"$ref": "#/required/a", "required": ["a"]}', "leads to nothing within it"),
-        ('{"$ref": "#/required/0", "required": ["a"]}', "is no schema"),
+        ('{"$ref": "#/required/0", "required": ["a"]}', "doesn't lead to a schema"),
         ('{"$dynamicRef": "http://localhost:1/#x"}', "leads to nothing within it"),
         ('{"not": ' * 3000 + "{}" + "}" * 3000, "nested too deeply"),
     ],

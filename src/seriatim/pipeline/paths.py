@@ -119,13 +119,13 @@ class Paths:
         for port in self._written:
             for source in self._sources:
                 if _overlap(port.path, source.path):
-                    what = f"{port.title} and {source.title} lie in each other: the pipeline would read what it writes"
+                    what = f"{port.title} and {source.title} have folders inside each other: the pipeline would read what it writes"
                     port.fault(what, side_by_side)
         own = checkpoint.resolve()
         for folder in (*self._sources, *self._written):
             aside_in_own = folder.title in {"set_aside", "unrouted"} and own in folder.path.parents
             if _overlap(folder.path, own) and not aside_in_own:
-                what = f"{folder.title} and the checkpoint {str(checkpoint)!r} lie in each other"
+                what = f"{folder.title} and the checkpoint {str(checkpoint)!r} have folders inside each other"
                 pipeline.fault("checkpoint" if pipeline.has("checkpoint") else "name", what, side_by_side)
 
     def _claim(self, folder: _Folder) -> None:
