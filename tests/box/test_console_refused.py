@@ -134,7 +134,7 @@ def test_every_action_in_every_state(queues, state):
                 with pytest.raises(sq.ActionRefused, match=r"no message blocks the group, which is suspended.*resume"):
                     do(queues, action, state, key)
             elif (action, state) == (Action.REQUEUE, GroupState.LOCKED):
-                with pytest.raises(sq.Unavailable, match="another session (has|keeps) the lock of the group"):
+                with pytest.raises(sq.Unavailable, match=r"another session (has|keeps) the lock of the group"):
                     do(queues, action, state, key)
             else:
                 done = do(queues, action, state, key)
@@ -169,7 +169,7 @@ def test_a_leased_group_is_locked(queues, action):
     if action in (Action.SUSPEND, Action.ABORT):  # which fences its worker off
         assert do(queues, action, state, key).obeyed is (action is Action.ABORT)
     elif action is Action.REQUEUE:
-        with pytest.raises(sq.Unavailable, match="another session (has|keeps) the lock of the group"):
+        with pytest.raises(sq.Unavailable, match=r"another session (has|keeps) the lock of the group"):
             do(queues, action, state, key)
     else:
         assert_refused(queues, action, state, key, state)
