@@ -76,7 +76,7 @@ def _lines() -> Iterator[str]:
         "",
         "## The same as a picture",
         "",
-        "What leads from a state to itself is left out.",
+        "Transitions from a state to itself are left out.",
         "",
         "```mermaid",
         "stateDiagram-v2",

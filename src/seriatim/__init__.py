@@ -2,8 +2,7 @@
 
 Messages arrive scrambled, repeated, late; they leave in order per group, exactly once, with holes noticed.
 The Spark operators are in `seriatim.spark`, which is imported on its own because PySpark is heavy.
-Likewise `MessageBox` and what belongs to it come when they are first asked for: they need a driver of PostgreSQL, or
-what reads bodies.
+`MessageBox` and its classes are imported on first use, because they need a driver of PostgreSQL or readers of bodies.
 """
 
 import importlib

@@ -5,7 +5,7 @@
     │   ├── PolicyError         ... a policy's parameters
     │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
     │   ├── FilterError         ... a filter; names line and column of its text
-    │   ├── ActionRefused       ... an operator's action doesn't fit the state of the group
+    │   ├── ActionRefused       ... an operator's action isn't allowed in the state of the group
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
@@ -13,11 +13,11 @@
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
-    ├── Unavailable             nobody: the same again may work
+    ├── Unavailable             nobody: a retry may succeed
     │   ├── QueueFull           ... a queue has as many messages as it may
-    │   └── LeaseLost           ... a handler took too long: somebody else has its message
+    │   └── LeaseLost           ... a handler took too long: another worker has its message
     ├── Transient               nobody: a handler raises it, and gets the message again
-    ├── Business                an operator: a handler raises it, and its group stops, or as its queue says
+    ├── Business                an operator: a handler raises it, and the queue's `errors` decides; by default its group stops
     └── InvariantBroken         us: a bug in seriatim
 
 An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
@@ -72,7 +72,7 @@ class SeriatimError(Exception):
     """The root of the tree.
 
     Args:
-        what: what was wrong, one sentence without a full stop.
+        what: the error, as one sentence without a full stop.
         where: file:line, column, queue or group; may be empty.
         remedy: what to do about it; may be empty.
     """
@@ -123,7 +123,7 @@ class FilterError(UsageError):
 
 
 class ActionRefused(UsageError):
-    """An operator's action doesn't fit the state of the group."""
+    """An operator's action isn't allowed in the state of the group."""
 
     code = "action-refused"
 
@@ -135,7 +135,7 @@ class DeclarationError(UsageError):
 
 
 class DeploymentError(SeriatimError):
-    """Whoever runs seriatim has to change something on the machine, in the checkpoint or in the database."""
+    """An administrator has to change something on the machine, in the checkpoint or in the database."""
 
     code = "deployment"
 
@@ -147,13 +147,13 @@ class EnvironmentProblem(DeploymentError):
 
 
 class UntrustedData(EnvironmentProblem):
-    """The data of an embedded PostgreSQL weren't made by this user, who may trust them; the remedy names the command."""
+    """The data of an embedded PostgreSQL were not created by this user; the remedy names the command to trust them."""
 
     code = "untrusted"
 
 
 class QueryFailed(DeploymentError):
-    """A pipeline's query failed at something that does not heal by itself, or each time that it was begun again."""
+    """A pipeline's query failed permanently, or at every retry."""
 
     code = "query-failed"
 
@@ -171,31 +171,31 @@ class SchemaMismatch(DeploymentError):
 
 
 class Unavailable(SeriatimError):
-    """A message box wasn't there for a moment, or two transactions got in each other's way: repeat the transaction."""
+    """A message box was unreachable for a moment, or two transactions collided: repeat the transaction."""
 
     code = "unavailable"
 
 
 class QueueFull(Unavailable):
-    """A queue has as many messages as it may; nothing of the call was taken in. Publish again later."""
+    """A queue is full; the call published nothing. Publish again later."""
 
     code = "queue-full"
 
 
 class LeaseLost(Unavailable):
-    """A worker's lease ran out or was taken away while its handler was at work: what it wrote is rolled back."""
+    """A worker's lease ran out or was taken away while its handler ran: the handler's writes are rolled back."""
 
     code = "lease-lost"
 
 
 class Transient(SeriatimError):
-    """A handler failed, and the same again may work: it gets the message again, after a while.
+    """A handler failed, and a retry may succeed: it gets the message again, after a delay.
 
     Args:
         what: what was wrong.
-        where: file:line, host, or whatever helps; may be empty.
+        where: file:line, host, or another place; may be empty.
         remedy: what to do about it; may be empty.
-        retry_after: seconds, or ``"30s"``, until the next attempt; None: as the queue says.
+        retry_after: seconds, or ``"30s"``, until the next attempt; None: the queue's retry delay.
     """
 
     code = "transient"
@@ -222,7 +222,7 @@ def _rebuild_transient(
 
 
 class Business(SeriatimError):
-    """A handler failed, and the same again won't help: somebody has to look at the message, or at what it is about."""
+    """A handler failed, and a retry won't help: an operator has to look at the message or its subject."""
 
     code = "business"
 

@@ -102,7 +102,10 @@ class Feed:
             UsageError: not a number of files.
         """
         if files < 1 or begin < 0:
-            raise UsageError(f"{files} files from number {begin} on can't be written", remedy="at least 1, from 0 on")
+            raise UsageError(
+                f"cannot write {files} files from number {begin} on",
+                remedy="files must be at least 1, begin at least 0",
+            )
         root = Path(folder)
         root.mkdir(parents=True, exist_ok=True)
         each = max(1, -(-len(self.arrivals) // files))
@@ -177,11 +180,11 @@ def faulty_feed(
 def _check(shares: Mapping[str, float], by: int) -> None:
     for name, share in shares.items():
         if not 0 <= share <= 1:
-            raise UsageError(f"{name} is a share from 0 to 1, not {share!r}")
+            raise UsageError(f"{name} must be a share from 0 to 1, not {share!r}")
     if shares["dropped"] + shares["broken"] + shares["delayed"] > 1:
-        raise UsageError("a message is dropped, broken or delayed: these shares are at most 1 together")
+        raise UsageError("the shares dropped, broken and delayed must be at most 1 together")
     if by < 1:
-        raise UsageError(f"by is a number of places from 1 on, not {by!r}")
+        raise UsageError(f"by must be a whole number from 1, not {by!r}")
 
 
 class _Fates:
@@ -273,5 +276,5 @@ def fail_on(
         UsageError: a share that is not between 0 and 1.
     """
     if not 0 <= share <= 1:
-        raise UsageError(f"share is from 0 to 1, not {share!r}")
+        raise UsageError(f"share must be from 0 to 1, not {share!r}")
     return FailOn(function, frozenset(messages), share, seed, error)

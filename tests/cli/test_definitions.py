@@ -84,7 +84,7 @@ def test_prune_drops_what_the_file_does_not_have(box, call, file):
     file.write_text("queues: {archive: {policy: unordered}}\n")
     drops = "subscription orders, queue fulfilment, type order, location crm, location unused"
     refused = call("box", "apply", file, "--prune", code=2).stderr
-    assert f"--prune would drop {drops} (give --yes if that is meant)" in refused
+    assert f"--prune would drop {drops} (give --yes to drop it without being asked)" in refused
     assert "orders" in box.definitions().subscriptions
     dry = call("box", "apply", file, "--prune", "--dry-run").stdout
     assert dry.splitlines() == [f"would have dropped {one}" for one in drops.split(", ")]
@@ -224,7 +224,7 @@ def test_unrouted_and_routed_again(box, call, file):
     assert json.loads(call("unrouted", "--resubmit", "--json").stdout) == {"routed": 1, "left": 0}
     assert [one.queue for one in box.messages()] == ["archive"]
     assert "leave --limit out" in call("unrouted", "--resubmit", "--limit", "1", code=2).stderr
-    assert "for a message box" in call("unrouted", file, "--resubmit", code=2).stderr
+    assert "works on a message box only" in call("unrouted", file, "--resubmit", code=2).stderr
 
 
 def test_status_tells_tables_and_what_a_purge_would_free(box, call, file):

@@ -97,7 +97,7 @@ def test_actions_on_one_group(shop, call):
     assert call("group", "abort", "it's c1", *WHY).stdout == "shop, group it's c1: ready → ready, 1 set aside\n"
     assert call("group", "close", "c3", *WHY).stdout == "shop, group c3: ready → closed\n"
     refused = call("group", "suspend", "c3", *WHY, code=2).stderr
-    assert "suspend doesn't fit a group that is closed (allowed now: abort, close)" in refused
+    assert "cannot suspend a group that is closed (allowed: abort, close)" in refused
     log = rows(shop, "SELECT DISTINCT actor, reason FROM {schema}.operator_log")
     assert log == [("ann", "ticket 4711")]
 
@@ -108,7 +108,7 @@ def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch
     monkeypatch.setattr(bulk, "chosen", lambda *_: chosen)  # what was found before that
     many = ("group", "suspend", "--all", "--key", "c?", "--yes", *WHY)
     lines = call(*many, code=1).stdout.splitlines()
-    assert any(line.startswith("shop, group c3: refused, suspend doesn't fit") for line in lines)
+    assert any(line.startswith("shop, group c3: refused, cannot suspend a group") for line in lines)
     assert lines[-1] == f"{len(chosen) - 1} of {len(chosen)} groups: suspend"
     done = told(call(*many, "--json", code=1))
     assert "why" in next(one for one in done["groups"] if one["group"] == "c3")
@@ -156,7 +156,7 @@ def test_many_groups_a_dry_run_first(shop, call):
     assert lines[3] == "retry would be done to 2 groups"
     assert [one["group"] for one in told(call(*chosen, "--dry-run", "--json"))["groups"]] == ["d1", "d2"]
     asked = call(*chosen, *WHY, code=2).stderr
-    assert "this asks first: retry 2 groups? (give --yes if that is meant, or --dry-run to look)" in asked
+    assert "this needs confirmation: retry 2 groups? (give --yes to confirm, or --dry-run to look first)" in asked
     lines = call(*chosen, "--yes", *WHY).stdout.splitlines()
     assert lines == ["shop, group d1: faulted → ready", "shop, group d2: faulted → ready", "2 of 2 groups: retry"]
     assert call(*chosen, "--yes", *WHY).stdout == "0 of 0 groups: retry\n"
@@ -167,11 +167,11 @@ def test_many_groups_a_dry_run_first(shop, call):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("retry",), "one group or about many"),
-        (("retry", "c2", "--all"), "one group or about many"),
-        (("retry", "c2", "--error", "x"), "filters and --dry-run are for --all"),
-        (("skip-hole", "--all", "--through", "3"), "--through and --edit are for one group"),
-        (("suspend", "c2"), "there is no reason"),
+        (("retry",), "either one group or --all"),
+        (("retry", "c2", "--all"), "either one group or --all"),
+        (("retry", "c2", "--error", "x"), "filters and --dry-run need --all"),
+        (("skip-hole", "--all", "--through", "3"), "--through and --edit work on one group only"),
+        (("suspend", "c2"), "the reason is missing"),
         (("suspend", "c2", "--reason", " "), "is not reason"),
         (("suspend", "--all", "--queue", "shp"), "there is no queue 'shp'"),
         (("suspend", "--all", "--older-than", "soon"), "'soon'"),
@@ -194,7 +194,7 @@ def test_faults(shop, call):
     assert shown.endswith("Traceback …\n")
     assert told(call("faults", one["fault_id"], "--json")) == one
     assert call("faults", "--error", "odd").stdout == "there are none\n"
-    assert "ID names one fault" in call("faults", 1, "--queue", "shop", code=2).stderr
+    assert "filters can't be combined with ID" in call("faults", 1, "--queue", "shop", code=2).stderr
     assert "there is no fault 99" in call("faults", 99, code=2).stderr
 
 
@@ -211,7 +211,7 @@ def test_dead_letters(shop, call):
     assert one == second
     dry = call("dead-letters", "requeue", "--all", "--dry-run").stdout
     assert dry.endswith("would requeue 2 dead letters\n")
-    assert "this asks first" in call("dead-letters", "requeue", "--all", *WHY, code=2).stderr
+    assert "this needs confirmation" in call("dead-letters", "requeue", "--all", *WHY, code=2).stderr
     line = call("dead-letters", "requeue", second["entry_id"], *WHY).stdout
     assert line == f"shop, group it's c1: {second['message_id']} is back in its place\n"
     assert received(shop, "it's c1") == [3]
@@ -221,8 +221,8 @@ def test_dead_letters(shop, call):
     call("group", "abort", "it's c1", *WHY)
     done = told(call("dead-letters", "delete", "--all", "--queue", "shop", "--yes", *WHY, "--json"))
     assert done == {"dry_run": False, "deleted": 1}
-    assert "which dead letters?" in call("dead-letters", "delete", *WHY, code=2).stderr
-    assert "filters are for --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
+    assert "name either dead letters or --all" in call("dead-letters", "delete", *WHY, code=2).stderr
+    assert "filters need --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
 
 
 def test_trace(shop, call):
@@ -235,9 +235,9 @@ def test_trace(shop, call):
     assert "1 have left no trace here" in lines[1]
     found = told(call("trace", "--group", "it's c1", "--queue", "shop", "--limit", 2, "--json"))
     assert [step["kind"] for step in found].count("received") == 2
-    assert "which way?" in call("trace", code=2).stderr
-    assert "which way?" in call("trace", one, "--group", "x", code=2).stderr
-    assert "knows nothing of message 'x'" in call("trace", "x", code=2).stderr
+    assert "give either a MESSAGE or --group" in call("trace", code=2).stderr
+    assert "give either a MESSAGE or --group" in call("trace", one, "--group", "x", code=2).stderr
+    assert "there is no message 'x'" in call("trace", "x", code=2).stderr
 
 
 def test_what_is_done_to_no_dead_letters_is_no_dry_run(shop, call):

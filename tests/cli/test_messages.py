@@ -51,8 +51,10 @@ def test_one_by_its_id(box, call, made):
     assert left(box) == {second}
     (row,) = rows(box, "SELECT actor, reason, details ->> 'message_id' FROM {schema}.operator_log WHERE queue = 'shop'")
     assert row == ("ann", "ticket 4711", first)
-    assert f"message {first!r} is not set aside like that, nor unrouted" in call("delete", first, code=2).stderr
-    assert "not set aside like that" in call("delete", second, "--status", "late", code=2).stderr
+    assert (
+        f"message {first!r} is neither unrouted nor set aside in such a status" in call("delete", first, code=2).stderr
+    )
+    assert "neither unrouted nor set aside" in call("delete", second, "--status", "late", code=2).stderr
 
 
 def test_all_that_the_options_name(box, call, made):
@@ -64,7 +66,7 @@ def test_all_that_the_options_name(box, call, made):
     dry = json.loads(call("delete", "--all", "--status", "unrouted", "--dry-run", "--json").stdout)
     assert (dry["dry_run"], [one["message_id"] for one in dry["messages"]]) == (True, [unrouted])
     asked = call("delete", "--all", *WHY, code=2).stderr
-    assert "this asks first: delete 3 messages for good (2 duplicate, 1 unrouted)?" in asked
+    assert "this needs confirmation: delete 3 messages for good (2 duplicate, 1 unrouted)?" in asked
     assert left(box) == set(made)
     assert actions(box) == []
     done = json.loads(call("delete", "--all", "--queue", "shop", "--yes", *WHY, "--json").stdout)
@@ -84,19 +86,22 @@ def test_nothing_to_delete(box, call, made):
 def test_that_there_may_be_more_is_said(box, call, made, monkeypatch):
     monkeypatch.setattr(messages, "_ALL", 2)
     done = call("delete", "--all", "--yes", *WHY)
-    assert (done.stdout, done.stderr) == ("deleted 2 messages\n", "there may be more than these 2: call it again\n")
+    assert (done.stdout, done.stderr) == (
+        "deleted 2 messages\n",
+        "there may be more than these 2: run the command again\n",
+    )
     assert len(left(box)) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "which messages?"),
-        (("x", "--all"), "which messages?"),
+        ((), "name either messages or --all"),
+        (("x", "--all"), "name either messages or --all"),
         (("--all", "--queue", "shp", "--yes"), "there is no queue 'shp'"),
         (("--all", "--status", "dead", "--yes"), "'dead'"),
         (("--all", "--older-than", "soon", "--yes"), "'soon'"),
-        (("--all", "--yes"), "there is no reason"),
+        (("--all", "--yes"), "the reason is missing"),
         (("--all", "--yes", "--reason", " "), "is not reason"),
     ],
 )
@@ -111,7 +116,7 @@ def test_a_dead_letter_is_named_as_one(box, call):
     (one,) = publish(box, 1)
     failing(box)
     rows(box, "SELECT {schema}.set_dead(queue_id, group_key, ARRAY[entry_id], 'why')::text FROM {schema}.entries")
-    assert "what is dead is a dead letter" in call("delete", one, "--yes", *WHY, code=2).stderr
+    assert "for a dead letter, seriatim dead-letters list" in call("delete", one, "--yes", *WHY, code=2).stderr
 
 
 def test_what_is_invalid_is_resubmitted(box, call):
@@ -148,8 +153,8 @@ def test_late_ones_are_put_back(box, call, late):
     dry = call("requeue", "--all", "--queue", "shop", "--dry-run").stdout
     assert {line.split()[0] for line in dry.splitlines()[1:3]} == {second, third}
     assert dry.endswith("would requeue 2 messages\n")
-    assert "this asks first: requeue 2 messages (2 late)?" in call("requeue", "--all", *WHY, code=2).stderr
-    assert "there is no reason" in call("requeue", third, code=2).stderr
+    assert "this needs confirmation: requeue 2 messages (2 late)?" in call("requeue", "--all", *WHY, code=2).stderr
+    assert "the reason is missing" in call("requeue", third, code=2).stderr
     back = f"shop, group c1: {third} is back at the end, flagged as late\n"
     assert call("requeue", third, *WHY).stdout == back
     done = json.loads(call("requeue", "--all", "--older-than", "0s", "--yes", *WHY, "--json").stdout)
@@ -164,7 +169,7 @@ def test_late_ones_are_put_back(box, call, late):
 
 def test_a_duplicate_is_put_back_only_if_that_is_said(box, call, late):
     *_, again = late
-    assert "is not set aside like that" in call("requeue", again, *WHY, code=2).stderr
+    assert "is neither unrouted nor set aside in such a status" in call("requeue", again, *WHY, code=2).stderr
     assert "at the end, flagged as late" in call("requeue", again, "--status", "duplicate", *WHY).stdout
     assert received(box) == [4]
 
@@ -176,7 +181,7 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
     assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
     groups.close(box, "shop", "c1", **BY)
     refused = call("requeue", "--all", "--yes", *WHY, code=1).stdout
-    assert refused.startswith("shop, group c1: refused, 1 messages: requeue doesn't fit a group that is closed (")
+    assert refused.startswith("shop, group c1: refused, 1 messages: cannot requeue into a group that is closed (")
     assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"
     assert json.loads(call("requeue", "--all", "--status", "late", "--json").stdout) == {
         "dry_run": False,

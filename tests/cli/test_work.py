@@ -27,7 +27,7 @@ def ended(box, *words):
     ("words", "told"),
     [
         (["nowhere", "--handler", "tests.runtime.started:step"], "there is no queue 'nowhere'"),
-        (["shop", "shop", "--handler", "tests.runtime.started:step"], "queues are named once each"),
+        (["shop", "shop", "--handler", "tests.runtime.started:step"], "a queue is missing, or named twice"),
         (["shop", "--handler", "tests.runtime.nothing:step"], "there is no module 'tests.runtime.nothing'"),
         (["shop", "--handler", "tests.runtime.started:nothing"], "has no 'nothing'"),
         (["shop", "--handler", "tests.runtime.started:one"], "can't be called with a message and a session"),
@@ -74,7 +74,7 @@ def test_a_key_that_is_pressed_while_processes_begin_ends_them_in_peace(box):
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 0, told
-    assert "working on shop: 1 process of 8 threads a queue; Ctrl-C ends it" in told
+    assert "working on shop: 1 process of 8 threads a queue; Ctrl-C stops it" in told
     assert "Traceback" not in told
 
 
@@ -148,9 +148,12 @@ def test_a_queue_that_is_dropped_ends_processes_that_have_worked(box):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--port", "http: {url: ftp://host}"], "isn't one of http or https"),
+        (["--port", "http: {url: ftp://host}"], "must begin with http:// or https://"),
         (["--port", "http: {adress: x}"], "unknown key 'adress'"),
-        (["--port", "queue: {name: x}", "--handler", "tests.runtime.started:step"], "--port and --handler exclude"),
+        (
+            ["--port", "queue: {name: x}", "--handler", "tests.runtime.started:step"],
+            "--port and --handler can't be combined",
+        ),
     ],
 )
 def test_a_port_that_is_wrong_is_said(box, words, told):

@@ -76,7 +76,7 @@ LONG = "x" * 300
         (lambda tx, _h: tx.begin_monolog("Orders", "Inventory"), sq.UsageError, "by its name"),
         (lambda tx, _h: tx.begin_monolog("Orders", []), sq.UsageError, "no service that it goes to"),
         (lambda tx, _h: tx.begin_monolog("Orders", ["Inventory", "Inventory"]), sq.UsageError, "given once"),
-        (lambda tx, _h: tx.receive("orders", wait=1), sq.UsageError, "can't wait in the midst"),
+        (lambda tx, _h: tx.receive("orders", wait=1), sq.UsageError, "can't wait in the middle"),
     ],
 )
 def test_a_verb_that_is_refused_leaves_the_transaction_as_it_was(talk, wrong, error, why):
@@ -221,10 +221,10 @@ def test_refused_in_sql_with_what_is_wrong_and_what_to_do(talk):
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (lambda box: box.dialogs(limit=-1), "-1 dialogs can't be listed"),
-        (lambda box: box.dialogs(limit="many"), "'many' dialogs can't be listed"),
-        (lambda box: box.dialogs(limit=True), "True dialogs can't be listed"),
-        (lambda box: box.dialogs(state="XX"), "a dialog can't be 'XX'"),
+        (lambda box: box.dialogs(limit=-1), "cannot list -1 dialogs"),
+        (lambda box: box.dialogs(limit="many"), "cannot list 'many' dialogs"),
+        (lambda box: box.dialogs(limit=True), "cannot list True dialogs"),
+        (lambda box: box.dialogs(state="XX"), "'XX' is not a state of dialogs"),
         (lambda box: box.clean_up_dialogs(state=None, older_than=0), "without a state"),
         (lambda box: box.clean_up_dialogs(older_than=None), "older_than"),
     ],

@@ -62,7 +62,7 @@ def test_a_body_that_is_no_text_is_a_fault(box, table):
     define(box)
     box.publish(sq.Message(type="order", body=b"\xff", context={"customer": "c1", "version": 1}))
     work(box, TablePort(table[0], COLUMNS), done=lambda: rows(box, "SELECT FROM {schema}.faults"))
-    assert "isn't text in UTF-8" in rows(box, "SELECT error FROM {schema}.faults")[0].error
+    assert "isn't UTF-8" in rows(box, "SELECT error FROM {schema}.faults")[0].error
     assert table[1]() == []
 
 
@@ -119,10 +119,10 @@ def test_a_port_tells_in_words_of_its_own_that_its_server_is_away(box):
     [
         ({"table": "a.b.c"}, "is not the name of a table"),
         ({"table": ""}, "is not a name of a table"),
-        ({"columns": {}}, "gets no columns"),
+        ({"columns": {}}, "writes no columns"),
         ({"columns": {"a": ""}}, "is not a name of a table, a column or a property"),
-        ({"key": ["b"]}, "has to be a list of columns"),
-        ({"key": "a"}, "has to be a list of columns"),
+        ({"key": ["b"]}, "must be a list of columns"),
+        ({"key": "a"}, "must be a list of columns"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):

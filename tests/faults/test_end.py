@@ -55,4 +55,4 @@ def test_its_spark_is_killed(tmp_path):
         assert running.wait() == 3  # something of the environment
     said = (tmp_path / "told.err").read_text()
     assert "Spark's process has ended" in said.splitlines()[-1]
-    assert "the same start goes on where it was" in said
+    assert "the next run goes on where this one stopped" in said

@@ -101,5 +101,5 @@ def test_a_number_without_a_type_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("written", ["int", "decimal", "decimal(39,0)", "decimal(2,3)", "decimal(0,0)", ""])
 def test_a_type_that_is_none_is_refused(written: str) -> None:
-    with pytest.raises(FilterError, match="is not a property's type"):
+    with pytest.raises(FilterError, match="is not a type of properties"):
         type_from(written)

@@ -13,7 +13,7 @@ from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import actions
 from seriatim.kernel.fault import fault
 from seriatim.kernel.state import Flag
-from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
+from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in, refusal
 from seriatim.kernel.transitions import Happening, leads
 from tests.kernel import strategies
 from tests.kernel.comparison import Call
@@ -62,8 +62,8 @@ def assert_told(error: Exception, action: Action, state: GroupState) -> None:
     """A refusal because of the state says which, and what is allowed; one because of a number is another matter."""
     if state not in ALLOWED[action]:
         assert isinstance(error, ActionRefused)
-        assert f"{action} doesn't fit a group that is {state}" in str(error)
-        assert error.remedy == f"allowed now: {', '.join(allowed_in(state))}"
+        assert refusal(action, state) in str(error)
+        assert error.remedy == f"allowed: {', '.join(allowed_in(state))}"
 
 
 @pytest.mark.parametrize("action", Action)

@@ -77,10 +77,10 @@ def test_files_are_taken_in_order_of_arrival(tmp_path):
 @pytest.mark.parametrize(
     ("messages", "given", "told"),
     [
-        ([], {"dropped": 1.1}, r"dropped is a share from 0 to 1, not 1\.1"),
-        ([], {"repeated": float("nan")}, "repeated is a share from 0 to 1, not nan"),
+        ([], {"dropped": 1.1}, r"dropped must be a share from 0 to 1, not 1\.1"),
+        ([], {"repeated": float("nan")}, "repeated must be a share from 0 to 1, not nan"),
         ([], {"dropped": 0.6, "broken": 0.6}, "at most 1 together"),
-        ([], {"by": 0}, "by is a number of places from 1 on, not 0"),
+        ([], {"by": 0}, "by must be a whole number from 1, not 0"),
         (["a\nb"], {}, "message 0 is not a line"),
         ([b"  "], {}, "message 0 is not a line"),
         ([3], {}, "message 0 is not a line"),
@@ -93,7 +93,7 @@ def test_what_makes_no_feed(messages, given, told):
 
 
 def test_files_have_a_number(tmp_path):
-    with pytest.raises(UsageError, match="0 files from number 0 on can't be written"):
+    with pytest.raises(UsageError, match="cannot write 0 files from number 0 on"):
         faulty_feed([], seed=1).write(tmp_path, files=0)
 
 
@@ -107,5 +107,5 @@ def test_a_function_fails_where_it_is_told_to():
     assert apply(pa.table({"message_id": [good]})) == 1
     with pytest.raises(ValueError, match="told to fail at m3"):
         apply(pa.table({"message_id": [good, "m3"]}))
-    with pytest.raises(UsageError, match="share is from 0 to 1, not 2"):
+    with pytest.raises(UsageError, match="share must be from 0 to 1, not 2"):
         fail_on(len, share=2)

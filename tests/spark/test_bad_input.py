@@ -309,10 +309,10 @@ def test_a_body_of_50_mb_waits_behind_a_hole_and_leaves_whole(folder: Path) -> N
     ("old", "new", "told"),
     [
         ("policy: standard", "policy: stndard", "pipeline.yaml:12:26: "),
-        ("policy: best_effort", "policy: best_effort, window: 5s, max_rows: 2", "window and max_rows contradict"),
+        ("policy: best_effort", "policy: best_effort, window: 5s, max_rows: 2", "takes window or max_rows, not both"),
         ("policy: standard", "policy: standard, hole_timeout: 5 parsecs", "'5 parsecs' is not a duration"),
         ("group: customer", "group: custmer", "no location promotes a property 'custmer'"),
-        ("/in,", "/nowhere,", "/nowhere' is not there"),
+        ("/in,", "/nowhere,", "/nowhere' does not exist"),
         ("maxFilesPerTrigger", "maxFilesPerTriger", "unknown option 'maxFilesPerTriger' of json"),
     ],
 )

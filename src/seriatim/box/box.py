@@ -71,30 +71,29 @@ class MessageBox(Closing):
     ) -> Self:
         """Open a box.
 
-        A schema that isn't there yet is made, unless that isn't wanted. An older one is brought up to date in the
-        embedded PostgreSQL, and refused elsewhere: that is for whoever runs it, with ``seriatim box migrate``.
+        A missing schema is created, unless `create` is False. An older schema is migrated in the embedded PostgreSQL,
+        and refused in any other: there an administrator runs ``seriatim box migrate``.
 
         Args:
             dsn: the PostgreSQL, 16 or newer: a URI, ``key=value`` text, or ``file:PATH`` of a file of mode 600;
-                ``${NAME}`` is taken from the environment. None: what ``SERIATIM_DSN`` says, or else a private one
-                under ``./.seriatim/postgres``, which is started where nobody has, and stops with its last user.
+                ``${NAME}`` is taken from the environment. None: ``SERIATIM_DSN``, or else a private server
+                under ``./.seriatim/postgres``, which starts with its first user and stops with its last.
             schema: the schema of the box; a database may have several.
-            connections: at most so many at once. A worker adds its own while it runs.
-            turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a session's connection that does nothing in
-                the midst of its transaction, so that what a frozen process has locked is free again, at most 24 days;
-                None: never.
-            create: whether to make a schema that isn't there; False: a mistyped name is an error.
+            connections: the most connections at once. A running worker adds connections of its own.
+            turn_limit: seconds (or ``"60s"``, at most 24 days) after which PostgreSQL closes a connection that idles
+                inside a transaction, so that the locks of a frozen process become free; None: never.
+            create: whether to create a missing schema; False: a mistyped name is an error.
 
         Raises:
             UsageError: not a DSN, not the name of a schema, or a number of connections or a limit that can't be.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
-            SchemaMismatch: an older or newer schema, or one that isn't a box; or there is none, and none is made.
+            SchemaMismatch: an older or newer schema, one that isn't a box, or a missing one if `create` is False.
         """
         return cls(Connections.open(notices.publish, dsn, schema, connections, turn_limit, create=create))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
-        """Make a box, or bring it up to date; the arguments and errors are those of `open`.
+        """Create or migrate a box; arguments and errors as of `open`.
 
         Returns:
             the migrations that were applied; empty if it was up to date.
@@ -104,10 +103,10 @@ class MessageBox(Closing):
 
     @classmethod
     def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
-        """Look whether this seriatim can work with a box, and change nothing; arguments and errors as of `open`.
+        """Check that this seriatim can work with a box, without changes; arguments and errors as of `open`.
 
         Raises:
-            SchemaMismatch: also where there is none.
+            SchemaMismatch: also if there is no box.
         """
         with connected_once(dsn, schema) as (connection, place):
             statements = Statements(connection, schema)
@@ -116,7 +115,7 @@ class MessageBox(Closing):
 
     @property
     def dsn(self) -> str:
-        """How to reach its PostgreSQL, with all secrets: not for logs."""
+        """The DSN of its PostgreSQL, with secrets: don't log it."""
         return self._connections.dsn
 
     @property
@@ -155,8 +154,8 @@ class MessageBox(Closing):
                 the caller's transaction, and neither commits it nor rolls it back.
 
         Raises:
-            UsageError: the box is closed, or the connection is none that a session can join. Where it leads to another
-                box, or to none, the session raises it as soon as it is used.
+            UsageError: the box is closed, or a session can't join the connection. If the connection leads to another
+                database, the first use of the session raises it.
             Unavailable: no connection, or the transaction has to be repeated. If the connection broke during the
                 commit nobody knows whether it was done; publishing the same messages again is safe.
         """
@@ -181,7 +180,7 @@ class MessageBox(Closing):
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
     ) -> Published:
-        """Publish in a transaction of its own: as in a session that does nothing else, and in one round trip.
+        """Publish in a transaction of its own, in one round trip.
 
         Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
         done; publishing the same messages again is safe.
@@ -196,16 +195,16 @@ class MessageBox(Closing):
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
 
-        The next publish goes by it. What an operator has started, stopped, or turned on or off stays so, unless the
-        declaration of that changes.
+        The next publish uses the new definitions. Subscriptions and queues that an operator started, stopped, or turned
+        on or off stay so, unless that part of their definition changes.
 
         Returns:
             what has changed.
 
         Raises:
-            UsageError: something that doesn't fit what is there: a queue or property that isn't defined, a filter.
-            ActionRefused: a change that doesn't fit what is there.
-            Unavailable: transactions that publish don't end, and the change has to wait for them.
+            UsageError: an undefined queue or property, or an invalid filter.
+            ActionRefused: a change that existing groups, instances or dialogs don't allow.
+            Unavailable: the change has to wait for transactions that publish, and they don't end.
         """
         with self._transaction() as transaction:
             changes = define(transaction, definitions)
@@ -213,7 +212,7 @@ class MessageBox(Closing):
             return changes
 
     def drop(self, **named: str | Iterable[str]) -> list[Change]:
-        """Drop what nothing uses, all or none: ``box.drop(subscription="big-orders", queue=["fulfilment", "archive"])``.
+        """Drop unused definitions, all or none: ``box.drop(subscription="big-orders", queue=["fulfilment", "archive"])``.
 
         Args:
             named: names, by ``subscription``, ``queue``, ``type``, ``location``, ``contract`` or ``service``.
@@ -222,8 +221,8 @@ class MessageBox(Closing):
             what has been dropped.
 
         Raises:
-            UsageError: there is no such thing.
-            ActionRefused: something uses it; says what.
+            UsageError: a definition doesn't exist.
+            ActionRefused: a definition is in use; names its user.
             Unavailable: transactions that publish don't end.
         """
         drops = drops_of(named)
@@ -231,12 +230,12 @@ class MessageBox(Closing):
             return define(transaction, drops=drops)
 
     def apply(self, file: str | Path, *, prune: bool = False, dry_run: bool = False) -> list[Change]:
-        """Define what a box file says, all or none; see ``docs/reference/box-file.md``.
+        """Apply the definitions of a box file, all or none; see ``docs/reference/box-file.md``.
 
         Args:
             file: the file.
-            prune: drop what it doesn't have, too. Locations that have given numbers stay.
-            dry_run: change nothing, and only say what would.
+            prune: also drop definitions that are not in the file, except locations that have given numbers.
+            dry_run: change nothing; return the changes that would be made.
 
         Returns:
             what has changed.
@@ -253,11 +252,11 @@ class MessageBox(Closing):
             return changes
 
     def start(self, *subscriptions: str) -> list[Change]:
-        """Start subscriptions: what they have collected is handed out, in order. Raises `UsageError` for an unknown one."""
+        """Start subscriptions: their collected messages are handed out, in order. Raises `UsageError` for an unknown one."""
         return self._set_state(subscriptions, "started")
 
     def stop(self, *subscriptions: str) -> list[Change]:
-        """Stop subscriptions: they collect, and nothing is handed out. What a worker has in its hands isn't taken back.
+        """Stop subscriptions: they collect messages, but hand none out. Messages in hand are not taken back.
 
         Raises:
             UsageError: an unknown one.
@@ -265,16 +264,16 @@ class MessageBox(Closing):
         return self._set_state(subscriptions, "stopped")
 
     def unenlist(self, *subscriptions: str) -> list[Change]:
-        """Let subscriptions collect nothing; what they have is kept back. Raises `UsageError` for an unknown one."""
+        """Let subscriptions collect no more messages; those collected before are kept back. Raises `UsageError` for an unknown one."""
         return self._set_state(subscriptions, "unenlisted")
 
     def turn_on(self, *queues: str) -> list[Change]:
-        """Let queues hand out. Raises `UsageError` for an unknown one."""
+        """Turn queues on: they hand messages out. Raises `UsageError` for an unknown one."""
         with self._transaction() as transaction:
             return set_enabled(transaction, queues, enabled=True)
 
     def turn_off(self, *queues: str) -> list[Change]:
-        """Let queues take messages in and hand out nothing. Raises `UsageError` for an unknown one."""
+        """Turn queues off: they take messages in, but hand none out. Raises `UsageError` for an unknown one."""
         with self._transaction() as transaction:
             return set_enabled(transaction, queues, enabled=False)
 
@@ -284,7 +283,7 @@ class MessageBox(Closing):
             return set_activated(transaction, queues, activated=True)
 
     def deactivate(self, *queues: str) -> list[Change]:
-        """Let readers end after their turns, and start none. Raises `UsageError` for a queue that has no activation."""
+        """Start no readers, and let running ones end after their turn. Raises `UsageError` for a queue that has no activation."""
         with self._transaction() as transaction:
             return set_activated(transaction, queues, activated=False)
 
@@ -321,9 +320,9 @@ class MessageBox(Closing):
             return resubmit(self._access, ids, message_type, queue)
 
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
-        """Look at what is in a queue, or in one of its groups, without locks: by group, in the order of leaving.
+        """Show the messages in a queue or a group, without locks: by group, in the order of leaving.
 
-        What a worker has in its hands is there as it was before.
+        Messages in a worker's open transaction are shown as they were before it.
 
         Raises:
             UsageError: no such queue, or a limit that can't be.
@@ -332,7 +331,7 @@ class MessageBox(Closing):
             return peek(transaction, self._access.known.current(transaction), queue, group, limit)
 
     def queues(self) -> list[QueueCounts]:
-        """What each queue has, counted, by name."""
+        """The message counts of each queue, by name."""
         with self._transaction() as transaction:
             return counts_of(transaction)
 
@@ -345,7 +344,7 @@ class MessageBox(Closing):
         message_type: str | None = None,
         limit: int | None = None,
     ) -> list[Placed]:
-        """Where messages are, oldest first: for each queue that has one, and once for one that is unrouted.
+        """The messages with their places, oldest first: one entry for each queue that has the message, or one if it is unrouted.
 
         Args:
             queue: only of this queue.
@@ -364,11 +363,11 @@ class MessageBox(Closing):
             return places_of(transaction, queue=queue, group=group, status=status, kind=message_type, limit=limit)
 
     def message(self, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
-        """A message with its body, and where it is.
+        """A message with its body, and the queues that have it.
 
         Args:
             message_id: its id.
-            id_space: where that is compared, see `grant`; None: there is one message of the id.
+            id_space: the id space of the id, see `grant`; None: only one message has the id.
 
         Raises:
             UsageError: the box has none of that id, or several, in several id spaces.
@@ -428,7 +427,7 @@ class MessageBox(Closing):
         return clean_up(self._access, state=state, older_than=older_than, dry_run=dry_run)
 
     def definitions(self) -> Definitions:
-        """What is defined now: types, queues, subscriptions, contracts and services by name."""
+        """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
             return self._access.known.current(transaction)
 
@@ -437,7 +436,7 @@ class MessageBox(Closing):
             return set_state(transaction, subscriptions, state)
 
     def status(self) -> BoxStatus:
-        """Version, size, and what each location gives next."""
+        """The version, the size, and the next number of each location."""
         with self._transaction() as transaction:
             return read_status(transaction, self._place)
 
@@ -450,7 +449,7 @@ class MessageBox(Closing):
         seconds: float | None = None,
         progress: Callable[[cleaning.Purged], None] | None = None,
     ) -> cleaning.Purged:
-        """Clean up: what nobody refers to any more, and what is older than it has to be kept. See `purge.run`.
+        """Clean up: delete rows without references, and rows that need not be kept longer. See `purge.run`.
 
         Args:
             queue: of the history, and of the groups, only this queue's.
@@ -466,28 +465,28 @@ class MessageBox(Closing):
         )  # fmt: skip
 
     def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> cleaning.Purgeable:
-        """What `purge` would free; nothing is changed."""
+        """Count the rows that `purge` would delete; changes nothing."""
         return cleaning.purgeable(self._access, queue=queue, older_than=older_than)
 
     def keep_message_ids(self, period: float | str) -> None:
-        """Recognise messages that are published again for so many seconds (or ``"7d"``, the default) at least."""
+        """Recognise repeated messages for at least this many seconds (or ``"7d"``, the default)."""
         cleaning.keep_message_ids(self._access, period)
 
     def keep_faults(self, period: float | str) -> None:
-        """Keep what handlers failed at for so many seconds (or ``"30d"``, the default).
+        """Keep faults of handlers for this many seconds (or ``"30d"``, the default).
 
         The newest fault of a message stays as long as the message does.
         """
         cleaning.keep_faults(self._access, period)
 
     def forget(self, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
-        """Begin a group anew that has no messages: its next one finds it as if it were new, in its next incarnation.
+        """Forget a group without messages: its next message begins it anew, in the next incarnation.
 
         Args:
             queue: the queue's name.
             group: the group's key.
-            actor: who asks, for the operator log.
-            reason: why, for the operator log.
+            actor: the operator's name, for the operator log.
+            reason: the reason, for the operator log.
 
         Returns:
             the number of the new incarnation.
@@ -495,7 +494,7 @@ class MessageBox(Closing):
         Raises:
             UsageError: there is no such queue or group; no actor or reason, or one that is too long.
             ActionRefused: the group has messages, its instance runs, or it is suspended.
-            Unavailable: somebody works on it, and goes on doing so.
+            Unavailable: another session keeps its lock.
         """
         by = Operator(actor, reason)
         with self._transaction() as transaction:
@@ -503,12 +502,12 @@ class MessageBox(Closing):
             return forget(transaction, found, group, by)
 
     def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
-        """Give a queue back to workers that a pipeline has which is gone; what that had in hand is queued again.
+        """Release a queue from a pipeline that is gone; messages that the pipeline had in hand are queued again.
 
         Args:
             queue: the queue's name.
-            actor: who asks, for the operator log.
-            reason: why, for the operator log.
+            actor: the operator's name, for the operator log.
+            reason: the reason, for the operator log.
 
         Raises:
             UsageError: there is no such queue; no actor or reason, or one that is too long.
@@ -520,7 +519,7 @@ class MessageBox(Closing):
             return release(transaction, found, by)
 
     def broken(self) -> list[str]:
-        """What breaks a law of the box, in words; nothing, if all is well. Reads all of it, without locks."""
+        """The violations of the box's laws, in words; empty if all is well. Reads the whole box, without locks."""
         with self._transaction() as transaction:
             return invariants.broken(transaction)
 
@@ -545,11 +544,11 @@ class MessageBox(Closing):
             return invariants.silent_triggers(transaction)
 
     def close(self) -> None:
-        """Close it; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
+        """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._connections.close()
 
     def tick(self) -> Tick:
-        """Do what is due though nobody receives: route what was published through SQL, fire timers, retry what recovers.
+        """Do due work without receiving: route messages published through SQL, fire timers, retry faulted groups.
 
         Raises:
             EnvironmentProblem: the role that the box was opened with may not.
@@ -570,7 +569,7 @@ class MessageBox(Closing):
         types: Iterable[str] = (),
         id_space: str | None = None,
     ) -> None:
-        """Give a role of PostgreSQL rights in this box, besides those that it has. Only the box's owner can.
+        """Grant a role of PostgreSQL further rights on this box. Only the box's owner can.
 
         Args:
             role: its name; it has to be there.
@@ -604,7 +603,7 @@ class MessageBox(Closing):
         dispense: Iterable[str] = (),
         types: Iterable[str] = (),
     ) -> None:
-        """Take rights from a role: those that are named, or else all of them, and its id space. Arguments as of `grant`.
+        """Revoke the named rights of a role, or, if none is named, all its rights and its id space. Arguments as of `grant`.
 
         Its subscriptions stay, and match at once only the types that are left to it.
 
@@ -617,7 +616,7 @@ class MessageBox(Closing):
             revoke(transaction, role, rights)
 
     def grants(self) -> list[Grant]:
-        """Which roles have rights here; by name. Only the box's owner can ask."""
+        """The roles with rights on this box, by name. Only the box's owner can ask."""
         with self._transaction() as transaction:
             return grants(transaction)
 

@@ -239,5 +239,7 @@ def _check_open(queue: BoxQueue) -> None:
         raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue on {queue.declared.name}")
     if queue.owner is not None:
         raise ActionRefused(
-            f"the queue belongs to the pipeline {queue.owner!r}", where=where, remedy="let that pipeline read it"
+            f"the queue belongs to the pipeline {queue.owner!r}",
+            where=where,
+            remedy="let that pipeline read it, or release it: seriatim queue release",
         )

@@ -66,7 +66,7 @@ class Session(DialogVerbs):
 
     @property
     def connection(self) -> psycopg.Connection:
-        """The psycopg connection: what is written through it commits together with the messages.
+        """The psycopg connection: writes through it commit together with the messages.
 
         Raises:
             UsageError: the session has ended, or this process was forked from the one that has begun it.
@@ -106,12 +106,12 @@ class Session(DialogVerbs):
 
     @property
     def instance(self) -> Instance | None:
-        """The instance that the message received last is for, or has started; None where there is none."""
+        """The instance of the last received message; None if it has none."""
         return self._instance
 
     @property
     def delivery(self) -> Delivery | None:
-        """What was received last, in this session; None where nothing was, or the transaction has gone on without."""
+        """The last delivery received in this session, if its transaction hasn't ended; else None."""
         return self._delivery
 
     @property
@@ -133,7 +133,7 @@ class Session(DialogVerbs):
         return None if self._connection is None else held_on(self._connection, self._schema)
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
-        """Take the next numbers of a location, now.
+        """Take the next ticket numbers of a location.
 
         Nobody else gets numbers of this location until the transaction ends: so they have no gap, and are in the
         order of commits. A transaction that takes from several locations takes them in one order everywhere, by
@@ -149,7 +149,7 @@ class Session(DialogVerbs):
         """
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
-            raise UsageError(f"{shown(count)} tickets can't be dispensed", remedy=f"an integer from 1 to {LAST_NUMBER}")
+            raise UsageError(f"cannot dispense {shown(count)} tickets", remedy=f"an integer from 1 to {LAST_NUMBER}")
         with translated(self._place):
             epoch, number, last_number = self.transaction.one("dispense", location=location, count=count)
         return Tickets.run(location, epoch, number, count, last_number)
@@ -162,19 +162,19 @@ class Session(DialogVerbs):
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
     ) -> Published:
-        """Take messages in, for every queue that has a subscription for them. They get their tickets at the commit.
+        """Publish messages to every queue with a matching subscription. They get their tickets at the commit.
 
         A message whose id was published before in the publisher's id space (that of its role; ``""`` of the box's owner) is
         left out, so that a publisher that doesn't know whether a commit reached the server may repeat it. One that no subscription wants, and one that isn't what its type says, is
         kept as *unrouted*, with the reason.
 
         Args:
-            messages: in the order in which they get their tickets.
+            messages: a message, or messages in the order of their tickets.
             delay: seconds (or ``"5m"``) before which they aren't handed out. They are ordered at once: what comes
                 after them in their groups waits for them.
-            visible_at: the moment before which they aren't handed out, instead; without a time zone it is in UTC.
-            wait: at most so many seconds (or ``"5s"``) for room in a queue that is full and says that publishers wait.
-                What the transaction has done before stays locked meanwhile: best, publishing comes first in it.
+            visible_at: the earliest time at which they are handed out, in place of `delay`; without a time zone, UTC.
+            wait: the most seconds (or ``"5s"``) to wait for room in a full queue with ``when_full="wait"``.
+                Earlier locks of the transaction are kept meanwhile, so publish first.
 
         Returns:
             their ids, as given, in that order: a list, whose `left_out` has the ids of those that were left out.
@@ -201,15 +201,15 @@ class Session(DialogVerbs):
         dialog: UUID | str | None = None,
         wait: float | str | None = None,
     ) -> Delivery | None:
-        """Take the next group of a queue that is ready, and lock it until the transaction ends.
+        """Lock the next ready group of a queue until the transaction ends, and return its first messages.
 
-        The group is that whose first message has waited longest, where a level of priority counts for ten seconds.
+        The next group is the one whose first message has waited longest; a level of priority counts as ten seconds.
         A delivery that this session has received and not completed is put back before. A queue that starting subscriptions lead
         to hands out one message at a time, and `instance` is what it is for.
 
         Args:
             queue: its name.
-            limit: at most so many messages; a `UnitOfWork` comes whole.
+            limit: the most messages; a `UnitOfWork` is always handed out whole.
             group: only this group.
             dialog: only messages of the dialog of this handle, of a queue of a service.
             wait: seconds (or ``"5s"``) to wait for a message; None: not at all. Nothing may have been done in the
@@ -234,7 +234,7 @@ class Session(DialogVerbs):
         connection = self._ours
         if wait_s and not (self._own and is_idle(connection)):
             raise UsageError(
-                "receive can't wait in the midst of a transaction",
+                "receive can't wait in the middle of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
             )
         group = str(group) if isinstance(group, UUID) else group
@@ -246,13 +246,13 @@ class Session(DialogVerbs):
             return self._received(queue, limit, group, wait_s, is_free=is_free)
 
     def commit_and_receive(self, *, limit: int = 1) -> Delivery | None:
-        """What was received last is done: commit, and receive from the same queue in another transaction of this session.
+        """Complete the last delivery, commit, and receive from the same queue in a new transaction of this session.
 
         As ending the session, and receiving in another one, but for the round trips. After an error it is not known
         whether the first transaction was committed; the session has to end.
 
         Args:
-            limit: at most so many messages; a `UnitOfWork` comes whole.
+            limit: the most messages; a `UnitOfWork` is always handed out whole.
 
         Raises:
             UsageError: the transaction is the caller's, or nothing was received in it; or the session is one that a
@@ -264,7 +264,9 @@ class Session(DialogVerbs):
         _check_limit(limit)
         delivery = self._delivery
         if delivery is None or not self._own:
-            raise UsageError("there is nothing to go on from", remedy="in a session of box.session(), receive first")
+            raise UsageError(
+                "commit_and_receive needs a delivery", remedy="call receive first, in a session of box.session()"
+            )
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
             at_once = queue is not None and is_at_once(queue) and self._instance is None and delivery.is_open
@@ -450,7 +452,7 @@ def _check_limit(limit: object) -> None:
         UsageError: they can't.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
-        raise UsageError(f"{shown(limit)} messages can't be received", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
+        raise UsageError(f"cannot receive {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 
 def checked_connection(connection: object) -> psycopg.Connection:
@@ -471,7 +473,7 @@ def checked_connection(connection: object) -> psycopg.Connection:
         raise UsageError("the connection's transaction has failed", remedy="roll it back first")
     if connection.autocommit and status == TransactionStatus.IDLE:
         raise UsageError(
-            "the connection commits each statement by itself",
+            "the connection is in autocommit mode",
             remedy="begin a transaction: with connection.transaction(): …",
         )
     return connection

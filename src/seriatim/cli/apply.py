@@ -1,4 +1,4 @@
-"""``seriatim box apply``: define what a file says."""
+"""``seriatim box apply``: apply the definitions of a file to a box."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["apply"]
 @click.command("apply")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @which_box
-@click.option("--prune", is_flag=True, help="Drop what the file doesn't have.")
-@click.option("--yes", is_flag=True, help="With --prune: don't ask.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and say what would change.")
+@click.option("--prune", is_flag=True, help="Drop definitions that are not in the file.")
+@click.option("--yes", is_flag=True, help="With --prune: don't ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; list the changes that would be made.")
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, dry_run: bool, json_: bool) -> None:
-    """Define what FILE says, all or nothing; again it changes nothing.
+    """Apply the definitions in FILE to a box, all or none; a second run changes nothing.
 
-    Lists what has changed. With --prune, what would be dropped is shown and asked for before; where nobody can answer,
-    --yes is needed.
+    Lists the changes. With --prune, shows what would be dropped and asks for confirmation first; without a terminal,
+    --yes is required.
     """
     with opened(dsn, schema, makes=True) as box:
         if prune and not dry_run:
@@ -49,12 +49,12 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
 
 
 def _ask(drops: Sequence[Change], json_: bool) -> None:
-    """Have the drops confirmed.
+    """Ask for confirmation of the drops.
 
     Raises:
         UsageError: nobody is there to ask.
     """
     listed = ", ".join(f"{one.kind} {one.name}" for one in drops)
     if json_ or not sys.stdin.isatty():
-        raise UsageError(f"--prune would drop {listed}", remedy="give --yes if that is meant")
+        raise UsageError(f"--prune would drop {listed}", remedy="give --yes to drop it without being asked")
     click.confirm(f"Drop {listed}?", abort=True)

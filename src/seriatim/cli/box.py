@@ -1,4 +1,4 @@
-"""``seriatim box``: the message box as whoever runs it sees it."""
+"""``seriatim box``: set up a message box and look after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["box"]
 
 @click.group("box", cls=Commands)
 def box() -> None:
-    """The message box: make it, bring it up to date, define what is in it, look at it."""
+    """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status."""
 
 
 for _command in (apply, grant, grants, revoke, tick):
@@ -34,10 +34,10 @@ for _command in (apply, grant, grants, revoke, tick):
 @box.command("migrate")
 @which_box
 def _migrate(*, dsn: str | None, schema: str) -> None:
-    """Make the schema of a box, or bring it up to date.
+    """Create the schema of a box, or migrate it to this version.
 
-    A password in --dsn can be seen by others on this machine: take it from the environment with ${NAME}, from
-    ~/.pgpass, or name a file of mode 600: --dsn file:PATH.
+    Other users of this machine can see a password in --dsn. Take it from the environment with ${NAME}, from
+    ~/.pgpass, or from a file of mode 600: --dsn file:PATH.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -50,10 +50,10 @@ def _migrate(*, dsn: str | None, schema: str) -> None:
 
 @box.command("trust")
 def _trust() -> None:
-    """Trust the data of the embedded PostgreSQL in this folder, though you haven't made them here.
+    """Trust the data of the embedded PostgreSQL in this folder, which you have not created here.
 
-    Whoever made them may run programs as you, from when their server is started. Data that you have made yourself need
-    this once after they were copied, unpacked or restored.
+    Their author can run programs as you as soon as the server starts. Your own data need this once after they were
+    copied, unpacked or restored.
     """
     from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.server.embedded import trust  # noqa: PLC0415
@@ -66,7 +66,9 @@ def _trust() -> None:
 @which_box
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
-    """Show version, tables with rows and bytes, growth, what a purge would free, and what each location gives next."""
+    """Show the version, the rows, bytes and growth of each table, the space that a purge would free, and the next
+    number of each location.
+    """
     with opened(dsn, schema) as box:
         found, free = box.status(), box.purgeable()
     if as_json:
@@ -85,7 +87,7 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
         row if known else row[:4] for row in rows
     ])  # fmt: skip
     if found.since is None:
-        click.echo("how it grows is known from the first clean-up on: seriatim box purge")
+        click.echo("growth is known after the first clean-up: seriatim box purge")
     else:
         click.echo(f"{found.more_bytes:+,} bytes since {found.since.astimezone().isoformat(' ', 'seconds')}")
     click.echo(f"a purge {_would(free)}")
@@ -93,10 +95,16 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
 
 @box.command("purge")
 @which_box
-@click.option("--queue", help="Of the history, and of the groups, only this queue's.")
-@click.option("--older-than", metavar="PERIOD", help="History older than that goes (such as 7d), whatever queues say.")
-@click.option("--forget-expired", is_flag=True, help="Forget groups that are idle as long as expire_after says.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--queue", help="Only the history and the groups of this queue.")
+@click.option(
+    "--older-than",
+    metavar="PERIOD",
+    help="Delete history that is older (such as 7d), in place of the time that each queue keeps it.",
+)
+@click.option(
+    "--forget-expired", is_flag=True, help="Forget groups that have been idle for their queue's expire_after."
+)
+@click.option("--dry-run", is_flag=True, help="Delete nothing; count what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _purge(
     *,
@@ -108,10 +116,11 @@ def _purge(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Delete what nobody refers to any more.
+    """Delete messages, history, message ids, tickets and faults that are no longer needed.
 
-    Messages whose last reference is gone, history that is older than its queue keeps it, message ids behind the
-    horizon, tickets of what is gone, old faults. It works in batches, beside everybody else; stopped, it goes on the next time.
+    Deletes messages that no queue refers to, history that its queue need not keep any longer, message ids behind the
+    horizon, tickets of deleted messages, and old faults. Runs in small batches that don't block other users of the
+    box; if it is stopped, the next run continues.
     """
     with opened(dsn, schema) as box:
         if dry_run:
@@ -155,7 +164,7 @@ def _gone(done: Purged) -> str:
 @box.command("sql")
 @which_schema
 def _sql(*, schema: str) -> None:
-    """Print the SQL that makes a box, for those who apply it by hand."""
+    """Print the SQL that creates a box, to be run by hand."""
     from seriatim.box.postgres.migrate import fresh_sql  # noqa: PLC0415 -- the driver, when it is needed
 
     click.echo(fresh_sql(schema))

@@ -1,4 +1,4 @@
-"""``seriatim check``: is a pipeline file right?"""
+"""``seriatim check``: validate a pipeline file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_LEAST_ONCE = "at least once"
 def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
     """Validate a pipeline file.
 
-    Tells every fault of FILE at once, each with its line, and starts nothing. Exits with 2 if there is any.
+    Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
@@ -74,11 +74,11 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
             click.echo(f"  process  {port['destination']}: {destination.process.function}")
         click.echo(f"  deliver  {port['destination']}: {policy}, {what}{place}, {port['guarantee']}")
         if port["obstacle"]:
-            click.echo(f"           {port['obstacle']}: until that is mended, its messages wait in the checkpoint")
+            click.echo(f"           {port['obstacle']}: until that is mended, messages for it wait in the checkpoint")
 
 
 def _named(kind: str | None, end: Source | Deliver) -> str:
-    """A format, or what of the message box, as people call it."""
+    """The format, or the part of the message box, in words for people."""
     if kind != BOX:
         return str(kind)
     if service := end.options.get("service"):
@@ -88,7 +88,7 @@ def _named(kind: str | None, end: Source | Deliver) -> str:
 
 
 def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:
-    """Where each destination is delivered, how often at most, and what is in the way now."""
+    """The port of each destination, with its guarantee, and the obstacle to writing there now, if any."""
     found = []
     for destination in pipeline.route:
         port = destination.deliver

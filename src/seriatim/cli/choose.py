@@ -1,4 +1,4 @@
-"""Which groups a command is about: the options, and the filter that they make."""
+"""The options that choose groups, and the filter that they make."""
 
 from __future__ import annotations
 
@@ -18,16 +18,28 @@ __all__ = ["choosing", "filter_of"]
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options ``queue``, ``state``, ``key``, ``older_than`` and ``error``."""
     options = (
-        click.option("--queue", default=None, help="Only of this queue."),
+        click.option("--queue", default=None, help="Only groups of this queue."),
         click.option(
             "--state",
             multiple=True,
             type=click.Choice([str(one) for one in GroupState]),
-            help="Only those that show it.",
+            help="Only groups in this state; may be repeated.",
         ),
-        click.option("--key", default=None, metavar="PATTERN", help="Only keys like this; * is any text."),
-        click.option("--older-than", default=None, metavar="PERIOD", help="Only in their state for longer than that."),
-        click.option("--error", default=None, metavar="TEXT", help="Only where the reason of the stop has this text."),
+        click.option(
+            "--key", default=None, metavar="PATTERN", help="Only groups with a key that matches; * stands for any text."
+        ),
+        click.option(
+            "--older-than",
+            default=None,
+            metavar="PERIOD",
+            help="Only groups that have been in their state for longer, such as 5m.",
+        ),
+        click.option(
+            "--error",
+            default=None,
+            metavar="TEXT",
+            help="Only groups with this text in the reason for which they stopped.",
+        ),
     )
     for option in reversed(options):
         command = option(command)

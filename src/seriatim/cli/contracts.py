@@ -1,4 +1,4 @@
-"""``seriatim contracts``: which messages dialogs carry."""
+"""``seriatim contracts``: list the contracts of dialogs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["contracts"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def contracts(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """List the contracts of a message box: their message types, and who sends each."""
+    """List the contracts of a message box, with the sender of each message type."""
     with opened(dsn, schema) as box:
         found = [one for _, one in sorted(box.definitions().contracts.items())]
     if json_:

@@ -1,4 +1,4 @@
-"""``seriatim dead-letters``: what was set aside for good, put back or deleted."""
+"""``seriatim dead-letters``: list, requeue and delete dead letters."""
 
 from __future__ import annotations
 
@@ -27,12 +27,19 @@ _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
-        click.option("--queue", default=None, help="Only of this queue."),
+        click.option("--queue", default=None, help="Only dead letters of this queue."),
         click.option(
-            "--key", default=None, metavar="PATTERN", help="Only of groups with keys like this; * is any text."
+            "--key",
+            default=None,
+            metavar="PATTERN",
+            help="Only of groups with a key that matches; * stands for any text.",
         ),
-        click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that."),
-        click.option("--error", default=None, metavar="TEXT", help="Only those whose reason or error has this text."),
+        click.option(
+            "--older-than", default=None, metavar="PERIOD", help="Only dead letters set aside longer ago, such as 7d."
+        ),
+        click.option(
+            "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -42,10 +49,10 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
 def _many(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.argument("numbers", metavar="[ID…]", nargs=-1, type=int),
-        click.option("--all", "all_", is_flag=True, help="All that the options name."),
+        click.option("--all", "all_", is_flag=True, help="All dead letters that match the options."),
         _choosing,
-        click.option("--dry-run", is_flag=True, help="Change nothing, and list them."),
-        click.option("--yes", is_flag=True, help="With --all: don't ask."),
+        click.option("--dry-run", is_flag=True, help="Change nothing; list the dead letters."),
+        click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
         _json,
@@ -57,16 +64,16 @@ def _many(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("dead-letters", cls=Commands)
 def dead_letters() -> None:
-    """Look at what was set aside for good; put it back, or delete it."""
+    """List dead letters, requeue them, or delete them."""
 
 
 @dead_letters.command("list")
 @_choosing
-@click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="List at most this many.")
 @which_box
 @_json
 def _list(*, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List dead letters, by their numbers."""
+    """List dead letters, ordered by number."""
     with opened(dsn, schema) as box:
         found = _found(box, chosen, limit)
     if json_:
@@ -81,7 +88,7 @@ def _requeue(
     numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Put dead letters back: in their place if nothing later of their group was delivered, else at the end."""
+    """Requeue dead letters: in their old place unless a later message of the group was delivered, else at the end."""
     from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -105,7 +112,7 @@ def _delete(
     numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Delete dead letters. A message goes with the next clean-up, if no other queue has it."""
+    """Delete dead letters. The next clean-up deletes their messages, unless another queue refers to them."""
     from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -129,11 +136,13 @@ def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLett
 
 def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *, all_: bool) -> list[DeadLetter]:
     if all_ is bool(numbers):
-        raise UsageError("which dead letters?", remedy="give their numbers, or --all with what names them")
+        raise UsageError(
+            "name either dead letters or --all", remedy="give their numbers, or --all with options that choose them"
+        )
     if all_:
         return _found(box, chosen, _ALL)
     if any(chosen.values()):
-        raise UsageError("filters are for --all", remedy="leave them out, or the numbers")
+        raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
     picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
     if missing := set(numbers) - {one.entry_id for one in picked}:
         raise UsageError(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")

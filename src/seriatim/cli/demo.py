@@ -55,15 +55,19 @@ route:
 
 
 @click.command()
-@click.option("--messages", type=click.IntRange(200, 5_000_000), default=20_000, show_default=True, help="How many.")
-@click.option("--seed", type=int, default=7, show_default=True, help="The same seed, the same feed.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and leave everything there.")
+@click.option(
+    "--messages", type=click.IntRange(200, 5_000_000), default=20_000, show_default=True, help="Number of messages."
+)
+@click.option(
+    "--seed", type=int, default=7, show_default=True, help="Seed of the generator; the same seed gives the same feed."
+)
+@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep its files.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the story.")
 def demo(*, messages: int, seed: int, keep: Path | None, as_json: bool) -> None:
     """Put a scrambled feed of order updates back in order.
 
-    Generates the feed, runs a pipeline over it, reads what was delivered with pyarrow and checks it
-    against the truth. Takes about a minute.
+    Generates the feed, runs a pipeline over it, reads the delivered files with pyarrow and checks them
+    against the feed. Takes about a minute.
     """
     console = Console(highlight=False, quiet=as_json)
     began = monotonic()
@@ -94,7 +98,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(folder)
         return
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise UsageError(f"{keep} is there already", where="--keep", remedy="name a new folder")
+        raise UsageError(f"{keep} exists already", where="--keep", remedy="name a new folder")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep
 

@@ -1,4 +1,4 @@
-"""``seriatim dialogs``: the sides of dialogs, and what an operator does to them."""
+"""``seriatim dialogs``: list, show, end and clean up the sides of dialogs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ 
 
 @click.group("dialogs", cls=Commands)
 def dialogs() -> None:
-    """Look at the dialogs of a message box; end them, and clean up what is left of some."""
+    """List the dialogs of a message box, show one, end one, or clean up old ones."""
 
 
 @dialogs.command("list")
-@click.option("--service", default=None, help="Only those of this service.")
-@click.option("--state", type=_STATES, default=None, help="Only those in this state.")
-@click.option("--older-than", default=None, metavar="PERIOD", help="Only those that began so long ago, such as 7d.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@click.option("--service", default=None, help="Only sides of this service.")
+@click.option("--state", type=_STATES, default=None, help="Only sides in this state.")
+@click.option("--older-than", default=None, metavar="PERIOD", help="Only dialogs that began longer ago, such as 7d.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
+)
 @which_box
 @_json
 def _list(
@@ -56,7 +58,7 @@ def _list(
 @which_box
 @_json
 def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the side of the dialog HANDLE."""
+    """Show one side of a dialog, by its HANDLE."""
     with opened(dsn, schema) as box:
         found = box.dialogs(handle=handle)
     if not found:
@@ -71,13 +73,13 @@ def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
 
 @dialogs.command("end")
 @click.argument("handle")
-@click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error of this code.")
+@click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error, with this code.")
 @click.option(
     "--error-text",
     default=None,
-    help=f"With --error-code: what the other side is told.  [default: {_ENDED_BY}]",
+    help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]",
 )
-@click.option("--cleanup", is_flag=True, help="Tell the other side nothing, and leave it alone.")
+@click.option("--cleanup", is_flag=True, help="End this side only; the other side is not notified.")
 @which_box
 @_json
 def _end(
@@ -90,9 +92,9 @@ def _end(
     schema: str,
     json_: bool,
 ) -> None:
-    """End the side of the dialog HANDLE."""
+    """End one side of a dialog, by its HANDLE."""
     if error_text is not None and error_code is None:
-        raise click.UsageError("--error-text says why a dialog has failed: give --error-code, too")
+        raise click.UsageError("--error-text needs --error-code")
     error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with opened(dsn, schema) as box:
         with box.session() as tx:
@@ -102,13 +104,15 @@ def _end(
 
 
 @dialogs.command("cleanup")
-@click.option("--state", type=_STATES, default="error", show_default=True, help="Those in this state.")
-@click.option("--older-than", default="7d", show_default=True, metavar="PERIOD", help="Those that began so long ago.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and only list them.")
+@click.option("--state", type=_STATES, default="error", show_default=True, help="Clean up sides in this state.")
+@click.option(
+    "--older-than", default="7d", show_default=True, metavar="PERIOD", help="Clean up dialogs that began longer ago."
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; list the sides.")
 @which_box
 @_json
 def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, schema: str, json_: bool) -> None:
-    """Clean up what is left of dialogs: their sides are closed, what waits there goes, and nobody is told."""
+    """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
     with opened(dsn, schema) as box:
         found = box.clean_up_dialogs(state=state, older_than=older_than, dry_run=dry_run)
     _tell(found, len(found) + 1, json_=json_)

@@ -1,4 +1,4 @@
-"""``seriatim doctor``: can this machine run pipelines?"""
+"""``seriatim doctor``: check whether this machine can run pipelines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 def doctor(context: click.Context, *, dsn: str | None, schema: str, as_json: bool) -> None:
     """Check Java, Python, Spark, memory, disk and the message box.
 
-    Says for each thing what was found and what to do about it. Exits with 1 if something is wrong.
+    Reports each finding with its remedy. Exits with 1 if something is wrong.
     """
     findings: list[Finding] = []
     for finding in examine(dsn=dsn, schema=schema):

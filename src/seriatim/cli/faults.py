@@ -1,4 +1,4 @@
-"""``seriatim faults``: what handlers failed at."""
+"""``seriatim faults``: list the failures of handlers."""
 
 from __future__ import annotations
 
@@ -18,23 +18,30 @@ _KINDS = ("transient", "business", "poison", "timeout")
 
 @click.command("faults")
 @click.argument("fault_id", metavar="[ID]", type=int, required=False)
-@click.option("--queue", default=None, help="Only in this queue.")
-@click.option("--group", default=None, metavar="KEY", help="Only in the group with this key.")
-@click.option("--key", default=None, metavar="PATTERN", help="Only in groups with keys like this; * is any text.")
-@click.option("--message", "message_id", default=None, metavar="ID", help="Only at this message.")
-@click.option("--kind", type=click.Choice(_KINDS), default=None, help="Only of this kind.")
-@click.option("--older-than", default=None, metavar="PERIOD", help="Only those that are older than that.")
-@click.option("--error", default=None, metavar="TEXT", help="Only those whose class or text has this in it.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="At most so many.")
+@click.option("--queue", default=None, help="Only faults in this queue.")
+@click.option("--group", default=None, metavar="KEY", help="Only faults in the group with this key.")
+@click.option(
+    "--key",
+    default=None,
+    metavar="PATTERN",
+    help="Only faults in groups with a key that matches; * stands for any text.",
+)
+@click.option("--message", "message_id", default=None, metavar="ID", help="Only faults on this message.")
+@click.option("--kind", type=click.Choice(_KINDS), default=None, help="Only faults of this kind.")
+@click.option("--older-than", default=None, metavar="PERIOD", help="Only faults that are older, such as 7d.")
+@click.option("--error", default=None, metavar="TEXT", help="Only faults with this text in their class or message.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list; with ID, one object.")
 def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, limit: int, **given: Any) -> None:
-    """List what handlers failed at, newest first; or show one fault, the one with the number ID, with its traceback."""
+    """List the faults of handlers, newest first; with ID, show that fault and its traceback."""
     from seriatim.operations import faults as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     if fault_id is not None:
         if any(given.values()):
-            raise UsageError("ID names one fault", remedy="leave the filters out")
+            raise UsageError("filters can't be combined with ID", remedy="leave out either the filters or ID")
         with opened(dsn, schema) as box:
             one = operations.fault_view(box, fault_id)
         click.echo(as_json(asdict(one)) if json_ else _told(one))

@@ -1,4 +1,4 @@
-"""``seriatim box grant``, ``revoke`` and ``grants``: which queues and locations the roles of applications may use."""
+"""``seriatim box grant``, ``revoke`` and ``grants``: the rights of applications' roles on queues and locations."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that name rights."""
     many: dict[str, Any] = {"multiple": True, "metavar": "QUEUE"}
     command = click.option(
-        "--dispense", multiple=True, metavar="LOCATION", help="Take numbers of this location; once for each location."
+        "--dispense", multiple=True, metavar="LOCATION", help="Dispense tickets of this location; may be repeated."
     )(command)
     of_type: dict[str, Any] = {"multiple": True, "metavar": "TYPE"}
+    command = click.option("--type", "types", help="Subscribe to messages of this type; may be repeated.", **of_type)(
+        command
+    )
     command = click.option(
-        "--type", "types", help="Match messages of this type with its subscriptions; once for each type.", **of_type
+        "--route", is_flag=True, help="Route, and thereby read, the messages that others publish through SQL."
     )(command)
-    command = click.option("--route", is_flag=True, help="Route what others publish through SQL, and so read it.")(
-        command
-    )
-    command = click.option("--subscribe", help="Make subscriptions for this queue; once for each queue.", **many)(
-        command
-    )
-    command = click.option("--receive", help="Receive from this queue; once for each queue.", **many)(command)
-    return click.option("--publish", help="Publish to this queue; once for each queue.", **many)(command)
+    command = click.option("--subscribe", help="Create subscriptions for this queue; may be repeated.", **many)(command)
+    command = click.option("--receive", help="Receive from this queue; may be repeated.", **many)(command)
+    return click.option("--publish", help="Publish to this queue; may be repeated.", **many)(command)
 
 
 @click.command("grant")
@@ -39,11 +37,11 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--id-space",
     metavar="NAME",
-    help="Compare the ids of its messages in this space; default: the role's name. \"\" is the owner's.",
+    help="The space in which its message ids are unique (default: the role's name; \"\": the owner's space).",
 )
 @which_box
 def grant(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
-    """Give the ROLE of an application rights in a box, besides those that it has."""
+    """Grant the ROLE of an application further rights on a box."""
     with opened(dsn, schema) as box:
         box.grant(role, **rights)
 
@@ -53,7 +51,7 @@ def grant(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
 @_rights
 @which_box
 def revoke(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
-    """Take rights from a ROLE: those that are named, or else all of them."""
+    """Revoke rights of a ROLE: the rights that the options name, or all rights if they name none."""
     with opened(dsn, schema) as box:
         box.revoke(role, **rights)
 
@@ -62,7 +60,7 @@ def revoke(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show which roles may use which queues and locations."""
+    """List the roles of applications with their rights on queues and locations."""
     with opened(dsn, schema) as box:
         found = box.grants()
     if json_:

@@ -1,4 +1,4 @@
-"""``seriatim group``: how one group stands, and what is done to it, or to many."""
+"""``seriatim group``: show one group, and act on it or on many."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ __all__ = ["group"]
 
 _FILTERS = ("queue", "state", "key", "older_than", "error")
 _WORDS = {
-    Action.SUSPEND: "Let nothing leave a group; what arrives is taken in. A locked one stops at the end of its turn.",
-    Action.RESUME: "Let a suspended group go on.",
-    Action.RETRY: "Let a faulted group go on with the message that failed, once more.",
-    Action.SKIP_MESSAGE: "Set the message that blocks a group aside as a dead letter, and let the group go on.",
-    Action.SKIP_HOLE: "Give up the missing numbers that a group waits for.",
-    Action.ABORT: "Set all that a group holds, and all that is queued in it, aside as dead letters.",
-    Action.CLOSE: "End a group: what comes is late; what it has stays, and can be aborted.",
+    Action.SUSPEND: "Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.",
+    Action.RESUME: "Resume a suspended group.",
+    Action.RETRY: "Retry the message at which a faulted group stopped.",
+    Action.SKIP_MESSAGE: "Move the message that blocks a group to the dead letters, and let the group go on.",
+    Action.SKIP_HOLE: "Skip the missing numbers that a group waits for.",
+    Action.ABORT: "Move all held and queued messages of a group to the dead letters.",
+    Action.CLOSE: "Close a group: later messages are late; its other messages stay, and can be aborted.",
 }
 
 
 @click.group("group", cls=Commands)
 def group() -> None:
-    """Look at a group of a message box, and mend it; with --all many at once."""
+    """Show one group of a message box and mend it; with --all, mend many groups at once."""
 
 
 @group.command("show")
 @click.argument("group_", metavar="GROUP")
-@click.option("--queue", default=None, help="Of which queue; needed where several have such a group.")
+@click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show how GROUP stands: what blocks it, what waits behind that, what is allowed, and the command that helps."""
+    """Show GROUP: its state, the message or hole that blocks it, the backlog, the allowed actions, and the command
+    that helps.
+    """
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -60,8 +62,8 @@ def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_
 
 @group.command("reset")
 @click.argument("group_", metavar="GROUP")
-@click.option("--queue", default=None, help="Of which queue; needed where several have such a group.")
-@click.option("--next", "next_", type=int, required=True, help="The number at which it goes on.")
+@click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@click.option("--next", "next_", type=int, required=True, help="The number with which the group goes on.")
 @says_why
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
@@ -69,7 +71,7 @@ def _reset(
     group_: str, *, queue: str | None, next_: int, actor: str | None, reason: str | None, dsn: str | None, schema: str,
     json_: bool,
 ) -> None:  # fmt: skip
-    """Let GROUP go on at another number; what it holds below that is late, what is passed over counts as skipped."""
+    """Reset the next number of GROUP: held messages below it become late, and passed numbers count as skipped."""
     who = said(actor, reason)
     with opened(dsn, schema) as box:
         _one(box, Action.RESET, queue, group_, who, {"next": next_}, json_=json_)
@@ -87,26 +89,32 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         if "body" in own:
             own["body"] = own["body"].read()
         if all_ is (group_ is not None):
-            raise UsageError("this is about one group or about many", remedy="name a GROUP, or give --all")
+            raise UsageError("name either one group or --all", remedy="name a GROUP, or give --all")
         if all_:
             if own:
-                raise UsageError("--through and --edit are for one group", remedy="leave them out, or name a GROUP")
+                raise UsageError(
+                    "--through and --edit work on one group only", remedy="leave them out, or name a GROUP"
+                )
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
-            raise UsageError("filters and --dry-run are for --all", remedy=f"seriatim group show {group_} looks")
+            raise UsageError(
+                "filters and --dry-run need --all", remedy=f"to look at one group: seriatim group show {group_}"
+            )
         who = said(actor, reason)
         with opened(dsn, schema) as box:
             _one(box, action, chosen["queue"], str(group_), who, own, json_=json_)
 
-    run.__doc__ = f"{_WORDS[action]}\n\nWith --all it is done to all groups that the options name and that it fits."
+    run.__doc__ = f"{_WORDS[action]}\n\nWith --all, acts on every group that matches the options and whose state allows the action."
     decorators: tuple[Callable[..., Any], ...] = (
         click.argument("group_", metavar="[GROUP]", required=False),
         *more,
-        click.option("--all", "all_", is_flag=True, help="All groups that the options name, and that it fits."),
+        click.option(
+            "--all", "all_", is_flag=True, help="Act on all groups that match the options and whose state allows it."
+        ),
         choosing,
-        click.option("--dry-run", is_flag=True, help="With --all: change nothing, and list the groups."),
-        click.option("--yes", is_flag=True, help="With --all: don't ask."),
+        click.option("--dry-run", is_flag=True, help="With --all: change nothing; list the groups."),
+        click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
         click.option("--json", "json_", is_flag=True, help="Print JSON."),
@@ -121,10 +129,15 @@ _acting(Action.SUSPEND)
 _acting(Action.RESUME)
 _acting(
     Action.RETRY,
-    click.option("--edit", "body", type=click.File("rb"), help="What to put in the place of the message's body."),
+    click.option(
+        "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
+    ),
 )
 _acting(Action.SKIP_MESSAGE)
-_acting(Action.SKIP_HOLE, click.option("--through", type=int, help="Only through this number; default: all of it."))
+_acting(
+    Action.SKIP_HOLE,
+    click.option("--through", type=int, help="Skip only through this number (default: the whole hole)."),
+)
 _acting(Action.ABORT)
 _acting(Action.CLOSE)
 

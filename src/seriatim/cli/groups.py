@@ -1,4 +1,4 @@
-"""``seriatim groups``: the groups of a message box, and which of them stand still."""
+"""``seriatim groups``: list the groups of a message box."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ __all__ = ["groups"]
 
 @click.command("groups")
 @choosing
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
+)
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List groups, by queue and key: what they show since when, what is next, what waits, why they are stopped."""
+    """List groups by queue and key: state and its age, next number, backlog, reason for stopping."""
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:

@@ -1,4 +1,4 @@
-"""``seriatim instances``: what runs in a message box, and what is done to it."""
+"""``seriatim instances``: list, show, suspend, resume and terminate instances."""
 
 from __future__ import annotations
 
@@ -23,27 +23,33 @@ _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of what is written to the operator log."""
-    actor = click.option("--actor", default=None, help="Who does it (default: the user of this system).")
-    reason = click.option("--reason", required=True, help="Why; it is written to the operator log.")
+    actor = click.option(
+        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
+    )
+    reason = click.option("--reason", required=True, help="The reason, for the operator log.")
     return actor(reason(command))
 
 
 @click.group("instances", cls=Commands)
 def instances() -> None:
-    """Look at the instances of a message box; suspend, resume and terminate them."""
+    """List and show the instances of a message box; suspend, resume or terminate one."""
 
 
 @instances.command("list")
-@click.option("--queue", default=None, help="Only those of this queue.")
-@click.option("--group", default=None, help="Only that of this group.")
-@click.option("--status", type=click.Choice(["running", "suspended"]), default=None, help="Only those.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
+@click.option("--queue", default=None, help="Only instances of this queue.")
+@click.option("--group", default=None, help="Only the instance of this group.")
+@click.option(
+    "--status", type=click.Choice(["running", "suspended"]), default=None, help="Only instances with this status."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
+)
 @which_box
 @_json
 def _list(
     *, queue: str | None, group: str | None, status: str | None, limit: int, dsn: str | None, schema: str, json_: bool
 ) -> None:
-    """List what runs."""
+    """List instances, ordered by number."""
     from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -63,7 +69,7 @@ def _list(
 @which_box
 @_json
 def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the instance ID: its group, the values that lead to it, and its state."""
+    """Show the instance ID: its group, its correlation values and its state."""
     from seriatim.operations import instances as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -76,7 +82,7 @@ def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> Non
 @which_box
 @_json
 def _suspend(instance_id: int, **options: Any) -> None:
-    """Let the messages of the instance ID wait. The message in hand is finished."""
+    """Suspend the instance ID: its messages wait. A message in hand is finished first."""
     _act("suspend", instance_id, **options)
 
 
@@ -86,7 +92,7 @@ def _suspend(instance_id: int, **options: Any) -> None:
 @which_box
 @_json
 def _resume(instance_id: int, **options: Any) -> None:
-    """Let the messages of the instance ID go on."""
+    """Resume the instance ID."""
     _act("resume", instance_id, **options)
 
 
@@ -96,7 +102,7 @@ def _resume(instance_id: int, **options: Any) -> None:
 @which_box
 @_json
 def _terminate(instance_id: int, **options: Any) -> None:
-    """End the instance ID; what waits in its group follows the starting subscriptions again."""
+    """Terminate the instance ID. The starting subscriptions decide again about messages that wait in its group."""
     _act("terminate", instance_id, **options)
 
 

@@ -18,10 +18,10 @@ from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Una
 
 __all__ = ["EXIT_CODES", "main"]
 
-#: What a process ends with, by who has to act. 1: the command did its work and the answer is no.
+#: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.
 EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
 
-#: Where the words of a command are kept.
+#: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
 # Each is a function of that name (with an underscore) in the module of that name. They are imported when they
@@ -84,7 +84,7 @@ class _Commands(Commands):
             except UntrustedData as error:
                 if not _trusted(error):
                     raise
-            # Where data aren't trusted nothing was done with them.
+            # The command hasn't touched data that aren't trusted, so it may run again.
             with self.make_context(ctx.info_name, ctx.meta[_GIVEN]) as again:
                 return super().invoke(again)
         except SeriatimError as error:
@@ -97,7 +97,7 @@ class _Commands(Commands):
 
 
 def _trusted(error: UntrustedData) -> bool:
-    """Whether somebody at a terminal says that the data are to be trusted, which then is noted."""
+    """Ask at a terminal whether the data are to be trusted, and note a yes."""
     from seriatim.box.server.embedded import trust  # noqa: PLC0415 -- the driver, when it is needed
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -123,7 +123,7 @@ def _exit_code(error: SeriatimError) -> int:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="seriatim", prog_name="seriatim")
 def main() -> None:
-    """Scrambled messages in, ordered messages out, one entity at a time.
+    """Put scrambled messages back in order, per group, and deliver each once.
 
     Begin with `seriatim demo`; then write a pipeline file, `seriatim check` it and `seriatim run` it.
     """

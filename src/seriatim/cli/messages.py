@@ -1,4 +1,4 @@
-"""``seriatim messages``: where messages are and what they say; what was set aside is put back, resubmitted or deleted."""
+"""``seriatim messages``: list and show messages; requeue, resubmit or delete those that were set aside."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
 _REQUEUED = ("late", "duplicate", "rejected")
 _USUAL = ("late", "rejected")
-#: So many are deleted or put back by one call.
+#: One call deletes or puts back at most this many.
 _ALL = 100_000
-#: Of a body, so much is shown to people.
+#: People are shown at most this many bytes of a body.
 _SHOWN = 2_000
 
 
@@ -44,13 +44,15 @@ def _choosing(
     """Which messages, and whether to ask: their ids, ``all_``, ``dry_run``, ``yes``, and what names those of ``--all``."""
     options = (
         click.argument("message_ids", metavar="[ID…]", nargs=-1),
-        click.option("--all", "all_", is_flag=True, help="All that the options name."),
-        click.option("--queue", help="Only what this queue has set aside."),
-        click.option("--group", help="Only of groups with this key."),
+        click.option("--all", "all_", is_flag=True, help="All messages that match the options."),
+        click.option("--queue", help="Only messages that this queue has set aside."),
+        click.option("--group", help="Only messages of groups with this key."),
         click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
-        click.option("--type", "message_type", help="Only of this type."),
-        click.option("--older-than", default=None, metavar="PERIOD", help="Only those set aside longer ago than that."),
-        click.option("--dry-run", is_flag=True, help="Change nothing, and list them."),
+        click.option("--type", "message_type", help="Only messages of this type."),
+        click.option(
+            "--older-than", default=None, metavar="PERIOD", help="Only messages set aside longer ago, such as 7d."
+        ),
+        click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
         click.option("--yes", is_flag=True, help=of_yes),
     )
 
@@ -64,16 +66,18 @@ def _choosing(
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """Look at the messages of a message box, without locks; put back, resubmit or delete what was set aside."""
+    """List and show the messages of a message box, without locks; requeue, resubmit or delete messages that were set
+    aside.
+    """
 
 
 @messages.command("list")
 @which_box
-@click.option("--queue", help="Only of this queue.")
-@click.option("--group", help="Only of groups with this key.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only in this status.")
-@click.option("--type", "type_", help="Only of this type.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
+@click.option("--queue", help="Only messages in this queue.")
+@click.option("--group", help="Only messages of groups with this key.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
+@click.option("--type", "type_", help="Only messages of this type.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def _list(
     *,
@@ -86,9 +90,9 @@ def _list(
     limit: int,
     json_: bool,
 ) -> None:
-    """List where messages are, oldest first: a line for each queue that has one.
+    """List messages, oldest first, with one line for each queue that has the message.
 
-    Of what is done, only what its queue keeps is there.
+    A message that is done is listed only if its queue keeps it.
     """
     with opened(dsn, schema) as box:
         found = box.messages(queue=queue, group=group, status=status, message_type=type_, limit=limit)
@@ -112,9 +116,9 @@ def _list(
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object, with the whole body and all parts.")
 def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the message ID: its properties, its body, its parts, and where it is.
+    """Show the message ID: its properties, body and parts, and the queues that have it.
 
-    Bytes that are no text are hexadecimal digits in JSON.
+    JSON has bytes that are not UTF-8 as hexadecimal digits.
     """
     with opened(dsn, schema) as box:
         message, places = box.message(message_id, id_space=id_space)
@@ -139,7 +143,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
 
 @messages.command("delete")
-@_choosing(_DELETABLE, "Only in this status; several times.", "Don't ask.")
+@_choosing(_DELETABLE, "Only messages in this status; may be repeated.", "Don't ask for confirmation.")
 @says_why
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
@@ -147,9 +151,10 @@ def _delete(
     message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted: those with an ID, or all.
+    """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted.
 
-    A message goes with the next clean-up, if no other queue has it. Dead letters have a command of their own.
+    Give their IDs, or --all. The next clean-up deletes the bodies, unless another queue refers to them. For dead
+    letters see `seriatim dead-letters delete`.
     """
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -166,7 +171,10 @@ def _delete(
 
 @messages.command("requeue")
 @_choosing(
-    _REQUEUED, "Only in this status; several times. Without it: late and rejected.", "With --all: don't ask.", _USUAL
+    _REQUEUED,
+    "Only messages in this status; may be repeated (default: late and rejected).",
+    "With --all: don't ask for confirmation.",
+    _USUAL,
 )
 @says_why
 @which_box
@@ -175,10 +183,10 @@ def _requeue(
     message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Put messages back that were set aside as late, rejected or duplicate: those with an ID, or all.
+    """Requeue messages that were set aside as late, rejected or duplicate.
 
-    What its group has passed goes to the end, flagged as late; the rest is judged as if it came now. A duplicate is put
-    back only where --status says so.
+    Give their IDs, or --all. A message that its group has passed goes to the end, flagged as late; any other is judged
+    as if it came now. Duplicates are requeued only with --status duplicate.
     """
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -200,16 +208,17 @@ def _requeue(
 
 @messages.command("resubmit")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--queue", required=True, help="What this queue has set aside as invalid.")
-@click.option("--type", "type_", help="Only of this type.")
+@click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
+@click.option("--type", "type_", help="Only messages of this type.")
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _resubmit(
     message_ids: tuple[str, ...], *, queue: str, type_: str | None, dsn: str | None, schema: str, json_: bool
 ) -> None:
-    """Route messages that a queue has set aside as invalid into it again, by what is defined now: all, or those with an ID.
+    """Resubmit messages that a queue has set aside as invalid: route them into it by its present definition.
 
-    For when the queue or the type was mended. What is unrouted goes with `seriatim unrouted --resubmit`.
+    Resubmits all of them, or those with the given IDs. Use it after the queue or the message type was mended. For
+    unrouted messages see `seriatim unrouted --resubmit`.
     """
     with opened(dsn, schema) as box:
         done = box.resubmit(message_ids or None, message_type=type_, queue=queue)
@@ -220,11 +229,13 @@ def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     if all_ is bool(message_ids):
-        raise UsageError("which messages?", remedy="give their ids, or --all with what names them")
+        raise UsageError(
+            "name either messages or --all", remedy="give their ids, or --all with options that choose them"
+        )
     found = operations.set_aside(box, message_ids=message_ids or None, limit=_ALL, **chosen)
     if missing := set(message_ids) - {one.message_id for one in found}:
-        what = f"message {min(missing)!r} is not set aside like that, nor unrouted"
-        raise UsageError(what, remedy="see seriatim messages show; what is dead is a dead letter")
+        what = f"message {min(missing)!r} is neither unrouted nor set aside in such a status"
+        raise UsageError(what, remedy="see seriatim messages show; for a dead letter, seriatim dead-letters list")
     return found
 
 
@@ -234,7 +245,7 @@ def _counts(found: list[SetAside]) -> str:
 
 def _perhaps_more(found: list[SetAside]) -> None:
     if len(found) == _ALL:
-        click.echo(f"there may be more than these {_ALL:,}: call it again", err=True)
+        click.echo(f"there may be more than these {_ALL:,}: run the command again", err=True)
 
 
 def _put_back(one: PutBack | Refused) -> str:

@@ -1,4 +1,4 @@
-"""Plain text: what came with messages is shown, and can do nothing to a terminal."""
+"""Plain text: text that came with messages is shown, and can do nothing to a terminal."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ __all__ = ["in_line", "in_lines", "width_of"]
 
 
 def in_line(text: str) -> str:
-    r"""In one line: what can't be printed is written as an escape, such as ``\n`` or ``\x1b``."""
+    r"""The text in one line: unprintable characters become escapes, such as ``\n`` or ``\x1b``."""
     return text if text.isprintable() else "".join(map(_plain, text))
 
 
 def in_lines(text: str) -> str:
-    """The same where lines and tabs are meant, as of a body or a traceback."""
+    """As `in_line`, but lines and tabs stay, as in a body or a traceback."""
     return "\n".join("\t".join(map(in_line, line.split("\t"))) for line in text.split("\n"))
 
 
 def width_of(text: str) -> int:
-    """So many columns of a terminal: some characters take two, or none."""
+    """The number of terminal columns that a text takes: some characters take two, or none."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # noqa: PLC0415 -- rarely needed

@@ -1,4 +1,4 @@
-"""``seriatim queue``: one queue: looked at, on and off, its activation likewise, given back."""
+"""``seriatim queue``: show one queue, turn it or its activation on or off, release it from a pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["queue"]
 
 @click.group("queue", cls=Commands)
 def queue() -> None:
-    """Look at one queue of a message box; turn it on or off; take it from a pipeline that is gone."""
+    """Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."""
 
 
 @queue.command("show")
@@ -24,7 +24,7 @@ def queue() -> None:
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show how the queue NAME is declared, what it has, and which subscriptions lead to it."""
+    """Show the queue NAME: its definition, its message counts, and the subscriptions that lead to it."""
     from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:
@@ -69,7 +69,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Let queues hand out."""
+    """Turn queues on: they hand messages out."""
     with opened(dsn, schema) as box:
         changes = box.turn_on(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
@@ -79,7 +79,7 @@ def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Let queues hand out nothing; they take messages in all the same."""
+    """Turn queues off: they take messages in, but hand none out."""
     with opened(dsn, schema) as box:
         changes = box.turn_off(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
@@ -90,7 +90,9 @@ def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Turn the activation of queues on, or off: then their readers end after their turns, and none is started."""
+    """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
+    turn.
+    """
     with opened(dsn, schema) as box:
         changes = box.activate(*names) if switch == "on" else box.deactivate(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
@@ -98,15 +100,16 @@ def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema:
 
 @queue.command("release")
 @click.argument("name")
-@click.option("--reason", required=True, help="Why; it is written to the operator log.")
-@click.option("--actor", help="Who does it (default: the user of this system).")
+@click.option("--reason", required=True, help="The reason, for the operator log.")
+@click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
-    """Give the queue NAME back to workers: the pipeline that had it is gone.
+    """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 
-    Refused while the pipeline runs. What it had in hand and hasn't finished is queued again, in its place, also what
-    it had delivered already; its checkpoint can't go on with the queue, but for takeOver.
+    Refused while the pipeline runs. Its unfinished messages are queued again in their old places; messages that it has
+    delivered without reporting so are handed out a second time. Its checkpoint can't go on with the queue, except with
+    takeOver.
     """
     with opened(dsn, schema) as box:
         done = box.release(name, actor=actor or getpass.getuser(), reason=reason)

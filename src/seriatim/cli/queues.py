@@ -1,4 +1,4 @@
-"""``seriatim queues``: what each queue has."""
+"""``seriatim queues``: count the messages of each queue."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Count what is in each queue of a message box, and what is set aside.
+    """Count the messages in each queue of a message box, and the messages set aside.
 
-    What a worker has in its hands is counted as it was before.
+    A message in a worker's open transaction counts as it did before the transaction.
     """
     with opened(dsn, schema) as box:
         found = box.queues()

@@ -1,4 +1,4 @@
-"""``seriatim run``: a pipeline, until it is stopped."""
+"""``seriatim run``: run a pipeline until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-# How often a batch that takes long is told of in JSON.
+# Seconds between two reports of a long batch in JSON.
 _RUNNING_S = 10.0
-# What an EnvironmentProblem ends with, too: a port is not as it has to be.
+# The exit code of a DeploymentError: a port is not as it has to be.
 _UNDELIVERED = 3
 
 
 @click.command()
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Take in what is there now, then end.")
-@click.option("--finish", is_flag=True, help="As --once, and let time run out for what is waiting then.")
+@click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
+@click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if any message was invalid.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a batch and one at the end.")
-@click.option("--quiet", is_flag=True, help="No progress, only the end.")
-@click.option("--verbose", is_flag=True, help="Show Spark's own messages, and all of an error.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch, and one at the end.")
+@click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
 @click.pass_context
 def run(
     context: click.Context,
@@ -47,12 +47,12 @@ def run(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Run the pipeline in FILE, going on where it stopped.
+    """Run the pipeline in FILE until it is stopped; go on where the last run ended.
 
-    Ctrl-C (or SIGTERM) ends it after the batch in hand; a second one at once. Nothing is lost either way.
+    Ctrl-C (or SIGTERM) stops it after the current batch; a second one stops it at once. Nothing is lost either way.
 
-    A port that fails makes only its own destination wait. With --once and --finish, exits with 3 if messages still
-    wait for a port at the end; the next start goes on with them.
+    If a port fails, only the messages for its destination wait. With --once or --finish, exits with 3 if messages
+    still wait for a port at the end; the next run delivers them.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
@@ -96,7 +96,7 @@ def _print_progress(progress: Progress) -> None:
 
 
 class _PrintNews:
-    """Prints what happens between batches: of a batch that takes long not every second."""
+    """Prints events between batches; of a long batch not every second."""
 
     def __init__(self) -> None:
         self._told: tuple[int, float] = (-1, 0.0)
@@ -128,9 +128,9 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     if routing:
         click.echo(routing)
     if summary.routing.invalid or any(account.set_aside for account in summary.accounts):
-        click.echo(f"What was not released lies in {set_aside}: seriatim set-aside {file_}")
+        click.echo(f"Messages that were not released are in {set_aside}: seriatim set-aside {file_}")
     if summary.routing.unrouted:
-        click.echo(f"What no destination wanted is kept: seriatim unrouted {file_}")
+        click.echo(f"Messages that matched no destination are kept: seriatim unrouted {file_}")
     for one in summary.waiting:
         click.echo(waiting_line(one), err=True)
     if summary.holes:

@@ -1,4 +1,4 @@
-"""``seriatim serve``: readers for the queues that have an activation, started and stopped with the load."""
+"""``seriatim serve``: start and stop readers for queues with an activation, as the load requires."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["serve"]
 
 
 @click.command()
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Only this one; may be given several times.")
-@click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
-@click.option("--turn-limit", default="60s", show_default=True, help="How long a transaction may take.")
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")
+@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
+@click.option("--turn-limit", default="60s", show_default=True, help="Time limit of one transaction.")
 @which_box
 def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str | None, schema: str) -> None:
-    """Start and stop readers of the queues that have an activation, as the load wants them.
+    """Serve the queues that have an activation: start and stop their readers as the load requires.
 
-    Ctrl-C (or SIGTERM) ends it after the turns in hand; a second one at once. Nothing is lost either way. What is
-    defined, and turned on or off, while it runs is obeyed within seconds.
+    Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way.
+    Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
@@ -33,7 +33,7 @@ def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str
         what = (
             f"serving {', '.join(found)}"
             if found
-            else "no queue has an activation yet, and those that get one are served"
+            else "no queue has an activation yet; queues that get one will be served"
         )
-        click.echo(f"{what}; Ctrl-C ends it", err=True)
+        click.echo(f"{what}; Ctrl-C stops it", err=True)
         serving.run()

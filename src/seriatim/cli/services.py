@@ -1,4 +1,4 @@
-"""``seriatim services``: between whom there are dialogs."""
+"""``seriatim services``: list the services between which dialogs run."""
 
 from __future__ import annotations
 

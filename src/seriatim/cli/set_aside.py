@@ -1,4 +1,4 @@
-"""``seriatim set-aside``: which messages were not released, and why."""
+"""``seriatim set-aside``: list the messages of a pipeline that were not released, with reasons."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 @click.command("set-aside")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--disposition", type=click.Choice(_DISPOSITIONS), help="Only messages with this disposition.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a message, with its body.")
-@click.option("--limit", type=click.IntRange(1), default=None, help="At most this many messages.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per message, with its body.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="List at most this many.")
 def set_aside(file_: Path, *, disposition: str | None, as_json: bool, limit: int | None) -> None:
-    """List what was not released.
+    """List messages of a pipeline that were not released, with reasons.
 
     Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
-    or dead, oldest first, each with its reason. What is held is not among them: it is not decided yet.
+    or dead, oldest first. Held messages are not among them: they are not decided yet.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 

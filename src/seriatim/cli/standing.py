@@ -1,4 +1,4 @@
-"""How a group stands, told to a person."""
+"""The state of one group, printed for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["tell"]
 
 
 def tell(found: Standing) -> None:
-    """Print it: what stops the group, the messages in front, what is allowed and what helps."""
+    """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
     view = found.view
     since = f" since {_moment(view.since)}" if view.since else ""
     click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{since}"))

@@ -1,4 +1,4 @@
-"""``seriatim subscription``: starting and stopping them."""
+"""``seriatim subscription``: start, stop and unenlist subscriptions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["subscription"]
 
 @click.group("subscription", cls=Commands)
 def subscription() -> None:
-    """Start and stop subscriptions of a message box, while messages come."""
+    """Start, stop or unenlist subscriptions of a message box while messages come in."""
 
 
 @subscription.command("start")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Collect, and hand out: what was collected before first, in order."""
+    """Start subscriptions: they collect messages and hand them out, in order, beginning with those collected before."""
     with opened(dsn, schema) as box:
         changes = box.start(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
@@ -29,7 +29,7 @@ def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Collect, and hand nothing out."""
+    """Stop subscriptions: they go on collecting messages, but hand none out."""
     with opened(dsn, schema) as box:
         changes = box.stop(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
@@ -39,7 +39,7 @@ def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _unenlist(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Collect nothing; what was collected before is kept back."""
+    """Unenlist subscriptions: they collect no more messages, and those collected before are kept back."""
     with opened(dsn, schema) as box:
         changes = box.unenlist(*names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")

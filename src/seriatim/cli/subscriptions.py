@@ -16,7 +16,7 @@ __all__ = ["subscriptions"]
 
 @click.command()
 @which_box
-@click.option("--queue", help="Only those that lead there.")
+@click.option("--queue", help="Only subscriptions that lead to this queue.")
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def subscriptions(*, dsn: str | None, schema: str, queue: str | None, json_: bool) -> None:
     """List the subscriptions of a message box, with their states."""

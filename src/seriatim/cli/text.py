@@ -1,4 +1,4 @@
-"""Text that a command is given: it is UTF-8, whichever option or argument it is."""
+"""Text of options and arguments: it must be UTF-8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["checked_texts"]
 
 
 class _Text(click.types.StringParamType):
-    """Text; bytes of the command line that are none would fail where it is sent or printed."""
+    """Text; bytes that are not UTF-8 would fail later, where the text is sent or printed."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         text = super().convert(value, param, ctx)
@@ -22,7 +22,7 @@ class _Text(click.types.StringParamType):
 
 
 def checked_texts(command: click.Command) -> click.Command:
-    """A command, and those that it has, whose options and arguments take no text but that; files may be named anyhow."""
+    """Make the options and arguments of a command and its sub-commands accept UTF-8 only; file names may be any bytes."""
     for one in command.params:
         if type(one.type) is click.types.StringParamType:
             one.type = _Text()

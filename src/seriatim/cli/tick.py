@@ -1,4 +1,4 @@
-"""``seriatim box tick``: what has to happen though nobody receives."""
+"""``seriatim box tick``: the work that is due even if nobody receives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["tick"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Route what was published through SQL, fire the timers of groups and dialogs that are due, and retry faulted groups."""
+    """Route messages that were published through SQL, fire due timers of groups and dialogs, and retry faulted groups."""
     with opened(dsn, schema) as box:
         done = box.tick()
     click.echo(

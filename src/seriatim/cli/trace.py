@@ -1,4 +1,4 @@
-"""``seriatim trace``: the way of a message, or of a group's messages, step by step."""
+"""``seriatim trace``: trace a message, or the messages of a group, step by step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ __all__ = ["trace"]
 
 @click.command("trace")
 @click.argument("message_id", metavar="[MESSAGE]", required=False)
-@click.option("--group", default=None, metavar="KEY", help="The messages of the group with this key, instead of one.")
-@click.option("--queue", default=None, help="With --group: of which queue; needed where several have such a group.")
+@click.option("--group", default=None, metavar="KEY", help="Trace the messages of the group with this key.")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="So many of its messages."
+    "--queue", default=None, help="With --group: its queue; required if several queues have a group with this key."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="With --group: trace at most this many messages.",
 )
 @in_id_space
 @which_box
@@ -26,14 +32,14 @@ def trace(
     message_id: str | None, *, group: str | None, queue: str | None, limit: int, id_space: str | None,
     dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
-    """Tell the way of the message with the id MESSAGE, or of the messages of a group, with the time of each step.
+    """Trace a message, or all messages of a group, step by step with timestamps.
 
-    It is put together from what the box keeps; what nobody keeps is said so.
+    MESSAGE is a message id. The trace is read from the tables of the box; steps that the box doesn't keep are marked.
     """
     from seriatim.operations import groups, trace as operations  # noqa: I001, PLC0415 -- the driver, when it is needed
 
     if (message_id is None) is (group is None):
-        raise UsageError("which way?", remedy="name a MESSAGE, or a group with --group")
+        raise UsageError("give either a MESSAGE or --group", remedy="name one of them")
     with opened(dsn, schema) as box:
         if group is None:
             steps = operations.trace_message(box, str(message_id), id_space=id_space)

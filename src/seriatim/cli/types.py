@@ -1,4 +1,4 @@
-"""``seriatim types``: which properties messages have."""
+"""``seriatim types``: list the message types with their properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["types"]
 @which_box
 @click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
 def types(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """List the message types of a message box: their properties, and how bodies are checked."""
+    """List the message types of a message box, with their properties and the check of their bodies."""
     from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:

@@ -1,4 +1,4 @@
-"""``seriatim unrouted``: which messages no destination wanted, of a pipeline or of a message box."""
+"""``seriatim unrouted``: list the messages of a pipeline or a message box that matched no destination."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ __all__ = ["unrouted"]
 @click.command()
 @click.argument("file_", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @which_box
-@click.option("--json", "as_json_", is_flag=True, help="Print a JSON object a message; of a pipeline with its body.")
-@click.option("--limit", type=click.IntRange(1), default=None, help="At most this many messages.")
-@click.option("--resubmit", is_flag=True, help="Of a message box: route all of them again.")
+@click.option(
+    "--json", "as_json_", is_flag=True, help="Print one JSON object per message; those of a pipeline have the body."
+)
+@click.option("--limit", type=click.IntRange(1), default=None, help="List at most this many.")
+@click.option("--resubmit", is_flag=True, help="For a message box: route all unrouted messages again.")
 def unrouted(
     file_: Path | None, *, dsn: str | None, schema: str, as_json_: bool, limit: int | None, resubmit: bool
 ) -> None:
-    """List what matched no destination.
+    """List messages that matched no destination.
 
     With FILE, reads the unrouted folder of the pipeline in it: messages for which no `where` was true, oldest first.
-    Without, looks into the message box: messages that no subscription wanted, or that aren't what their types say.
+    Without FILE, reads the message box: messages that matched no subscription, or that don't fit their message type.
     """
     if file_ is None:
         _of_box(dsn, schema, as_json_=as_json_, limit=limit, resubmit=resubmit)
         return
     if resubmit or dsn is not None:
-        raise UsageError(f"{'--resubmit' if resubmit else '--dsn'} is for a message box", remedy="leave FILE out")
+        raise UsageError(
+            f"{'--resubmit' if resubmit else '--dsn'} works on a message box only", remedy="leave FILE out"
+        )
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline = pipeline_file.load(file_)
@@ -52,7 +56,7 @@ def unrouted(
 
 def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, resubmit: bool) -> None:
     if resubmit and limit is not None:
-        raise UsageError("--resubmit takes all", remedy="leave --limit out")
+        raise UsageError("--resubmit resubmits all messages", remedy="leave --limit out")
     with opened(dsn, schema) as box:
         if resubmit:
             done = box.resubmit()

@@ -1,4 +1,4 @@
-"""Which message box a command is about, and how what it found is printed."""
+"""The options that choose a message box, and the printing of results."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["as_json", "in_columns", "in_id_space", "listed", "opened", "which_bo
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
-which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="The schema of the box.")
+which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="Schema of the box.")
 
 
 def in_id_space(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option that says which of several messages with one id is meant."""
-    told = "Of several messages with that ID the one in this id space (a role's, or \"\": the owner's)."
+    """The option that chooses among several messages with one id."""
+    told = "The id space of the message (a role's, or \"\": the owner's), if several messages have that ID."
     return click.option("--id-space", default=None, metavar="NAME", help=told)(command)
 
 
 def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which box: ``dsn`` and ``schema``."""
-    dsn = click.option("--dsn", help="Which PostgreSQL (default: $SERIATIM_DSN, else the embedded one).")
+    """The options that choose a box: ``dsn`` and ``schema``."""
+    dsn = click.option("--dsn", help="Connect to this PostgreSQL (default: $SERIATIM_DSN, else the embedded server).")
     return dsn(which_schema(command))
 
 
 @contextmanager
 def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
-    """The box that the options say.
+    """Open the box that the options name.
 
-    One that isn't there is made in the usual schema, and that is told of: the folder may be the wrong one. In another
-    schema only a command that `makes` does so, for the name may be mistyped.
+    A missing box is created in the usual schema, with a note on standard error, because the folder may be the wrong
+    one. In another schema only a command with `makes` creates it, because the name may be mistyped.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415
@@ -54,12 +54,12 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
 
 
 def as_json(found: object) -> str:
-    """Plain values as JSON; moments as ISO 8601, bytes as text where they are, else as hexadecimal digits."""
+    """Plain values as JSON; times as ISO 8601, bytes as text if they are UTF-8, else as hexadecimal digits."""
     return json.dumps(found, ensure_ascii=False, indent=2, default=_written)
 
 
 def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table for people: what is None is left empty, numbers stand to the right."""
+    """Print a table for people: None is an empty cell, numbers are aligned to the right."""
     texts = [[in_line(_shown(one)) for one in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(titles, *texts, strict=True)]
     right = [bool(rows) and all(isinstance(row[at], int | None) for row in rows) for at in range(len(titles))]
@@ -72,13 +72,13 @@ def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def listed(titles: Sequence[str], rows: Sequence[Sequence[object]], limit: int) -> None:
-    """Print a table of what was found, or that nothing was; and, for people, that there may be more behind the limit."""
+    """Print a table, or a note that there is nothing; and a note if the limit was reached."""
     if not rows:
         click.echo("there are none")
         return
     in_columns(titles, rows)
     if len(rows) >= limit:
-        click.echo(f"these are {limit:,}, and there may be more: --limit N shows so many", err=True)
+        click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Who does something, and why: the options of what is written to the operator log, and the question before much is done."""
+"""The actor and the reason of an action, for the operator log, and the confirmation of bulk actions."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ __all__ = ["confirmed", "no_if_refused", "said", "says_why"]
 
 def says_why(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options ``actor`` and ``reason``."""
-    actor = click.option("--actor", default=None, help="Who does it (default: the user of this system).")
-    reason = click.option(
-        "--reason", default=None, help="Why; it is written to the operator log. Asked for if missing."
+    actor = click.option(
+        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
     )
+    reason = click.option("--reason", default=None, help="The reason, for the operator log; asked for if missing.")
     return actor(reason(command))
 
 
 def said(actor: str | None, reason: str | None) -> dict[str, str]:
-    """Who, and why; the reason is asked for where somebody can answer.
+    """The actor and the reason; a missing reason is asked for at a terminal.
 
     Raises:
-        UsageError: there is no reason, and nobody to ask.
+        UsageError: there is no reason, and no terminal to ask at.
     """
     if reason is None:
         if not sys.stdin.isatty():
-            raise UsageError("there is no reason", remedy="give one with --reason: it is written to the operator log")
+            raise UsageError("the reason is missing", remedy="give it with --reason: it is written to the operator log")
         reason = click.prompt("Why", err=True)
     return {"actor": actor or getpass.getuser(), "reason": str(reason)}
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Have something confirmed, unless that was done with ``--yes``.
+    """Ask for confirmation, unless ``--yes`` was given.
 
     Raises:
-        UsageError: nobody is there to ask.
+        UsageError: there is no terminal to ask at.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"this asks first: {question}", remedy="give --yes if that is meant, or --dry-run to look")
+        raise UsageError(
+            f"this needs confirmation: {question}", remedy="give --yes to confirm, or --dry-run to look first"
+        )
     click.confirm(question, abort=True, err=True)
 
 
 def no_if_refused(done: Iterable[object]) -> None:
-    """Exit with 1 where something of what was done to many was refused; everything has been told before."""
+    """Exit with 1 if part of a bulk action was refused; the results have been printed before."""
     from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
 
     if any(isinstance(one, Refused) for one in done):

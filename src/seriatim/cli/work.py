@@ -1,4 +1,4 @@
-"""``seriatim work``: processes that work on queues, until they are stopped."""
+"""``seriatim work``: run worker processes on queues until they are stopped."""
 
 from __future__ import annotations
 
@@ -16,22 +16,33 @@ __all__ = ["work"]
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
 @click.option(
     "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
-    help="What is called with messages; TYPE=MODULE:FUNCTION for those of a type. Default: what starting subscriptions name.",
+    help="The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
 )  # fmt: skip
-@click.option("--port", metavar="PORT", help="What messages are handed to instead, such as 'http: {url: https://…}'.")
-@click.option("--workers", default=8, show_default=True, help="Threads for each queue in each process.")
-@click.option("--processes", default=1, show_default=True, help="Worker processes.")
-@click.option("--run-length", default=50, show_default=True, help="At most so many messages in a transaction.")
-@click.option("--rate", type=float, help="At most so many messages a second, from each queue.")
-@click.option("--run-as", metavar="ROLE", help="The role of the database that the handler has.")
-@click.option("--turn-limit", help="How long a transaction may take (60s), or in leases a handler (no limit).")
+@click.option(
+    "--port",
+    metavar="PORT",
+    help="Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.",
+)
+@click.option("--workers", default=8, show_default=True, help="Threads per queue in each process.")
+@click.option("--processes", default=1, show_default=True, help="Number of worker processes.")
+@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
+@click.option("--rate", type=float, help="Messages per second from each queue, at most.")
+@click.option("--run-as", metavar="ROLE", help="Run the handler with this database role.")
+@click.option(
+    "--turn-limit", help="Time limit of one transaction (default: 60s), or of a handler under leases (default: none)."
+)
 @click.option(
     "--mode", type=click.Choice(["transactional", "leased"]), default="transactional", show_default=True,
-    help="Whether a transaction is open while a handler works, or its group is claimed by a lease.",
+    help="How a group is claimed while its handler runs: by an open transaction or by a lease.",
 )  # fmt: skip
-@click.option("--lease", default="30s", show_default=True, help="After that a group goes on whose worker is gone.")
-@click.option("--heartbeat", help="How often leases are renewed. Default: a fifth of the lease.")
-@click.option("--batch", is_flag=True, help="Give the handler all messages of a run at once.")
+@click.option(
+    "--lease",
+    default="30s",
+    show_default=True,
+    help="Under leases: time after which another worker takes over the group of a lost worker.",
+)
+@click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
+@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
 @which_box
 def work(
     *,
@@ -51,17 +62,17 @@ def work(
     dsn: str | None,
     schema: str,
 ) -> None:
-    """Work on queues: give the messages of each group to the handler, in order, each in a transaction.
+    """Work on queues: call the handler with the messages of each group, in order, in transactions.
 
-    Ctrl-C (or SIGTERM) ends it after the turns in hand; a second one at once. Nothing is lost either way. A process
-    that dies is replaced, and what it died of is counted as an attempt.
+    Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way. A
+    worker process that dies is replaced, and the message at which it died has used up an attempt.
     """
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if port is not None and handlers:
-        raise UsageError("--port and --handler exclude each other", remedy="give one of them")
+        raise UsageError("--port and --handler can't be combined", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
     with opened(dsn, schema) as box:
         supervisor = Supervisor(
@@ -70,7 +81,7 @@ def work(
         many = (
             f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
         )
-        click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C ends it", err=True)
+        click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
         supervisor.run()
 
 

@@ -1,4 +1,4 @@
-"""Ports for workers: handlers that hand the messages of a queue on, in order. What each promises: docs/reference/ports.md."""
+"""Ports for workers: handlers that deliver the messages of a queue, in order. Guarantees: docs/reference/ports.md."""
 
 from seriatim.endpoints.files import FilePort
 from seriatim.endpoints.http import HttpPort

@@ -1,4 +1,4 @@
-"""What a port asks of the session and of what was received, and the key by which a receiver knows a message again."""
+"""The parts of a session and a delivery that a port needs, and the key by which a receiver recognises a repeated message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def in_hand(tx: Transaction) -> Delivered:
     """
     found = tx.delivery
     if found is None:
-        raise UsageError("a port hands on what was received", remedy="give it to a Worker as its handler")
+        raise UsageError(
+            "a port can only deliver messages that a worker received", remedy="pass it to a Worker as its handler"
+        )
     return found
 
 

@@ -39,7 +39,7 @@ class FilePort:
             raise UsageError(f"suffix can't be {shown(suffix)}", remedy="such as .json")
         if not self._folder.is_dir():
             # A mount that is missing: what would be written beneath would be lost when it comes back.
-            raise UsageError("there is no such folder", where=str(self._folder), remedy="make it")
+            raise UsageError("the folder does not exist", where=str(self._folder), remedy="create it")
         self._suffix = suffix
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver knows it again."""
+"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver recognises a repetition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Property, Received
 
 __all__ = ["HttpPort"]
 
-#: Statuses for which the same again may work, beside 500 and above: time-out, too early, too many.
+#: Statuses after which a retry may succeed, besides 500 and above: time-out, too early, too many.
 _AGAIN = frozenset({408, 425, 429})
 #: Characters of an answer that are shown.
 _SHOWN = 300
@@ -67,7 +67,9 @@ class HttpPort:
         except (httpx.InvalidURL, TypeError, ValueError):
             raise UsageError("the url of the port can't be read", remedy="such as https://host/path") from None
         if self._url.scheme not in ("http", "https") or not self._url.host:
-            raise UsageError("the url of the port isn't one of http or https", remedy="such as https://host/path")
+            raise UsageError(
+                "the url of the port must begin with http:// or https://", remedy="such as https://host/path"
+            )
         if self._url.port is not None and not 0 < self._url.port < 65536:
             raise UsageError(f"the url of the port has no port {self._url.port}", remedy="a number from 1 to 65,535")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
@@ -75,7 +77,8 @@ class HttpPort:
         for name in extensions or {}:
             if not _EXTENSION.fullmatch(name) or name in _TAKEN:
                 raise UsageError(
-                    f"{shown(name)} can't be an extension of an event", remedy="a-z and 0-9, and not one of its own"
+                    f"{shown(name)} can't be the name of an event's extension",
+                    remedy="a-z and 0-9, and no attribute of CloudEvents",
                 )
         try:
             urlsplit(source or "")
@@ -90,7 +93,7 @@ class HttpPort:
         except (AttributeError, TypeError, UnicodeEncodeError):
             raise UsageError("a header of the port isn't ASCII text", remedy="encode it") from None
         if any(b"\n" in part or b"\r" in part or b"\0" in part for pair in encoded for part in pair):
-            raise UsageError("a header of the port has a line break in it", remedy="leave it out")
+            raise UsageError("a header of the port contains a line break", remedy="remove the line break")
         #: Where to, without what may be secret, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
         self._exchange: Exchange | None = None
@@ -120,7 +123,7 @@ class HttpPort:
             answer = self._opened().post({**self._headers, **self._event(delivered, message)}, message.body)
         except NotSent:
             raise Business(
-                "the message can't be sent: a header has what HTTP doesn't allow", where=self.place
+                "the message can't be sent: a header contains characters that HTTP doesn't allow", where=self.place
             ) from None
         except Broken as error:
             raise Transient(f"{error} at {self.place}", where=self.place) from None
@@ -155,7 +158,7 @@ class HttpPort:
         }
         found["Content-Type"] = message.content_type or "application/octet-stream"
         if not found["Content-Type"].isascii() or any(one in found["Content-Type"] for one in "\r\n"):
-            raise Business("the content type of the message can't be a header")
+            raise Business("the content type of the message can't be sent as an HTTP header")
         return found | {"Idempotency-Key": idempotency_key(delivered, message)}
 
     def _source_of(self, delivered: Delivered) -> str:

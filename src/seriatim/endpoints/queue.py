@@ -1,4 +1,4 @@
-"""The queue port: hands messages on to another queue of the same box, exactly once, in the transaction of the turn."""
+"""The queue port: publishes messages to another queue of the same box, exactly once, in the transaction of the turn."""
 
 from __future__ import annotations
 

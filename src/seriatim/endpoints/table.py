@@ -29,9 +29,9 @@ def _text(message: Received) -> str:
     try:
         found = message.body.decode()
     except UnicodeDecodeError:
-        raise Business("the body isn't text in UTF-8, and the port writes it as such") from None
+        raise Business("the body isn't UTF-8, but the port writes it into a text column") from None
     if "\0" in found:
-        raise Business("the body has a NUL in it, which PostgreSQL doesn't keep in text")
+        raise Business("the body contains a NUL, which PostgreSQL can't store as text")
     return found
 
 
@@ -77,12 +77,12 @@ class TablePort:
         if len(names) > 2:
             raise UsageError(f"{table!r} is not the name of a table", remedy="name, or schema.name")
         if not columns:
-            raise UsageError("the table gets no columns", remedy="columns: a property for each")
+            raise UsageError("the port writes no columns", remedy="columns: a property for each column")
         for name in (*names, *columns, *columns.values()):
             checked_name(name, "a name of a table, a column or a property")
         if isinstance(key, str) or not set(key) <= set(columns):
             raise UsageError(
-                "the key has to be a list of columns that are filled", remedy=f"some of {', '.join(columns)}"
+                "the key must be a list of columns that the port writes", remedy=f"some of {', '.join(columns)}"
             )
         self._statement = _upsert(names, list(columns), list(key))
         self._columns = dict(columns)
@@ -115,10 +115,12 @@ class TablePort:
             with self._pool.connection() as connection:
                 self._write(connection, rows)
         except PoolClosed:
-            raise UsageError("the port is closed", remedy="make another TablePort") from None
+            raise UsageError("the port is closed", remedy="create another TablePort") from None
         except PoolTimeout:
             what = f"no connection could be made within {_PATIENCE_S:g} s"
-            raise Transient(what, where=self.place, remedy="is the server running, and has it room?") from None
+            raise Transient(
+                what, where=self.place, remedy="check that the server is running and has free connections"
+            ) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise Transient(" ".join(str(error).split()), where=self.place) from error
 

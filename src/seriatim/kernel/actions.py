@@ -1,4 +1,4 @@
-"""What an operator's actions do to one group. Each takes the state of a single group and gives an `Outcome`.
+"""The effects of operators' actions on one group. Each takes the state of a single group and returns an `Outcome`.
 
 Owns the effects; which action fits which state is the table in ``states.py``.
 """
@@ -77,7 +77,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
     late = np.flatnonzero(state.held.late)
     if not len(late):
         raise ActionRefused(
-            f"no message holds up the group, which is {shown}", where=f"group {group!r}", remedy="resume it"
+            f"no message blocks the group, which is {shown}", where=f"group {group!r}", remedy="resume it"
         )
     first = late[np.argmin(state.held.ref[late])]
     out = np.zeros(len(state.held), np.bool_)
@@ -94,15 +94,15 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     """Records the missing numbers up to `through` (default: the whole hole) as skipped; what waits behind them leaves."""
     require(Action.SKIP_HOLE, state_of(policy, state), group)
     if not isinstance(policy, Standard):
-        raise ActionRefused("only a standard queue has holes", where=f"group {group!r}")
+        raise ActionRefused("cannot skip a hole: only the policy standard has holes", where=f"group {group!r}")
     _, firsts, lasts = holes.holes(policy, state)
     first, last = int(firsts[0]), int(lasts[0])
     end = last if through is None else _whole(through, group)
     if not first <= end <= last or (end - first) % policy.increment:
         raise ActionRefused(
-            f"{end} is not a number of the hole, which is {first}..{last} in steps of {policy.increment}",
+            f"{end} is not in the hole, which is {first}..{last} in steps of {policy.increment}",
             where=f"group {group!r}",
-            remedy="name one of its numbers, or none to skip all of it",
+            remedy="give a number of the hole, or none to skip all of it",
         )
     changed = State(
         state.groups.with_columns(next=_one(end + policy.increment)),
@@ -123,16 +123,16 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     if not isinstance(policy, Standard):
         others = [one for one in allowed_in(shown) if one not in (Action.RESET, Action.SKIP_HOLE)]
         raise ActionRefused(
-            f"only a standard queue has a next number; the group is {shown}",
+            f"cannot reset the group, which is {shown}: only the policy standard has a next number",
             where=f"group {group!r}",
-            remedy=f"allowed now: {', '.join(others)}",
+            remedy=f"allowed: {', '.join(others)}",
         )
     groups, step = state.groups, policy.increment
     _whole(following, group)
     next_, first = int(groups.next[0]), int(groups.first[0])
     if (following - next_) % step or not -(2**62) <= following <= 2**62:
         raise ActionRefused(
-            f"{following} is not on the step of the group: next is {next_}, the increment {step}",
+            f"the group has no number {following}: its next number is {next_}, its increment {step}",
             where=f"group {group!r}",
         )
     if following == next_:

@@ -1,4 +1,4 @@
-"""The law of conservation: what came in is somewhere. Executable, for tests and for ``doctor``."""
+"""The law of conservation: every message that came in is accounted for. Executable, for tests and for ``doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Counts"]
 
 @dataclass(frozen=True, slots=True)
 class Counts(Mapping[str, int]):
-    """How many messages a queue took in and what became of them; a mapping of the glossary's words, ``in`` first."""
+    """The number of messages that a queue took in, and their dispositions; a mapping by the glossary's words, ``in`` first."""
 
     in_: int = 0
     released: int = 0
@@ -38,14 +38,16 @@ class Counts(Mapping[str, int]):
         return 1 + len(_WORDS)
 
     def check(self, where: str = "") -> None:
-        """Holds the law against the numbers.
+        """Checks that the numbers obey the law of conservation.
 
         Raises:
             InvariantBroken: they don't add up.
         """
         total = sum(self[word] for word in _WORDS)
         if total != self.in_:
-            raise InvariantBroken(f"{self.in_} messages came in, {total} are accounted for: {dict(self)}", where=where)
+            raise InvariantBroken(
+                f"{self.in_} messages came in, but {total} are accounted for: {dict(self)}", where=where
+            )
 
 
 _WORDS = tuple(disposition.word for disposition in Disposition)

@@ -1,4 +1,4 @@
-"""A handler's failure: what it does to the group, and when the message is tried again."""
+"""A handler's failure: its effect on the group, and the time of the retry."""
 
 from __future__ import annotations
 

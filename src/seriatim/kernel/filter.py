@@ -123,7 +123,7 @@ def type_from(written: str) -> Type:
     digits = _DECIMAL.fullmatch(written)
     if digits and 1 <= int(digits[1]) <= MOST_DIGITS and int(digits[2]) <= int(digits[1]):
         return decimal(int(digits[1]), int(digits[2]))
-    raise FilterError(f"{written!r} is not a property's type", remedy=f"one of {', '.join(_BY_NAME)}, decimal(p,s)")
+    raise FilterError(f"{written!r} is not a type of properties", remedy=f"one of {', '.join(_BY_NAME)}, decimal(p,s)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def number(text: str) -> Constant:
     if "e" in text.lower():
         value = float(text)
         if value == float("inf"):
-            raise FilterError(f"{text[:60]} is beyond the doubles")
+            raise FilterError(f"{text[:60]} is out of the range of a double")
         return Constant(value, DOUBLE)
     whole, _, places = text.partition(".")
     whole = whole.lstrip("0")
@@ -71,7 +71,7 @@ def condition(term: Expression) -> Expression:
     if term.type.kind is Kind.NULL:
         return Constant(None, BOOLEAN)
     if term.type != BOOLEAN:
-        raise FilterError(f"{_described(term)} is not a condition", remedy="compare it with something")
+        raise FilterError(f"{_described(term)} is not a condition", remedy="compare it with a value")
     return term
 
 
@@ -152,7 +152,7 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
     if operand.type.kind is Kind.NULL:
         return Constant(None, BOOLEAN)
     if operand.type != STRING:
-        raise FilterError(f"LIKE is for strings, not {_described(operand)}")
+        raise FilterError(f"LIKE works on strings, not on {_described(operand)}")
     segments: list[list[str | None]] = [[]]
     rest = iter(pattern)
     for character in rest:
@@ -160,7 +160,9 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
             literal = next(rest, "")
             if literal not in ("%", "_", escape):
                 remedy = f"write {escape}{escape} for the character itself, or choose another with ESCAPE '!'"
-                raise FilterError(f"{escape!r} stands before neither %, _ nor itself in the pattern", remedy=remedy)
+                raise FilterError(
+                    f"the escape character {escape!r} in the pattern must stand before %, _ or itself", remedy=remedy
+                )
             segments[-1].append(literal)
         elif character == "%":
             segments.append([])

@@ -1,4 +1,4 @@
-"""Late messages that are held (``late="suspend"``): what `Standard` and `BestEffort` have in common."""
+"""Late messages that are held (``late="suspend"``), for `Standard` and `BestEffort`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel decides: dispositions, reasons and events, as words and as columns."""
+"""The kernel's decisions: dispositions, reasons and events, as words and as columns."""
 
 from __future__ import annotations
 

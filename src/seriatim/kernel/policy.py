@@ -1,4 +1,4 @@
-"""The ordering policies: what a user says about order, checked and frozen.
+"""The ordering policies, checked and frozen.
 
 Owns parameters and their validity; knows nothing of how a policy is applied (``standard.py``,
 ``best_effort.py``, ``unit_of_work.py``, ``fifo.py``).
@@ -65,18 +65,18 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """Contiguous numbers per group; a missing one holds up what is behind it.
+    """Contiguous numbers per group; a missing number holds up the messages behind it.
 
     Args:
         start: the first number of a group, or ``"first"``: the first in order of arrival.
         increment: the step from one number to the next, at least 1.
         hole_timeout: seconds (or ``"100s"``) until a hole is reported; None or 0 waits for ever.
-        hole_retries: how many further periods are waited and reported before `on_hole` acts.
+        hole_retries: the number of further periods, each with a report, before `on_hole` acts.
         on_hole: ``"wait"`` (the group is timed out until an operator skips the hole or the
             missing message comes) or ``"skip"`` (the group goes on at the lowest held number).
-        late: what happens to a message whose number was skipped: ``"set_aside"``, ``"deliver"``
+        late: treatment of a message whose number was skipped: ``"set_aside"``, ``"deliver"``
             (leaves at once, flagged) or ``"suspend"`` (the group stops with it as the reason).
-        capacity: how many messages a group may hold; more are rejected. None: no limit.
+        capacity: the number of messages that a group may hold; further ones are rejected. None: no limit.
 
     Raises:
         PolicyError: a parameter is wrong.
@@ -109,11 +109,11 @@ class BestEffort:
     """Ascending within rounds, not contiguous.
 
     Args:
-        by: ``"number"`` or ``"time"``: what the sequence is.
+        by: ``"number"`` or ``"time"``: the kind of the sequence.
         window: seconds a round collects before its highest sequence is fixed.
         buffer: the share of `window` that lower sequences may still join in after that.
-        max_rows: a round is one call and releases at most that many, the lowest. Not with `window`.
-        late: what happens to a message below the highest one released in an earlier round.
+        max_rows: each call is a round and releases at most this many messages, the lowest ones. Not with `window`.
+        late: treatment of a message below the highest one released in an earlier round.
 
     Raises:
         PolicyError: a parameter is wrong, or `window` and `max_rows` are both given.
@@ -137,7 +137,7 @@ class BestEffort:
         if self.max_rows is not None:
             _whole("BestEffort", "max_rows", self.max_rows, 1)
             if self.window is not None:
-                raise PolicyError("BestEffort: window and max_rows contradict each other", remedy="give one of them")
+                raise PolicyError("BestEffort takes window or max_rows, not both", remedy="give one of them")
         _one_of("BestEffort", "late", self.late, _LATE)
 
 
@@ -146,8 +146,8 @@ class UnitOfWork:
     """A set numbered from 1, released when complete: all or nothing.
 
     Args:
-        size: a number; or where a message says how many there are: a property's name (in memory
-            also a function of the value). Messages without it don't say.
+        size: the size of a set, or the property that has it (in memory also a function of the
+            value). Messages may lack the property.
         last: instead of `size`: the filter that holds for the last message of the set (in memory
             a key of the value or a function of it); its number is then the size.
         timeout: seconds from the first arrival after which an incomplete set is dead.
@@ -164,7 +164,7 @@ class UnitOfWork:
 
     def __post_init__(self) -> None:
         if (self.size is None) == (self.last is None):
-            raise PolicyError("UnitOfWork: give exactly one of size and last")
+            raise PolicyError("UnitOfWork needs exactly one of size and last")
         if self.size is not None and not isinstance(self.size, str) and not callable(self.size):
             _whole("UnitOfWork", "size", self.size, 1)
         if self.last is not None and not isinstance(self.last, str) and not callable(self.last):

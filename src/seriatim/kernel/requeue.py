@@ -1,4 +1,4 @@
-"""Where a message goes that was set aside and is put back: to its place in the order, if it still has one there."""
+"""The place of a requeued message: its old place in the order, if that is still possible."""
 
 from __future__ import annotations
 

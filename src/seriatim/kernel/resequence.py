@@ -1,4 +1,4 @@
-"""The kernel's door: what engines call with messages and with the time. Pure: the state goes in and comes out.
+"""The kernel's interface: engines call it with messages and with the time. Pure: the state goes in and comes out.
 
 **Theory of operation.** The rules are stated for one message at a time; here a batch is worked on at once, by
 cutting each group's messages into *quiet* stretches: prefixes between which no timer can fire and no capacity can

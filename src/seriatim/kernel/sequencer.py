@@ -26,7 +26,7 @@ Key = Any
 
 
 class Released(NamedTuple):
-    """A message that left. `ordinal` counts what left its group; `late`: out of order, and flagged."""
+    """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order."""
 
     group: Key
     sequence: Any
@@ -36,7 +36,7 @@ class Released(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A message that didn't leave, and why."""
+    """A message that was not released, with the reason."""
 
     group: Key
     sequence: Any
@@ -45,7 +45,7 @@ class Item(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened to a group: `kind` is a word of ``EventKind``, `first`..`last` the numbers concerned, if any."""
+    """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any."""
 
     kind: str
     group: Key
@@ -79,7 +79,7 @@ class Outcome:
 
 
 class GroupView(NamedTuple):
-    """A group as it stands. `next` is None where the policy has none, `hole_since` (seconds) where no hole is open."""
+    """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open."""
 
     state: str
     next: int | None
@@ -94,12 +94,12 @@ class Sequencer:
 
     Args:
         policy: how groups are ordered.
-        start_from: the first number of groups that don't begin at the policy's start.
+        start_from: first numbers of single groups, in place of the policy's `start`.
 
     Raises:
         UsageError: not a policy, or not a number to start from.
 
-    Times are seconds. Time never goes back: an earlier `now` counts as the latest one, none as no change.
+    Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
     """
 
@@ -116,7 +116,7 @@ class Sequencer:
         self._names: dict[Key, Key] = {}
         for key, number in (start_from or {}).items():
             if not isinstance(policy, Standard):
-                raise UsageError("start_from is for the standard policy")
+                raise UsageError("start_from requires the policy Standard")
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(number) > FOREVER:
                 raise UsageError(f"group {shown(key)} can't start from {shown(number)}", remedy="give a whole number")
             self._names[_raw(key)] = key
@@ -137,7 +137,7 @@ class Sequencer:
     def replay(self, items: Iterable[tuple[Key, Any, Any, float]], watermark: float | None = None) -> Outcome:
         """Takes messages ``(group, sequence, value, time)`` in order of their own times.
 
-        What is due before a message's time fires before it. At the end time moves to `watermark`, if one is given.
+        Timers that are due before a message's time fire before it. At the end, time moves to `watermark`, if given.
 
         Raises:
             UsageError: a time is not a time, or an item is not such a tuple.
@@ -151,7 +151,7 @@ class Sequencer:
         return _joined(outcome, self._advance(until))
 
     def advance(self, now: float) -> Outcome:
-        """Fires all that is due at or before `now`.
+        """Fires all timers that are due at or before `now`.
 
         Raises:
             UsageError: `now` is not a time.
@@ -159,47 +159,47 @@ class Sequencer:
         return self._advance(self._reach(now))
 
     def finish(self) -> Outcome:
-        """Lets time run out: all that is due at any time fires."""
+        """Lets time run out: all timers fire."""
         return self._advance(FOREVER)
 
     # ---- the operator's hand
 
     def suspend(self, group: Key, now: float | None = None) -> Outcome:
-        """Stops a group: nothing leaves, what arrives is taken in.
+        """Suspends a group: it takes messages in, but releases none.
 
         Raises:
-            ActionRefused: the group is closed. So for all actions that don't fit the group's state.
+            ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         """
         return self._act(actions.suspend, group, now)
 
     def resume(self, group: Key, now: float | None = None) -> Outcome:
-        """Lets a suspended group go on."""
+        """Resumes a suspended group."""
         return self._act(actions.resume, group, now)
 
     def skip_message(self, group: Key, now: float | None = None) -> Outcome:
-        """Sets the late message that suspended the group aside for good."""
+        """Makes the late message that suspended the group dead."""
         return self._act(actions.skip_message, group, now)
 
     def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
-        """Gives up the missing numbers up to `through`, or all of the hole."""
+        """Skips the missing numbers up to `through`; None: the whole hole."""
         return self._act(actions.skip_hole, group, now, through)
 
     def reset(self, group: Key, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - the word of the design
-        """Lets the group go on at another number."""
+        """Sets the next number of the group."""
         return self._act(actions.reset, group, now, next)
 
     def abort(self, group: Key, now: float | None = None) -> Outcome:
-        """Sets all that the group holds aside for good."""
+        """Makes all held messages of the group dead."""
         return self._act(actions.abort, group, now)
 
     def close(self, group: Key, now: float | None = None) -> Outcome:
-        """Ends a group: what comes from now on is late."""
+        """Closes a group: later messages are late."""
         return self._act(actions.close, group, now)
 
     # ---- what there is
 
     def group(self, group: Key) -> GroupView:
-        """A group as it stands.
+        """The state of a group.
 
         Raises:
             UsageError: there is no such group.
@@ -223,7 +223,7 @@ class Sequencer:
         return [self._names[key] for key in self._groups]
 
     def held(self, group: Key) -> list[Item]:
-        """What a group holds, in order, and why."""
+        """The held messages of a group, in order, with reasons."""
         state = self._known(group)
         reasons = kernel.why_held(self.policy, state)
         return [
@@ -232,7 +232,7 @@ class Sequencer:
         ]
 
     def counts(self) -> Counts:
-        """The law of conservation in numbers."""
+        """The numbers of the law of conservation."""
         held = len(self._messages)
         decided = {disposition.word: count for disposition, count in self._counts.items()}
         counts = Counts(in_=self._taken, **(decided | {"held": held}))
@@ -256,7 +256,9 @@ class Sequencer:
         try:
             return self._groups[_raw(group)]
         except (KeyError, TypeError):
-            raise UsageError(f"there is no group {group!r}", remedy="it has never received a message") from None
+            raise UsageError(
+                f"there is no group {group!r}", remedy="no message of this group has arrived yet"
+            ) from None
 
     def _take(
         self, items: Iterable[tuple[Key, Any, Any, int]], judge: Callable[[Policy, State, Arrivals], kernel.Outcome]
@@ -366,7 +368,7 @@ def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
 
 def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, ...]]:
     if not isinstance(items, Iterable):
-        raise UsageError(f"{shown(items)} is no list of messages", remedy=f"give a list of {form}")
+        raise UsageError(f"{shown(items)} is not a list of messages", remedy=f"give a list of {form}")
     for item in items:
         try:
             parts = tuple(item)

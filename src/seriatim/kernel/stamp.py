@@ -1,4 +1,4 @@
-"""Stamping: which ticket each message of a batch gets.
+"""Stamping: the ticket of each message of a batch.
 
 A location's tickets are one run of *positions* 1, 2, 3 …, cut into epochs of `last_number` numbers each::
 

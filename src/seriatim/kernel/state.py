@@ -1,4 +1,4 @@
-"""What is remembered of the groups of one queue, as columns.
+"""The state of the groups of one queue, as columns.
 
 Owns the layout and how states are cut apart and put together; the rules that read and write it are
 in the module of each policy. A group is named by its row number here; which key that is, the engine knows.

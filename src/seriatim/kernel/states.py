@@ -1,4 +1,4 @@
-"""The states of a group, and which action fits which: the table that code, operators and docs share."""
+"""The states of a group, and the actions allowed in each: the table that code, operators and docs share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import StrEnum
 from seriatim.errors import ActionRefused
 from seriatim.kernel.state import Flag
 
-__all__ = ["ALLOWED", "Action", "GroupState", "allowed_in", "require", "shown_state"]
+__all__ = ["ALLOWED", "Action", "GroupState", "allowed_in", "refusal", "require", "shown_state"]
 
 
 class GroupState(StrEnum):
-    """What a group shows: the first that applies, in this order."""
+    """The state that a group shows: the first that applies, in this order."""
 
     CLOSED = "closed"
     SUSPENDED = "suspended"
@@ -23,7 +23,7 @@ class GroupState(StrEnum):
 
 
 class Action(StrEnum):
-    """What an operator may do to a group."""
+    """The actions of operators on a group."""
 
     SUSPEND = "suspend"
     RESUME = "resume"
@@ -36,6 +36,12 @@ class Action(StrEnum):
     REQUEUE = "requeue"
 
 
+#: Actions whose object isn't the group, in the words of an error.
+_ON_A_GROUP = {
+    Action.SKIP_MESSAGE: "skip the message of a group",
+    Action.SKIP_HOLE: "skip the hole of a group",
+    Action.REQUEUE: "requeue into a group",
+}
 _ALL = frozenset(GroupState)
 _FAULTY_SET = int(Flag.COMPLETE | Flag.FAULTED)
 
@@ -81,15 +87,20 @@ def allowed_in(state: GroupState) -> list[Action]:
     return [action for action in Action if state in ALLOWED[action]]
 
 
+def refusal(action: Action, state: str) -> str:
+    """The text of an error: the action is not allowed on a group in this state."""
+    return f"cannot {_ON_A_GROUP.get(action, f'{action} a group')} that is {state}"
+
+
 def require(action: Action, state: GroupState, group: str) -> None:
-    """Lets a fitting action pass.
+    """Checks that an action is allowed.
 
     Raises:
         ActionRefused: names the state and the actions that are allowed in it.
     """
     if state not in ALLOWED[action]:
         raise ActionRefused(
-            f"{action} doesn't fit a group that is {state}",
+            refusal(action, state),
             where=f"group {group!r}",
-            remedy=f"allowed now: {', '.join(allowed_in(state))}",
+            remedy=f"allowed: {', '.join(allowed_in(state))}",
         )

@@ -1,4 +1,4 @@
-"""Which state of a group leads where: what each action and each happening does to the four facts behind the state.
+"""The transitions between the states of a group: the effect of each action and event on the four facts behind the state.
 
 The table of ``states.py`` says which action fits which state; this one says what may come of it. The page of the
 documents is drawn from both, and tests hold the kernel and the box against them.

@@ -1,1 +1,1 @@
-"""What operators read and do."""
+"""The operations of operators: views and actions."""

@@ -1,4 +1,4 @@
-"""One thing done to many groups: an action, or putting back what was set aside; each group in a transaction of its own.
+"""Bulk operations: an action on many groups, or the requeue of many messages; each group in a transaction of its own.
 
 A group that has changed meanwhile refuses for itself, and the others go on; what is done stays done.
 """
@@ -26,7 +26,7 @@ __all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
 #: What may be done to many groups at once: what needs no number of the single group.
 BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
 _PAGE = 1_000
-#: So many messages are put back into one group in one transaction.
+#: The most messages put back into one group in one transaction.
 _BATCH = 1_000
 
 
@@ -62,7 +62,7 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
         UsageError: the action can't be done to many groups at once.
     """
     if action not in BULK:
-        raise UsageError(f"{action} can't be done to many groups at once", remedy=f"one of {', '.join(BULK)}")
+        raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
     states = ALLOWED[action] | (TRIED_AGAIN if action is Action.RETRY else frozenset())
     fitting = states if where.states is None else where.states & states
     if not fitting:

@@ -1,4 +1,4 @@
-"""What operators see of dead letters, and do to them: put back, or deleted. Each is written to the operator log."""
+"""Dead letters for operators: list, requeue, delete. Each action is written to the operator log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seriatim.operations.bulk import Refused, put_back
 __all__ = ["DeadLetter", "Place", "Requeued", "dead_letters", "delete", "requeue", "requeue_each"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction.
+#: The most rows deleted in one transaction.
 _BATCH = 1_000
 
 
@@ -41,17 +41,17 @@ def dead_letters(
         box: the box.
         queue: only those of this queue.
         key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that were set aside more than so many seconds (or ``"5m"``) ago.
+        older_than: only those that were set aside longer than this many seconds (or ``"5m"``) ago.
         error: only those whose reason, or the last error of whose handler, has this text in it, in capitals or not.
         entry_ids: only those with these numbers.
         after: only those behind this number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} dead letters can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} dead letters", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

@@ -1,4 +1,4 @@
-"""Whether this machine can run pipelines: each thing looked at, what was found and what to do about it.
+"""Checks whether this machine can run pipelines: one finding, with its remedy, for each check.
 
 Owns the questions and the bounds. It changes nothing and leaves nothing behind; Spark is started with the settings
 that a pipeline gets, so that an answer here is an answer there.

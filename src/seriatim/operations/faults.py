@@ -1,4 +1,4 @@
-"""What operators see of the failures of handlers."""
+"""Faults of handlers, for operators: list and show."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def faults(
         key: only in groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
         message_id: only at this message.
         kind: only ``transient``, ``business``, ``poison`` or ``timeout`` ones.
-        older_than: only those that are older than so many seconds (or ``"5m"``).
+        older_than: only faults older than this many seconds (or ``"5m"``).
         error: only those whose class or text has this in it, in capitals or not.
         before: only those with a lower number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such kind, or a limit or a period that can't be.
@@ -50,7 +50,7 @@ def faults(
     if kind is not None and kind not in list(FaultKind):
         raise UsageError(f"{shown(kind)} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} faults can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} faults", remedy=f"an integer from 1 to {_MOST:,}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     chosen = FaultFilter(queue, group, key, message_id, kind, age, error)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):

@@ -1,4 +1,4 @@
-"""What operators see of the groups of a message box, and do to them.
+"""Groups of a message box, for operators: views and actions.
 
 Each action is one transaction, takes who does it and why, and is written to the operator log. One that doesn't fit the
 state of the group is refused with the state and what is allowed.
@@ -87,16 +87,16 @@ def groups(
         queue: only those of this queue.
         state: only those that show this state, or one of these.
         key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that have shown their state for more than so many seconds (or ``"5m"``).
+        older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only those where the reason for the stop has this text in it.
         after: only those behind this queue and key: the last ones of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such state, or a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
-        raise UsageError(f"{shown(limit)} groups can't be listed", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
+        raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
     chosen = group_filter(queue, state=state, key=key, older_than=older_than, error=error)
     with box.session() as tx, translated(_place(box)):
         return groups_of(tx.transaction, chosen, after, limit)
@@ -118,7 +118,7 @@ def group_filter(
     named = [state] if isinstance(state, str) else state
     for one in named or ():
         if one not in list(GroupState):
-            raise UsageError(f"{shown(one)} is not the state of a group", remedy=f"one of {', '.join(GroupState)}")
+            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
     states = None if named is None else frozenset(GroupState(one) for one in named)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     return GroupFilter(queue, key, states or None, age, error)
@@ -136,7 +136,9 @@ def only_group(box: MessageBox, group: str) -> str:
         queues = ", ".join(one.queue for one in found)
         raise UsageError(
             f"{'several queues have' if found else 'no queue has'} a group {group!r}",
-            remedy=f"name the queue: {queues}" if found else "it has never received a message; see the groups",
+            remedy=f"name the queue: {queues}"
+            if found
+            else "no message of this group has arrived; see seriatim groups",
         )
     return found[0].queue
 

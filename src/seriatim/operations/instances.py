@@ -1,4 +1,4 @@
-"""What operators see of the instances of a message box, and do to them.
+"""Instances of a message box, for operators: views and actions.
 
 Each action is one transaction, takes who does it and why, and is written to the operator log.
 """
@@ -46,7 +46,7 @@ def instances(
         group: only that of this group.
         status: only those that are ``running`` or ``suspended``.
         after: only those behind this number: the last one of the call before.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such queue or status, or a limit that can't be.
@@ -54,13 +54,9 @@ def instances(
     if queue is not None:
         box.definitions().queue(queue)
     if status is not None and status not in list(InstanceStatus):
-        raise UsageError(
-            f"{shown(status)} is not the status of an instance", remedy=f"one of {', '.join(InstanceStatus)}"
-        )
+        raise UsageError(f"{shown(status)} is not a status of instances", remedy=f"one of {', '.join(InstanceStatus)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:
-        raise UsageError(
-            f"{shown(limit)} instances can't be listed", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}"
-        )
+        raise UsageError(f"cannot list {shown(limit)} instances", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}")
     wanted = None if status is None else InstanceStatus(status)
     with box.session() as tx, translated(_place(box)):
         return instances_of(tx.transaction, queue=queue, group=group, status=wanted, after=after, limit=limit)
@@ -87,7 +83,7 @@ def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> Ins
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+    """End it. The starting subscriptions decide again about waiting messages of its group; messages led to it by a value are dead.
 
     A suspended one is resumed for that.
 

@@ -1,4 +1,4 @@
-"""What was set aside and is no dead letter, and what is unrouted: operators see it, put it back and delete it.
+"""Messages set aside (other than dead letters) and unrouted messages, for operators: list, requeue, delete.
 
 What they do is written to the operator log.
 """
@@ -23,7 +23,7 @@ from seriatim.operations.bulk import Refused, put_back
 __all__ = ["REQUEUED", "SET_ASIDE", "Place", "PutBack", "Refused", "SetAside", "delete", "requeue_each", "set_aside"]
 
 _MOST = 100_000
-#: So many are deleted in one transaction.
+#: The most messages deleted in one transaction.
 _BATCH = 1_000
 _INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
 
@@ -47,20 +47,20 @@ def set_aside(
         group: only that of groups with this key.
         status: only in this status, or one of these: ``late``, ``duplicate``, ``invalid``, ``rejected``, ``unrouted``.
         message_type: only of this type.
-        older_than: only what was set aside, or found to be unrouted, more than so many seconds (or ``"5m"``) ago.
+        older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
         message_ids: only these messages.
-        limit: at most so many.
+        limit: the most rows.
 
     Raises:
         UsageError: no such queue, not a status, a limit or a period that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} messages can't be listed", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
     statuses = [status] if isinstance(status, str) else list(status or SET_ASIDE)
     for one in statuses:
         if one not in SET_ASIDE:
             remedy = f"one of {', '.join(SET_ASIDE)}; what is dead is a dead letter: seriatim dead-letters"
-            raise UsageError(f"messages that are {shown(one)} are not listed here", remedy=remedy)
+            raise UsageError(f"cannot list messages with the status {shown(one)} here", remedy=remedy)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
     queue_id = None if queue is None else box.definitions().queue(queue).queue_id
     chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)
@@ -83,7 +83,7 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
     for one in found:
         if one.status not in REQUEUED:
             remedy = f"{_INSTEAD[one.status]} routes it again"
-            raise UsageError(f"message {one.message_id!r} is {one.status}, and has no place to go to", remedy=remedy)
+            raise UsageError(f"cannot requeue message {one.message_id!r}, which is {one.status}", remedy=remedy)
 
     def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
         return aside.requeue(tx.transaction, some, by)

@@ -1,4 +1,4 @@
-"""What an operator sees of a message's way: each step with its time, as far as the box knows it."""
+"""The trace of a message, for operators: each step with its time, as far as the box keeps it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
         UsageError: there is no such queue or group, or a limit that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} messages can't be traced", remedy=f"an integer from 1 to {_MOST:,}")
+        raise UsageError(f"cannot trace {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return steps.trace_group(tx.transaction, queue, group, limit)

@@ -1,1 +1,1 @@
-"""What to run: the declaration of pipelines and queues, for every engine."""
+"""The declaration of pipelines and queues, for every engine."""

@@ -1,1 +1,1 @@
-"""Processes: what runs a pipeline, and what it tells of itself."""
+"""Processes: pipelines and workers, and their reports."""

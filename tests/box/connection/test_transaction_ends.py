@@ -124,7 +124,7 @@ def test_what_an_application_ends_unseen_is_found(queued, how, begun):
                     connection.execute("PREPARE TRANSACTION 'x'")
             else:
                 connection.execute(how)
-            with pytest.raises(sq.UsageError, match="can't be done any more"):
+            with pytest.raises(sq.UsageError, match="cannot complete the delivery"):
                 delivery.done()
             raise sq.UsageError("as from done")
         connection.rollback()

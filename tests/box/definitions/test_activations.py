@@ -44,7 +44,7 @@ def test_what_is_declared_is_kept_and_what_an_operator_did_stays(box):
 
 def test_a_queue_without_one_cannot_be_activated(box):
     define(box)
-    for name, told in (("shop", "it has no activation"), ("nowhere", "there is no queue")):
+    for name, told in (("shop", "the queue has no activation"), ("nowhere", "there is no queue")):
         with pytest.raises(sq.UsageError, match=told):
             box.activate(name)
 
@@ -61,7 +61,7 @@ def test_a_queue_without_one_cannot_be_activated(box):
         ({"enabled": 1}, "enabled can't be 1"),
         ({"batch": "no"}, "batch can't be 'no'"),
         ({"port": ""}, "port can't be that"),
-        ({"port": "queue: {name: q}", "handler": "a:b"}, "port and handler exclude each other"),
+        ({"port": "queue: {name: q}", "handler": "a:b"}, "an activation takes a port or a handler, not both"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):
@@ -159,7 +159,7 @@ def test_the_command(box):
         return CliRunner().invoke(main, ["queue", *words, "--dsn", box.dsn, "--schema", box.schema])
 
     define(box)
-    assert "it has no activation" in run("activation", "off", "shop").output
+    assert "the queue has no activation" in run("activation", "off", "shop").output
     define(box, activation=SOME)
     assert run("activation", "off", "shop").output == "deactivated queue shop\n"
     assert "activation: off, handler orders:handle, minimum 0, maximum 3" in run("show", "shop").output

@@ -369,7 +369,9 @@ def test_terminated_while_somebody_works_on_it(work):
     made = handle(work)[1]
     with work.session() as tx:
         list(tx.receive("work"))
-        with pytest.raises(sq.Unavailable, match=r"somebody works on a message of it.*suspend it"):
+        with pytest.raises(
+            sq.Unavailable, match=r"another session works on a message of the instance.*suspend the instance"
+        ):
             instances.terminate(work, made, **BY)
         tx.instance.state["step"] = 1
     assert instances.instance_view(work, made).state == {"step": 1}

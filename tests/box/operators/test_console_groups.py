@@ -9,6 +9,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, containing, fitting
 from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.states import refusal
 from seriatim.operations import bulk, groups
 from seriatim.operations.groups import Action
 from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows
@@ -184,9 +185,9 @@ def test_what_is_suspended_at_the_end_of_its_turn_is_locked_until_then(box):
         assert (found.view.state, found.view.obeyed) == ("suspended", False)
         assert found.allowed == (Action.SUSPEND, Action.RESUME, Action.REQUEUE)
         for action in (Action.RESET, Action.ABORT, Action.CLOSE):
-            with pytest.raises(sq.ActionRefused, match=f"{action} doesn't fit a group that is locked") as refused:
+            with pytest.raises(sq.ActionRefused, match=refusal(action, "locked")) as refused:
                 groups.act(box, action, "shop", "c1", next=9 if action is Action.RESET else None, **BY)
-            assert refused.value.remedy == "allowed now: suspend, resume, requeue"
+            assert refused.value.remedy == "allowed: suspend, resume, requeue"
         delivery.done()
     assert groups.group_view(box, "shop", "c1").obeyed
     assert groups.close(box, "shop", "c1", **BY).before == "suspended"
@@ -329,11 +330,11 @@ def test_an_action_on_all_that_a_filter_names(shop):
     done = list(bulk.each(shop, Action.SUSPEND, found, **BY))
     refused = [one for one in done if isinstance(one, bulk.Refused)]
     assert [(one.group, one.why) for one in refused] == [
-        ("gone_on", "suspend doesn't fit a group that is closed (allowed now: abort, close)")
+        ("gone_on", "cannot suspend a group that is closed (allowed: abort, close)")
     ]
     assert len(listed(shop, state="suspended")) == 4
     assert logged(shop).count("suspend") == 5
-    with pytest.raises(sq.UsageError, match="reset can't be done to many"):
+    with pytest.raises(sq.UsageError, match="cannot reset many groups"):
         bulk.chosen(shop, Action.RESET, where)
     with pytest.raises(sq.UsageError, match="is not actor"):
         list(bulk.each(shop, Action.RESUME, found, actor="", reason="x"))

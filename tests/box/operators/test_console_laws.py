@@ -139,10 +139,10 @@ class _Script:
 
     def refused(self, action, error):
         """It says the state and what is allowed, unless it is about a number."""
-        if "doesn't fit a group that is" in str(error):
+        if "cannot " in str(error) and " that is " in str(error):
             state = GroupState(str(error).split(" that is ")[1].split(" (")[0])
             assert state not in ALLOWED[action]
-            assert error.remedy.startswith("allowed now: ")
+            assert error.remedy.startswith("allowed: ")
 
     def put_back(self, *_):
         """What is late, a duplicate or rejected: nothing of it is in the group twice, or gone."""

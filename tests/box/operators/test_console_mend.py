@@ -39,7 +39,7 @@ def test_retried_a_group_goes_on_with_the_message_that_failed(box):
     with box.session() as tx:
         assert [(one.sequence, one.attempt) for one in tx.receive("shop", limit=9)] == [(2, 2), (3, 1), (4, 1)]
     assert box.broken() == []
-    with pytest.raises(sq.ActionRefused, match="retry doesn't fit a group that is waiting"):
+    with pytest.raises(sq.ActionRefused, match="cannot retry a group that is waiting"):
         groups.retry(box, "shop", "c1", **BY)
 
 
@@ -80,7 +80,7 @@ def test_a_message_that_waits_for_its_next_attempt_is_tried_now(box):
     done = groups.retry(box, "shop", "c1", **BY)
     assert (done.before, done.after, done.released, done.set_aside) == ("ready", "ready", 0, 0)
     assert received(box) == [1, 2]
-    with pytest.raises(sq.ActionRefused, match="retry doesn't fit a group that is ready"):
+    with pytest.raises(sq.ActionRefused, match="cannot retry a group that is ready"):
         groups.retry(box, "shop", "c1", **BY)
 
 
@@ -109,7 +109,7 @@ def test_a_set_is_mended_whole(box):
     assert groups.skip_message(box, "shop", "c1", **BY).set_aside == 3
     assert (state(box), received(box)) == ("closed", [])
     assert dead(box) == [(1, 1), (2, 2), (3, 3)]
-    with pytest.raises(sq.ActionRefused, match="requeue doesn't fit a group that is closed"):
+    with pytest.raises(sq.ActionRefused, match="cannot requeue into a group that is closed"):
         dead_letters.requeue(box, dead_letters.dead_letters(box)[0].entry_id, **BY)
 
 

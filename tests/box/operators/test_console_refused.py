@@ -12,7 +12,7 @@ from seriatim.box.faults.faults import fail
 from seriatim.box.faults.lease import claim
 from seriatim.box.operators import actions, requeue
 from seriatim.box.pipelines.feed import Feed
-from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in
+from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in, refusal
 from seriatim.kernel.transitions import leads
 from seriatim.operations import dead_letters, groups
 from tests.box.console import BUSINESS, BY, ORDER, rows
@@ -111,10 +111,10 @@ def assert_refused(box, action, queue, key, state):
     before, said = groups.group_view(box, queue, key), log_of(box, key)
     with pytest.raises(sq.ActionRefused) as refused:
         do(box, action, queue, key)
-    assert refused.value.what == f"{action} doesn't fit a group that is {state}"
+    assert refused.value.what == refusal(action, state)
     assert refused.value.where == f"queue '{queue}', group {key!r}"
     allowed = set(allowed_in(state)) | ({Action.ABORT} if before.leased_by is not None else set())
-    assert refused.value.remedy == f"allowed now: {', '.join(one for one in Action if one in allowed)}"
+    assert refused.value.remedy == f"allowed: {', '.join(one for one in Action if one in allowed)}"
     after = groups.group_view(box, queue, key)
     assert (after.state, after.waiting, after.next) == (before.state, before.waiting, before.next)
     assert log_of(box, key) == said
@@ -131,12 +131,10 @@ def test_every_action_in_every_state(queues, state):
             if state not in ALLOWED[action]:
                 assert_refused(queues, action, state, key, state)
             elif (action, state) == (Action.SKIP_MESSAGE, GroupState.SUSPENDED):
-                with pytest.raises(
-                    sq.ActionRefused, match=r"no message holds up the group, which is suspended.*resume"
-                ):
+                with pytest.raises(sq.ActionRefused, match=r"no message blocks the group, which is suspended.*resume"):
                     do(queues, action, state, key)
             elif (action, state) == (Action.REQUEUE, GroupState.LOCKED):
-                with pytest.raises(sq.Unavailable, match="somebody works on the group"):
+                with pytest.raises(sq.Unavailable, match=r"another session (has|keeps) the lock of the group"):
                     do(queues, action, state, key)
             else:
                 done = do(queues, action, state, key)
@@ -171,7 +169,7 @@ def test_a_leased_group_is_locked(queues, action):
     if action in (Action.SUSPEND, Action.ABORT):  # which fences its worker off
         assert do(queues, action, state, key).obeyed is (action is Action.ABORT)
     elif action is Action.REQUEUE:
-        with pytest.raises(sq.Unavailable, match="somebody works on the group"):
+        with pytest.raises(sq.Unavailable, match=r"another session (has|keeps) the lock of the group"):
             do(queues, action, state, key)
     else:
         assert_refused(queues, action, state, key, state)
@@ -233,10 +231,10 @@ def test_of_a_group_of_dialogs_there_is_no_next_number(queues):
     for action in (Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE):
         assert_refused(queues, action, "answering", view.group, GroupState.READY)
     with pytest.raises(
-        sq.ActionRefused, match="only a standard queue has a next number; the group is ready"
+        sq.ActionRefused, match="cannot reset the group, which is ready: only the policy standard has a next number"
     ) as refused:
         do(queues, Action.RESET, "answering", view.group)
-    assert refused.value.remedy == "allowed now: suspend, abort, close, requeue"
+    assert refused.value.remedy == "allowed: suspend, abort, close, requeue"
     for action in (Action.SUSPEND, Action.RESUME, Action.ABORT, Action.CLOSE):
         done = do(queues, action, "answering", view.group)
         assert done.after in leads(done.before, action)

@@ -84,7 +84,7 @@ def test_a_closed_group_takes_nothing_back_until_it_is_forgotten(skipped):
     groups.close(skipped, "shop", "c1", **BY)
     (refused,) = put_back(skipped)
     assert (refused.queue, refused.group) == ("shop", "c1")
-    assert "2 messages: requeue doesn't fit a group that is closed" in refused.why
+    assert "2 messages: cannot requeue into a group that is closed" in refused.why
     assert statuses(skipped) == [("late", 2), ("late", 3)]
     skipped.forget("shop", "c1", **BY)
     assert told(put_back(skipped)) == [(2, "arrival", "held"), (3, "arrival", "held")]
@@ -106,7 +106,7 @@ def test_a_group_that_somebody_works_on_refuses_and_the_others_go_on(skipped, mo
         refused, back = put_back(skipped)
     assert (refused.group, refused.why) == (
         "c1",
-        "2 messages: somebody works on the group (try again when it has ended)",
+        "2 messages: another session has the lock of the group (try again after that session has ended)",
     )
     assert (back.message.group, back.message.sequence, back.place) == ("c2", 2, "end")
     assert skipped.broken() == []
@@ -219,7 +219,7 @@ def test_a_group_that_can_take_no_dead_letters_says_so_and_the_others_do(box):
     refused, *done = dead_letters.requeue_each(box, dead_letters.dead_letters(box), **BY)
     assert (refused.group, refused.why) == (
         "closed",
-        "2 dead letters: requeue doesn't fit a group that is closed (allowed now: abort, close)",
+        "2 dead letters: cannot requeue into a group that is closed (allowed: abort, close)",
     )
     assert [one.letter.sequence for one in done] == [1, 2]
     assert received(box, "open") == [1, 2]

@@ -90,7 +90,7 @@ def test_its_checkpoint_can_not_go_on_with_it(queue):
 
 
 def test_what_is_no_pipelines_is_refused(queue):
-    with pytest.raises(sq.ActionRefused, match="queue 'orders': it belongs to no pipeline"):
+    with pytest.raises(sq.ActionRefused, match="queue 'orders': the queue belongs to no pipeline"):
         queue.release("orders")
     with pytest.raises(sq.UsageError, match="there is no queue 'order'"):
         queue.release("order")
@@ -102,7 +102,7 @@ def test_the_command(queue):
         return CliRunner().invoke(main, ["queue", "release", *words, "--dsn", queue.dsn, "--schema", queue.schema])
 
     refused = call("orders", "--reason", "gone")
-    assert (refused.exit_code, "it belongs to no pipeline" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "the queue belongs to no pipeline" in refused.stderr) == (2, True)
     for more in ((), ("--json", "--actor", "me")):
         with feed(queue) as reading:
             reading.next("", 0, 2)

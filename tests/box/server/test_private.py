@@ -328,7 +328,7 @@ def test_a_terminal_is_asked(made, folder):
         os.close(ours)
         assert process.returncode == code
         assert (b"version" in out) == (answer == "y")
-        assert b"Whoever made them can run programs as you" in b" ".join(told.split())
+        assert b"Their author can run programs as you" in b" ".join(told.split())
     assert has_gone(folder)
 
 

@@ -122,11 +122,11 @@ def test_what_an_application_has_rolled_back_cannot_be_done(queued):
 def test_nothing_is_committed_while_something_is_in_hand(queued):
     with queued.session() as tx:
         delivery = tx.receive("q")
-        with pytest.raises(sq.UsageError, match="has not ended"):
+        with pytest.raises(sq.UsageError, match="neither done nor put back"):
             tx.connection.commit()
         delivery.done()
         tx.connection.commit()
-        with pytest.raises(sq.UsageError, match="has not ended"), tx.connection.transaction():
+        with pytest.raises(sq.UsageError, match="neither done nor put back"), tx.connection.transaction():
             lost = tx.receive("q")
         with pytest.raises(sq.UsageError, match="rolled back"):
             lost.done()
@@ -189,7 +189,7 @@ def test_what_was_rolled_back_cannot_be_done(queued):
         tx.connection.rollback()
         with pytest.raises(sq.UsageError, match="rolled back"):
             delivery.done()
-        with pytest.raises(sq.UsageError, match="nothing to go on from"):
+        with pytest.raises(sq.UsageError, match="commit_and_receive needs a delivery"):
             tx.commit_and_receive()
     assert left(queued) == ALL
 

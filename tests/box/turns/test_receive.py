@@ -354,7 +354,7 @@ def test_what_goes_wrong_in_a_wait_is_told_and_the_connection_waits_no_more(queu
 def test_a_wait_in_a_transaction_is_refused(queue):
     with queue.session() as tx:
         tx.connection.execute("SELECT 1")
-        with pytest.raises(sq.UsageError, match="can't wait in the midst of a transaction"):
+        with pytest.raises(sq.UsageError, match="can't wait in the middle of a transaction"):
             tx.receive("orders", wait=1)
     with (
         psycopg.connect(queue.dsn) as connection,
@@ -393,7 +393,7 @@ def test_a_snapshot_older_than_the_lock_is_refused(queue):
     ("call", "what"),
     [
         ({"queue": "order"}, "there is no queue 'order'"),
-        ({"queue": "orders", "limit": 0}, "0 messages can't be received"),
+        ({"queue": "orders", "limit": 0}, "cannot receive 0 messages"),
         ({"queue": "orders", "limit": True}, "True messages"),
         ({"queue": "orders", "wait": "soon"}, "is not a duration"),
     ],

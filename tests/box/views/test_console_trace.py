@@ -93,7 +93,7 @@ def test_what_a_queue_does_not_keep_is_said(box):
     assert text(steps, "unknown") == [
         "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
     ]
-    with pytest.raises(sq.UsageError, match="knows nothing of message 'x'"):
+    with pytest.raises(sq.UsageError, match="there is no message 'x'"):
         trace.trace_message(box, "x")
 
 

@@ -53,9 +53,9 @@ def test_what_a_pattern_finds(pattern: str, found: list[str], absent: list[str])
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
-        ("(?=a)", "looks around, which takes time without end"),
-        ("(?<!a)b", "looks around, which takes time without end"),
-        (r"(a)\1", "refers back to a group, which takes time without end"),
+        ("(?=a)", "looks around, which can take unlimited time"),
+        ("(?<!a)b", "looks around, which can take unlimited time"),
+        (r"(a)\1", "refers back to a group, which can take unlimited time"),
         (r"(?<n>a)\k<n>", "refers back to a group"),
         ("a{1001}", "repeats something more than 1,000 times"),
         ("a{" + "9" * 5_000 + "}", "repeats something more than 1,000 times"),

@@ -57,7 +57,7 @@ def test_what_is_not_there(tmp_path):
     wanted = f"function fn_there:aply: module 'fn_there' ({tmp_path}/fn_there.py) has no 'aply' (it has apply)"
     assert refused("fn_there:aply", tmp_path) == wanted
     assert "'value' in module 'fn_there'" in refused("fn_there:value", tmp_path)
-    assert refused("fn_there:value", tmp_path).endswith("is a int, which can't be called")
+    assert refused("fn_there:value", tmp_path).endswith("is a int, which isn't callable")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_file_never_stands_for_an_installed_module(tmp_path):
     (tmp_path / "queue.py").write_text("def apply(x): return x\n")
     told = refused("queue:apply", tmp_path)
     assert told.startswith("the module 'queue' is /")
-    assert told.endswith(f"and not {tmp_path}/queue.py (rename yours: a process has one module of a name)")
+    assert told.endswith(f"and not {tmp_path}/queue.py (rename your module: a process has only one module of a name)")
 
 
 def test_two_folders_with_one_name(tmp_path):

@@ -172,7 +172,7 @@ FAULTS = [
     ("types:", "contracts: {C: {A: target}}\ntypes:", "1:16: the initiator may send nothing"),
     ("types:", "contracts: {C: {Error: any}}\ntypes:", "1:24: 'Error' is a message of the box itself"),
     ("types:", "services: {S: {}}\ntypes:", "1:15: services.S.queue is missing"),
-    ("types:", "services: {S: {queue: q, contracts: [C, C]}}\ntypes:", "1:37: services.S.contracts must be a text or a list of texts, each once"),
+    ("types:", "services: {S: {queue: q, contracts: [C, C]}}\ntypes:", "1:37: services.S.contracts must be a text or a list of different texts"),
     ("types:", "services: {S: {queue: q, retention: 7}}\ntypes:", "1:37: services.S.retention"),
     ("types:", "locations: [crm]\ntypes:", "1:12: locations must be a mapping, not list"),
     ("types:", "locations: {crm: }\ntypes:", "1:13: locations.crm has no value"),
@@ -185,7 +185,7 @@ FAULTS = [
     ("order: {", "order: {validation: json, ", "2:23: types.order.validation can't be 'json'"),
     ("order: {", "order: {validation: valid_json, ", "2:23: valid_json needs a schema"),
     ("order: {", "order: {validation: empty, ", "2:23: bodies are empty, so nothing is found in them"),
-    ("order: {", "order: {validation: valid_json, schema: gone.json, ", "2:43: the schema 'gone.json' is not there"),
+    ("order: {", "order: {validation: valid_json, schema: gone.json, ", "2:43: the schema 'gone.json' does not exist"),
     ("order: {", "order: {validation: valid_json, schema: ., ", "2:43: the schema '.' can't be read: Is a directory"),
     ("order: {", "order: {validation: valid_json, schema: latin.json, ", "2:43: the schema 'latin.json' is not UTF-8"),
     ("order: {", "order: {validation: valid_json, schema: broken.json, ", "2:43: the schema"),
@@ -196,14 +196,14 @@ FAULTS = [
     ("key: $.key", "key: int", "2:29: 'int' is not a type (did you mean long?)"),
     ("key: $.key", "key: $.a..b", "2:29: '$.a..b' is not a path to one value"),
     ("key: $.key", "key: {type: decimal}", "2:36: 'decimal' is not a type (write decimal(precision,scale)"),
-    ("key: $.key", "key: [$.a, $.a]", "2:29: types.order.properties.key must be a text or a list of texts, each once"),
+    ("key: $.key", "key: [$.a, $.a]", "2:29: types.order.properties.key must be a text or a list of different texts"),
     ("key: $.key", "key: [$.a, '$.b[*]']", "2:29: '$.b[*]' is not a path to one value"),
     ("key: $.key", "key: {path: [$.a, /b]}", "2:23: some paths are JSON paths and others XPath"),
     ("key: $.key", "key: {typ: long}", "2:30: unknown key 'typ' in types.order.properties.key (did you mean 'type'?)"),
     ("key: $.key", "key: {path: '//['}", "2:36: '//[' is not XPath"),
     ("key: $.key", "key: /o:x", "2:29: '/o:x': the prefix 'o' is not in namespaces"),
     ("key: $.key", "key: /x", "2:23: some paths are JSON paths and others XPath (a body is one or the other)"),
-    ("key: $.key", "key: $.key, ticket: long", "2:36: 'ticket' is a column of seriatim's own"),
+    ("key: $.key", "key: $.key, ticket: long", "2:36: 'ticket' is the name of a column that seriatim adds"),
     ("key: $.key", "key: $.key, type: $.t", "2:36: 'type' is a field of every message"),
     ("key: $.key", "key: $.key, Key: long", "2:41: the properties 'key' and 'Key' differ only in capitals"),
     ("policy: standard, ", "", "4:8: queues.all.policy is missing"),
@@ -244,8 +244,8 @@ FAULTS = [
     (", to: all", ", to: al", "6:34: subscriptions.every.to: there is no queue 'al', neither here nor in the box (did you mean"),
     (", to: all", ", to: all, state: on", "6:46: subscriptions.every.state can't be 'on'"),
     (", to: all", ", to: all, starts: handle", "6:47: subscriptions.every.starts: 'handle' doesn't name a function"),
-    (", to: all", ", to: all, starts: 'a:b'", "6:47: subscriptions.every.starts: it starts instances, and doesn't say which"),
-    (", to: all", ", to: all, correlate: key", "6:50: subscriptions.every.correlate: it correlates, and starts nothing"),
+    (", to: all", ", to: all, starts: 'a:b'", "6:47: subscriptions.every.starts: starts needs correlate"),
+    (", to: all", ", to: all, correlate: key", "6:50: subscriptions.every.correlate: correlate needs starts"),
     (", to: all", ", to: all, starts: 'a:b', correlate: []", "6:65: subscriptions.every.correlate must be a text or a list"),
     (", to: all", ", to: all, starts: 'a:b', correlate: [key, key]", "6:65: subscriptions.every.correlate must be a text or"),
     (", to: all", ", to: '${TO}'", "6:34: the environment variable TO is not set"),
@@ -302,8 +302,8 @@ def test_one_name_has_one_type():
     bill = "\n  bill: {properties: {number: {path: $.n, type: string}, KEY: string}}\nqueues:"
     found = faults(small("\nqueues:", bill))
     assert found[:2] == [
-        "box.yaml:3:23: property 'number' is string here and long in type 'order' (one name has one type in a box)",
-        "box.yaml:3:58: 'KEY' is 'key' in type 'order', and Spark doesn't tell capitals apart (one name has one type in a box)",
+        "box.yaml:3:23: property 'number' is string here and long in type 'order' (in a box, each property name has one type)",
+        "box.yaml:3:58: 'KEY' is 'key' in type 'order', and Spark doesn't tell capitals apart (in a box, each property name has one type)",
     ]
     present = BoxFile(types=(MessageType("bill", {"number": "decimal(12,2)"}),))
     assert fault(SMALL, present).startswith("2:36: property 'number' is long here and decimal(12,2) in type 'bill'")
@@ -343,7 +343,7 @@ def test_a_port_keeps_its_variables():
     (found,) = box_file.examine(written(text), {})[0].queues
     assert found.activation == Activation(maximum=2, port='http: {url: "https://${HOST}/x"}')
     (told,) = faults(text.replace("$$", "$"), environment={"HOST": "hush"})
-    assert "what ${NAME} stands for would be kept in the box (write $${NAME}: it is replaced by who works)" in told
+    assert "the value of ${NAME} would be stored in the box (write $${NAME}: it is replaced by who works)" in told
     assert "hush" not in told
 
 

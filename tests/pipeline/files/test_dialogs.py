@@ -88,7 +88,7 @@ FAULTS = [
     (FILE, "{policy: fifo, group: customer_id}", "{policy: unordered}", "9:24: route[0].deliver.dialog_by is missing, and unordered has no groups (name the property"),
     (FILE, "Orders}", "Orders, dialog_by: amount}", "9:68: route[0].deliver.dialog_by: 'amount' is double, but has to be string or long"),
     (FILE, "Orders}", "Orders, dialog_by: custmer_id}", "9:68: route[0].deliver.dialog_by: no location promotes a property 'custmer_id' (did you mean 'customer_id'?)"),
-    (FILE, "Orders}", "Orders, queue: q}", "9:64: route[0].deliver.queue: the messages go into dialogs"),
+    (FILE, "Orders}", "Orders, queue: q}", "9:64: route[0].deliver.queue: not allowed for messages that go into dialogs"),
     (FILE, "Orders}", "Orders, dialogby: x}", "9:57: unknown key 'dialogby' in route[0].deliver (did you mean 'dialog_by'?)"),
     (FILE, "Orders}", f"Orders, contract: {'c' * 129}}}", "9:67: route[0].deliver.contract: "),
     (FILE, "{service: Inventory, from", "{format: json, path: out, from", "9:40: unknown key 'from_service' in route[0].deliver"),

@@ -232,7 +232,7 @@ def test_several_paths_are_kept_as_a_list():
     kept = to_json(kind)
     assert kept["properties"] == {"row": {"type": "long", "path": ["$.after.id", "$.before.id"]}}
     assert from_json(MessageType, json.loads(json.dumps(kept))) == kind
-    with pytest.raises(UsageError, match="half a surrogate pair can't be kept"):
+    with pytest.raises(UsageError, match="half a surrogate pair can't be stored"):
         to_json(MessageType("change", {"row": {"path": ["$.a", "$.\ud800"]}}))
 
 
@@ -269,7 +269,7 @@ def test_text_that_postgresql_cannot_hold_is_refused(text):
 
 
 def test_what_is_no_declaration_is_refused():
-    with pytest.raises(UsageError, match="str can't be kept in a message box"):
+    with pytest.raises(UsageError, match="str can't be stored in a message box"):
         to_json("queue")  # type: ignore[arg-type]
 
 
@@ -282,7 +282,9 @@ def test_what_was_kept_before_there_were_retries_is_read():
 
 def test_what_is_kept_by_a_newer_seriatim_is_refused():
     kept = {**to_json(Queue("q", group="key")), "version": 2}
-    with pytest.raises(SchemaMismatch, match=r"Queue 'q': it is kept in version 2, .* knows 1 \(upgrade seriatim\)"):
+    with pytest.raises(
+        SchemaMismatch, match=r"Queue 'q': it is stored in version 2, .* knows version 1 \(upgrade seriatim\)"
+    ):
         from_json(Queue, kept)
 
 

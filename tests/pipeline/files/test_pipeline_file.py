@@ -169,9 +169,17 @@ FAULTS = [
         "name: small\nprocess: {function: a:b}",
         "2:1: process stands before receive: the order in the file",
     ),
-    ("name: small", "name: small\nset_aside: out", "2:12: set_aside and route[0].deliver.path lie in each other"),
-    ("name: small", "name: small\ncheckpoint: out", "2:13: route[0].deliver.path and the checkpoint 'out' lie in each"),
-    ("path: inbox", "path: inbax", "4:34: the input folder 'inbax' is not there"),
+    (
+        "name: small",
+        "name: small\nset_aside: out",
+        "2:12: set_aside and route[0].deliver.path have folders inside each other",
+    ),
+    (
+        "name: small",
+        "name: small\ncheckpoint: out",
+        "2:13: route[0].deliver.path and the checkpoint 'out' have folders",
+    ),
+    ("path: inbox", "path: inbax", "4:34: the input folder 'inbax' does not exist"),
     ("path: inbox", "path: first.csv", "4:34: 'first.csv' is a file"),
     ("path: inbox", "path: s3a://bucket/x", "4:34: 's3a://bucket/x': only paths of this machine"),
     ("path: inbox", "path: [inbox]", "4:34: receive[0].source.path must be a single value, not a list"),
@@ -197,9 +205,9 @@ FAULTS = [
     ),
     ("key: $.key", "key: {path: $.key, type: 'decimal(39,2)'}", "5:40: 'decimal(39,2)': the precision is 1 to 38"),
     ("key: $.key", "key: {path: $.key, type: 'decimal(2,3)'}", "5:40: 'decimal(2,3)': the precision is 1 to 38"),
-    ("key: $.key", "key: $.key, ticket: $.t", "5:27: 'ticket' is a column of seriatim's own"),
-    ("key: $.key", "key: $.key, Sequence: $.s", "5:27: 'Sequence' is a column of seriatim's own"),
-    ("key: $.key", "key: $.key, _x: $.s", "5:27: '_x' can't be a property's name"),
+    ("key: $.key", "key: $.key, ticket: $.t", "5:27: 'ticket' is the name of a column that seriatim adds"),
+    ("key: $.key", "key: $.key, Sequence: $.s", "5:27: 'Sequence' is the name of a column that seriatim adds"),
+    ("key: $.key", "key: $.key, _x: $.s", "5:27: '_x' can't be the name of a property"),
     ("key: $.key", "key: $.key, Key: $.s", "5:32: the properties 'key' and 'Key' differ only in capitals"),
     ("key: $.key", "key: $.key, type: {path: $.t, type: long}", "5:51: the message's type is a string"),
     ("to: all", "to: 7", "7:9: route[0].to must be text, not 7"),
@@ -238,14 +246,14 @@ FAULTS = [
     (
         "policy: standard",
         "policy: best_effort, window: 5s, max_rows: 3",
-        "8:47: BestEffort: window and max_rows contradict",
+        "8:47: BestEffort takes window or max_rows, not both",
     ),
     (
         "policy: standard",
         "policy: best_effort, by: time",
         "8:71: route[0].resequence.sequence: 'number' is long, but has",
     ),
-    ("policy: standard", "policy: unit_of_work", "8:26: UnitOfWork: give exactly one of size and last"),
+    ("policy: standard", "policy: unit_of_work", "8:26: UnitOfWork needs exactly one of size and last"),
     (
         "policy: standard",
         "policy: unit_of_work, last: numbr = 3",
@@ -262,7 +270,11 @@ FAULTS = [
         "9:25: unknown key 'path'",
     ),
     ("deliver: {format: json, path: out/all}", "", "7:5: route[0].deliver is missing"),
-    ("path: out/all", "path: inbox/out", "9:35: route[0].deliver.path and receive[0].source.path lie in each other"),
+    (
+        "path: out/all",
+        "path: inbox/out",
+        "9:35: route[0].deliver.path and receive[0].source.path have folders inside each other",
+    ),
     (
         "format: json, path: out/all",
         "format: jsn, path: out/all",
@@ -318,9 +330,9 @@ def test_ports_of_many_destinations_are_compared():
     text = f"{head}route:\n" + "".join(entry % (n, n) for n in range(200))
     assert len(pipeline_file.load(written(text)).route) == 200
     (same,) = faults(text + entry % (200, 7))
-    assert "is the folder of route[7].deliver.path" in same
+    assert "has the same folder as route[7].deliver.path" in same
     (inside,) = faults(text + entry.replace("out/d%d", "out/d%d/x") % (200, 7))
-    assert "and route[7].deliver.path lie in each other" in inside
+    assert "and route[7].deliver.path have folders inside each other" in inside
 
 
 DOCUMENTS = [
@@ -394,7 +406,7 @@ def test_locations_that_disagree():
 
 def test_start_from_must_be_there_and_fit():
     text = small("sequence: number", "sequence: number, start_from: {format: csv, path: gone.csv}")
-    assert fault(text).startswith("8:98: 'gone.csv' is not there")
+    assert fault(text).startswith("8:98: 'gone.csv' does not exist")
     text = small("policy: standard", "policy: fifo, start_from: {format: csv, path: first.csv}")
     assert "fifo has no first number" in fault(text)
 

@@ -269,8 +269,8 @@ FAULTS = [
     ((*JSON, "split: [a]", KEY), "5:12: receive[0].split must be a single value, not a list"),
     ((*CSV, "split: $.l", "promote: {key: k}"), "5:12: '$.l': csv has no lists to split by a path"),
     ((*XML, "split: //p:a", "promote: {key: k}"), "6:12: '//p:a': the prefix 'p' is not in namespaces"),
-    ((*JSON, "promote: {key: [$.a, $.a]}"), "5:20: receive[0].promote.key must be a text or a list of texts, each"),
-    ((*JSON, "promote: {key: []}"), "5:20: receive[0].promote.key must be a text or a list of texts, each once"),
+    ((*JSON, "promote: {key: [$.a, $.a]}"), "5:20: receive[0].promote.key must be a text or a list of different texts"),
+    ((*JSON, "promote: {key: []}"), "5:20: receive[0].promote.key must be a text or a list of different texts"),
     ((*JSON, "promote: {key: {path: [$.a, b]}}"), "5:27: 'b' is not a path into JSON"),
     ((*KAFKA, "promote: {key: [key, 'key:$.a[*]']}"), "5:20: 'key:$.a[*]' is not a path into JSON"),
     ((*XML, "promote: {key: [a, $.b]}"), "6:20: '$.b': XML has XPath"),
@@ -289,7 +289,7 @@ FAULTS = [
     ),
     (
         (*JSON, "promote: {envelope: debezium, ordinal: $.a}"),
-        "5:35: 'ordinal' is a column of seriatim's own",
+        "5:35: 'ordinal' is the name of a column that seriatim adds",
     ),
     ((*JSON, KEY, "stamp: 7"), "6:12: receive[0].stamp must be false or a mapping"),
     ((*JSON, KEY, "stamp: {last_number: 0}"), "6:26: receive[0].stamp.last_number must be a whole number from 1"),
@@ -324,7 +324,7 @@ def test_a_fault_is_told_with_its_place(lines, told):
     ("name", "told"),
     [
         ("code:none", "has no 'none'"),
-        ("code:number", "which can't be called"),
+        ("code:number", "which isn't callable"),
         ("code:two", "can't be called with a body alone: missing a required argument: 'more'"),
         ("code:later", "is a coroutine"),
         ("broken:read", "can't be imported: ModuleNotFoundError: No module named 'no_such_module_at_all'"),
@@ -351,13 +351,11 @@ def test_a_function_needs_its_returns(code):
     assert "unknown key 'n' in receive[0].promote" in fault(
         *TEXT, f"promote: {{function: '{code}:read', returns: {{key: string}}, n: $.n}}"
     )
-    assert "'ticket' is a column of seriatim's own" in fault(
+    assert "'ticket' is the name of a column that seriatim adds" in fault(
         *TEXT, f"promote: {{function: '{code}:read', returns: {{key: string, ticket: long}}}}"
     )
 
 
 def test_split_has_a_path_or_a_function(code):
     for both in (f"{{path: $.l, function: '{code}:parts'}}", "{}"):
-        assert fault(*JSON, f"split: {both}", KEY).endswith(
-            "receive[0].split has a path or a function, and one of them"
-        )
+        assert fault(*JSON, f"split: {both}", KEY).endswith("receive[0].split needs either a path or a function")

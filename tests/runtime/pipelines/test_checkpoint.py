@@ -101,7 +101,7 @@ def test_one_run_at_a_time(tmp_path):
         [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        refused = pytest.raises(EnvironmentProblem, match=f"another run works on this checkpoint: process {other.pid}")
+        refused = pytest.raises(EnvironmentProblem, match=f"another run uses this checkpoint: process {other.pid}")
         with refused, Checkpoint(tmp_path).held():
             pass
         other.stdin.close()

@@ -160,7 +160,7 @@ def test_a_checkpoint_or_a_port_of_another_pipeline(folder):
     run(pipeline(folder), once=True)
     with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
         run(replace(pipeline(folder), name="parcels"), once=True)
-    with pytest.raises(CheckpointMismatch, match="out/ordered: the folder holds batches of another checkpoint"):
+    with pytest.raises(CheckpointMismatch, match="out/ordered: the folder has batches of another checkpoint"):
         run(replace(pipeline(folder), checkpoint=folder / "other"), once=True)
 
 

@@ -145,7 +145,7 @@ def test_readers_that_cannot_begin_leave_the_others_alone(box, activated, caplog
 
 def test_what_it_cannot_serve_is_refused(box):
     define(box)
-    with pytest.raises(sq.UsageError, match="it has no activation"):
+    with pytest.raises(sq.UsageError, match="the queue has no activation"):
         Serve(box, ["shop"])
     with pytest.raises(sq.UsageError, match="there is no queue"):
         Serve(box, ["nowhere"])
@@ -162,7 +162,7 @@ def test_the_command_ends_after_the_turns_in_hand(box, activated):
         open_gate(box)
         _, said = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 0, said
-    assert "serving shop; Ctrl-C ends it" in said
+    assert "serving shop; Ctrl-C stops it" in said
     assert "queue 'shop': 1 reader here" in said
     assert seen(box)[0] == ("c1", 1)
     assert is_running(box) == 0

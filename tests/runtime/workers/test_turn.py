@@ -138,7 +138,7 @@ def leaves_open(box, message, tx):
 
 
 SPOILED = [
-    (passes_over, "UsageError", "an SQL statement failed, and the handler passed over it"),
+    (passes_over, "UsageError", "an SQL statement failed, and the handler ignored the error"),
     (begins_anew, "TurnEnded", "the handler ended the transaction"),
     (rolls_back, "TurnEnded", "the handler ended the transaction"),
     (leaves_open, "TurnEnded", "the handler ended the transaction"),
@@ -201,11 +201,11 @@ GONE = [
     (lambda box, tx: tx.receive("other", group="nobody"), "can't receive"),
     (lambda box, tx: tx.next_group("other"), "can't receive"),
     (lambda box, tx: tx.commit_and_receive(), "can't receive"),
-    (lambda box, tx: tx.delivery.put_back(), "the worker ends it"),
-    (lambda box, tx: tx.delivery.done(), "the worker ends it"),
-    (lambda box, tx: tx.delivery.done_through(1), "the worker ends it"),
-    (lambda box, tx: list(tx.delivery), "the worker ends it"),
-    (puts_back_joined, "the worker ends it"),
+    (lambda box, tx: tx.delivery.put_back(), "the worker completes it"),
+    (lambda box, tx: tx.delivery.done(), "the worker completes it"),
+    (lambda box, tx: tx.delivery.done_through(1), "the worker completes it"),
+    (lambda box, tx: list(tx.delivery), "the worker completes it"),
+    (puts_back_joined, "the worker completes it"),
 ]
 
 

@@ -349,7 +349,7 @@ def left_open(tx):
         (left_open, "the handler ended the transaction"),
         (lambda tx: 5, "the handler returned int"),
         (lambda tx: ["x"], "the handler returned list of str"),
-        (lambda tx: sq.Consumed(2), "consumed 2 messages, and was given 1"),
+        (lambda tx: sq.Consumed(2), "consumed 2 messages, but got only 1"),
         (lambda tx: exec("raise SystemExit(3)"), "3"),
         (lambda tx: exec("raise KeyboardInterrupt('x')"), "x"),
         (lambda tx: exec("class Mute(Exception):\n    def __str__(self): 1 / 0\nraise Mute"), "Mute"),
@@ -383,7 +383,7 @@ def test_bad_handlers_are_faults(box, spoil, told):
         ("tests.runtime.started:nothing", "has no 'nothing'"),
         ("nonsense", "doesn't name a function"),
         (lambda message: None, "can't be called with a message and a session"),
-        (5, "int is no handler"),
+        (5, "int is not a handler"),
         ({}, "there is no handler for any type"),
         ({"order": "x"}, "doesn't name a function"),
         (None, "there is no handler"),
@@ -405,7 +405,7 @@ def test_what_is_no_handler_is_refused(box, handler, told):
         ({"turn_limit": "soon"}, "not a duration"),
         ({"turn_limit": 0}, "turn_limit can't be 0"),
         ({"batch": 1}, "batch can't be 1"),
-        ({"transient": [5]}, "5 is no class of errors"),
+        ({"transient": [5]}, "5 is not a class of exceptions"),
     ],
 )
 def test_limits_that_can_not_be_are_refused(box, options, told):
@@ -555,7 +555,7 @@ def test_a_worker_is_at_work_once(box):
     told = []
 
     def handle(message, tx):
-        with pytest.raises(sq.UsageError, match="is at work already") as error:
+        with pytest.raises(sq.UsageError, match="runs already") as error:
             worker.run()
         told.append(error.value)
 

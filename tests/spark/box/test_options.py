@@ -18,7 +18,7 @@ TALKING = {"service": "Inventory", "fromService": "Orders", "dialogBy": "custome
         ({"service": "S"}, "no fromService for the dialogs"),
         ({"service": "S", "fromService": "F"}, "no dialogBy for the dialogs"),
         ({"contract": "C"}, "no service for the dialogs"),
-        (TALKING | {"queue": "q"}, "into a queue, or into dialogs"),
+        (TALKING | {"queue": "q"}, "both into a queue and into dialogs"),
     ],
 )
 def test_options_that_do_not_go_together(given, said):

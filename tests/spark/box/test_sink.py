@@ -213,7 +213,7 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
 @pytest.mark.parametrize(
     ("columns", "options", "said"),
     [
-        ({"ticket": "1"}, {}, "column 'ticket': the box gives it"),
+        ({"ticket": "1"}, {}, "column 'ticket': the box sets this property itself"),
         ({"tags": "array(1)"}, {}, "column 'tags': it can't be array<int>"),
         ({"parts": "array(1)"}, {}, "column 'parts': it can't be array<int>"),
         ({"parts": "array(named_struct('name', 'a', 'body', 1))"}, {}, "make it array<struct<name string"),
@@ -223,7 +223,7 @@ def test_messages_at_which_something_is_wrong_stop_nothing(queue):
         ({}, {"writer": "me"}, "there is no batch"),
         ({}, {"schema": "mistyped"}, "seriatim box migrate"),
         ({}, {"queue": "orders", "group": "g", "sequence": "version"}, "there is no such column for the group"),
-        ({}, {"group": "customer"}, "group, sequence and queue go together"),
+        ({}, {"group": "customer"}, "group, sequence and queue must be given together"),
     ],
 )
 def test_frames_that_cannot_be_written(spark, queue, columns, options, said):

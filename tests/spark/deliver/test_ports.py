@@ -224,7 +224,7 @@ def test_a_disk_that_is_not_mounted_any_more(spark, tmp_path):
         subprocess.run(["umount", disk], check=True)
         delivery.batch(1)
         delivery.carry()
-        assert "another disk is in its place" in delivery.sink.waiting()[0].reason
+        assert "another disk is mounted in its place" in delivery.sink.waiting()[0].reason
         assert list(disk.iterdir()) == []  # nothing was put on the disk below
         subprocess.run(["mount", "-t", "tmpfs", "none", disk], check=True)
 

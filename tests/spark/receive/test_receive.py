@@ -326,7 +326,7 @@ def test_a_stream_names_rows_as_a_static_frame_does(spark, inbox, tmp_path):
         ({"kind": "parquet", "schema": "nonsense ("}, "the schema is not Spark DDL"),
         ({"kind": "parquet", "schema": "a string"}, "there is no column '\\$.customer.id'"),
         ({"promote": (Promotion("a", "$.*"),)}, "is not a path to one value"),
-        ({"promote": (Promotion("a", "$.a", "money"),)}, "'money' is not a property's type"),
+        ({"promote": (Promotion("a", "$.a", "money"),)}, "'money' is not a type of properties"),
     ],
 )
 def test_what_a_source_may_say(spark, inbox, tmp_path, change, message):
@@ -336,5 +336,5 @@ def test_what_a_source_may_say(spark, inbox, tmp_path, change, message):
 
 def test_a_folder_that_is_not_there(spark, tmp_path):
     missing = Receive("crm", Source("json", Path("no/such/folder")), ORDER)
-    with pytest.raises(UsageError, match=r"location crm: the input folder .*no/such/folder is not there"):
+    with pytest.raises(UsageError, match=r"location crm: the input folder .*no/such/folder does not exist"):
         rows(spark, tmp_path, missing)

@@ -292,7 +292,7 @@ def test_ids_of_every_type_sort_as_their_values_do(spark, inbox, tmp_path, kind)
         (Source("rate", id=("nix",)), "there is no column 'nix' .*one of timestamp, value"),
         (Source("rate", id=("value",), body="value"), "value is a bigint, and a body is text or binary"),
         (Source("rate", id=("value",), options={"rowsPerSecond": "x"}), "Spark can't open the format 'rate'"),
-        (Source("orc", Path("no/such/folder"), id=("a",)), "the input folder .* is not there"),
+        (Source("orc", Path("no/such/folder"), id=("a",)), "the input folder .* does not exist"),
     ],
 )
 def test_a_source_that_cannot_be_opened(spark, tmp_path, source, told):
@@ -306,5 +306,5 @@ def test_a_body_has_json_paths_or_xpath(spark, inbox, tmp_path):
     entry = Receive(
         "bus", Source("orc", inbox, id=("offset",), body="value"), (Promotion("a", "$.a"), Promotion("b", "/b"))
     )
-    with pytest.raises(UsageError, match="with JSON paths and with XPath"):
+    with pytest.raises(UsageError, match="JSON paths and XPath can't be combined"):
         rows(spark, tmp_path, entry)

@@ -218,7 +218,7 @@ def test_what_is_wrong_is_told(spark: SparkSession, subscriptions: Any, kind: ty
 
 def test_a_frame_that_has_a_destination_is_refused(spark: SparkSession) -> None:
     for name in ("destination", "Destination"):
-        with pytest.raises(ColumnError, match="seriatim adds a column of that name"):
+        with pytest.raises(ColumnError, match="seriatim adds a column with this name"):
             route(spark.range(1).withColumn(name, F.lit("x")), [])
 
 

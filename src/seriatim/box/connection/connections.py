@@ -462,7 +462,7 @@ def _try_again(pool: ConnectionPool[Any]) -> None:
 
 def _check_most(most: object) -> None:
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise UsageError(f"{shown(most)} connections can't be had", remedy="a whole number from 1")
+        raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
 
 
 def _turn_limit_ms(limit: float | str) -> int:

@@ -15,5 +15,5 @@ def patience(wait: float | str) -> float:
         UsageError: it isn't a duration.
     """
     if (wait_us := micros(wait)) < 0:
-        raise UsageError(f"nobody can wait for {shown(wait)} seconds", remedy="0 or more")
+        raise UsageError(f"cannot wait for {shown(wait)} seconds", remedy="0 or more")
     return seconds(wait_us)

@@ -319,8 +319,8 @@ class OwnConnection(psycopg.Connection[Any]):
     def _check_ended(self) -> None:
         if self.in_hand is not None and self.in_hand.is_open:
             raise UsageError(
-                "what was received in this transaction has not ended",
-                remedy="delivery.done() or delivery.put_back() comes before the commit; or let the session end",
+                "cannot commit: a delivery of this transaction is neither done nor put back",
+                remedy="call delivery.done() or delivery.put_back() before the commit, or let the session end",
             )
 
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:

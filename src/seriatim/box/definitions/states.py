@@ -28,7 +28,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
         SchemaMismatch: the definition of one can't be read.
     """
     if state not in STATES:
-        raise UsageError(f"a subscription can't be {shown(state)}", remedy=f"one of {', '.join(STATES)}")
+        raise UsageError(f"{shown(state)} is not a state of subscriptions", remedy=f"one of {', '.join(STATES)}")
 
     def check(name: str, known: Definitions) -> None:
         if isinstance(name, str) and (broken := known.unreadable.get(("subscription", name))) is not None:
@@ -69,7 +69,7 @@ def set_activated(statements: Statements, names: Iterable[str], *, activated: bo
     def check(name: str, known: Definitions) -> None:
         if known.queue(name).declared.activation is None:
             raise UsageError(
-                "it has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
+                "the queue has no activation", where=f"queue {name!r}", remedy="define one: activation=Activation(…)"
             )
 
     changed = _set(statements, names, "set_activated", {"activated": activated}, check)

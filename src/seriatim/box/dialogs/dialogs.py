@@ -77,12 +77,12 @@ class Dialogs:
     ) -> UUID:
         """Begin a dialog, or a monolog; arguments and errors as of `Session.begin_dialog`."""
         if isinstance(to_services, str) or not all(isinstance(one, str) for one in (from_service, *to_services)):
-            raise UsageError("a service is given by its name", remedy="a string; of a monolog a list of them")
+            raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
         if encryption is not False:
             raise UsageError(
-                "a dialog can't be encrypted yet", remedy="leave encryption out: what is sent doesn't leave the box"
+                "a dialog can't be encrypted yet", remedy="leave encryption out: messages don't leave the box"
             )
         parameters = {
             "from_service": _text(from_service),
@@ -130,7 +130,10 @@ class Dialogs:
     ) -> None:
         """End a side; arguments and errors as of `Session.end`. `in_hand`: what the session has received, and not done."""
         if error is not None and cleanup:
-            raise UsageError("cleanup tells the other side nothing, so there is no error to tell", remedy="give one")
+            raise UsageError(
+                "cleanup and error can't be combined: after a cleanup the other side gets no message",
+                remedy="give one of them",
+            )
         code, text = _error(error) if error is not None else (None, None)
         verb = Verb.CLEAN_UP if cleanup else Verb.END if error is None else Verb.END_WITH_ERROR
         ours = handle_of(handle)

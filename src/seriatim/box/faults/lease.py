@@ -72,7 +72,7 @@ class Lease:
         where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
         return LeaseLost(
             f"the lease {self.token} is lost: it ran out, or was taken away",
-            where=where, remedy="the message is worked on elsewhere; a handler that holds up its process needs a longer one",
+            where=where, remedy="another worker gets the message; give long handlers a longer lease",
         )  # fmt: skip
 
     def check(self, transaction: Transaction) -> None:

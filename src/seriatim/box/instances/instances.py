@@ -28,7 +28,7 @@ _ENDED = "its instance has ended"
 
 
 class Instance:
-    """What runs for the messages of one group; `Session.instance` gives it. It is saved when its message is done.
+    """The running instance of one group; see `Session.instance`. Its state is saved when its message is done.
 
     Attributes:
         id: its number; nothing else in the box has had it.
@@ -67,7 +67,7 @@ class Instance:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What is kept of it: a dictionary of JSON values, at first empty. Change it, or set another.
+        """Its state: a dictionary of JSON values, at first empty. Change it, or set another one.
 
         Raises:
             UsageError: on setting what isn't a mapping.
@@ -86,7 +86,7 @@ class Instance:
         return self._ended
 
     def correlate(self, **values: object) -> None:
-        """Lead messages to it that have one of these values, whatever their type, from the commit on.
+        """From the commit on, lead messages with one of these values to it, whatever their type.
 
         A message that a subscription leads to the queue, and that has a group of its own, goes by that.
 
@@ -112,7 +112,7 @@ class Instance:
                 self._adding[name, text] = None
 
     def end(self) -> None:
-        """End it when its message is done: no value leads to it any more, and the next starting subscription starts another."""
+        """End it when its message is done: its values lead nowhere, and the next starting message starts another instance."""
         self._ended = True
 
     def leads(self, message: Received) -> bool:

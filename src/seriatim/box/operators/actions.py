@@ -29,7 +29,7 @@ from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.states import Action, GroupState, refusal
 
 __all__ = ["ActionRequest", "Operation", "act", "require_of"]
 
@@ -128,7 +128,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
 
     Raises:
         UsageError: there is no such queue or group.
-        ActionRefused: it doesn't fit the state of the group; the remedy says what does.
+        ActionRefused: the state of the group doesn't allow it; the remedy lists the allowed actions.
         Unavailable: a stopped group is judged by a transaction that doesn't end.
     """
     queue = read_definitions(transaction).queue(asked.queue)
@@ -146,9 +146,9 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
         if not locked.keys:
             raise Unavailable(
-                "somebody works on the group, and goes on doing so",
+                "another session keeps the lock of the group",
                 where=f"queue {asked.queue!r}, group {asked.group!r}",
-                remedy="try again when it has ended",
+                remedy="try again after that session has ended",
             )
     return _done(transaction, turns, queue, locked, asked)
 
@@ -163,9 +163,9 @@ def require_of(found: GroupView, action: Action) -> None:
         return
     state = found.state if found.obeyed else f"{GroupState.LOCKED}, and {found.state} when the turn ends"
     raise ActionRefused(
-        f"{action} doesn't fit a group that is {state}",
+        refusal(action, state),
         where=f"queue {found.queue!r}, group {found.group!r}",
-        remedy=f"allowed now: {', '.join(one for one in Action if found.allows(one))}",
+        remedy=f"allowed: {', '.join(one for one in Action if found.allows(one))}",
     )
 
 
@@ -296,7 +296,7 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
     if asked.action is Action.RESET and following is not None:
         return lambda state: actions.reset(policy, state, now, group, following)
     if asked.action not in _PLAIN:
-        raise UsageError(f"{asked.action} can't be done to a group like that")
+        raise UsageError(f"cannot {asked.action} such a group")
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
 
 

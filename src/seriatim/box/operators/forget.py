@@ -36,7 +36,9 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(transaction)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
-        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+        raise Unavailable(
+            "another session has the lock of the group", where=where, remedy="try again after that session has ended"
+        )
     named = {"queue_id": queue.queue_id, "group_key": group}
     fresh = fresh_row(queue.declared.policy_of(group))
     (left,) = transaction.one("group_left", **named)

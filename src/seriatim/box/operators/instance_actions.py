@@ -36,16 +36,16 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
         what it was.
 
     Raises:
-        Unavailable: somebody works on a message of it.
+        Unavailable: another session works on a message of the instance.
     """
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)
     queue = read_definitions(transaction).queue(found.queue)
     if not Turns(transaction).lock(queue, 1, found.group, _BRIEFLY_MS).keys:
         raise Unavailable(
-            "somebody works on a message of it",
+            "another session works on a message of the instance",
             where=f"instance {instance_id}, group {found.group!r} of queue {found.queue!r}",
-            remedy="suspend it, and terminate it when that has ended",
+            remedy="suspend the instance, and terminate it when that session has ended",
         )
     found = instance_of(transaction, instance_id)  # as it was left
     parameters = {"instance_id": instance_id, "queue_id": queue.queue_id, "version": found.version}

@@ -74,7 +74,7 @@ def requeue(
     Raises:
         UsageError: there is no such queue.
         ActionRefused: the group is closed.
-        Unavailable: somebody works on the group, and goes on doing so.
+        Unavailable: another session has the lock of the group, and goes on doing so.
     """
     found = read_definitions(transaction).queue(queue)
     turns = Turns(transaction)
@@ -108,7 +108,9 @@ def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)
     if not locked.keys:
         where = f"queue {queue.declared.name!r}, group {shown(group)}"
-        raise Unavailable("somebody works on the group", where=where, remedy="try again when it has ended")
+        raise Unavailable(
+            "another session has the lock of the group", where=where, remedy="try again after that session has ended"
+        )
     return locked
 
 

@@ -39,11 +39,13 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
     deadline = time.monotonic() + _PATIENCE_S
     while not transaction.one("hold_reader_briefly", **named)[0]:
         if time.monotonic() > deadline:
-            raise ActionRefused("its pipeline runs, and reads it now", where=where, remedy="stop the pipeline first")
+            raise ActionRefused(
+                "its pipeline runs and reads the queue now", where=where, remedy="stop the pipeline first"
+            )
         time.sleep(_PAUSE_S)
     found = transaction.maybe("reader_of", **named)
     if found is None:
-        raise ActionRefused("it belongs to no pipeline", where=where, remedy="workers may receive from it")
+        raise ActionRefused("the queue belongs to no pipeline", where=where, remedy="workers may receive from it")
     pipeline, messages = found
     transaction.do("release_queue", **named)
     transaction.do("call_waiters", queue_ids=[queue.queue_id])

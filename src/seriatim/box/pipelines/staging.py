@@ -174,7 +174,7 @@ class Staging(Closing):
                 raise QueueFull(
                     f"batch {batch} waits outside: it may have {full.declared.max_messages:,} messages, and has them",
                     where=f"queue {full.declared.name!r}",
-                    remedy="let something receive from it, or raise max_messages; the same start goes on where it was",
+                    remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )
             if nap_s == _SHORT_NAP_S:
                 _LOG.warning("queue %r is full: batch %d waits for room", full.declared.name, batch)

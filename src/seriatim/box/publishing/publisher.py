@@ -212,7 +212,7 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
         UsageError: they aren't times, or both are given.
     """
     if delay is not None and visible_at is not None:
-        raise UsageError("delay and visible_at say the same", remedy="give one of them")
+        raise UsageError("delay and visible_at can't be combined", remedy="give one of them")
     if visible_at is not None:
         visible_at = _moment(visible_at)
     period_us = 0 if delay is None else micros(delay)
@@ -231,7 +231,7 @@ def _moment(given: object) -> datetime:
         UsageError: it isn't one, or is too far away.
     """
     if not isinstance(given, datetime):
-        raise UsageError(f"{shown(given)} is not a moment", remedy="give a datetime")
+        raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")
     try:
         moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
         if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):

@@ -1,4 +1,4 @@
-"""Tickets: what a location's dispenser gives."""
+"""Tickets: runs of numbers from a location's dispenser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tickets:
     and `last` is a number in that. Iterating gives each `Ticket`, over a turn-over too.
 
     Args:
-        location: where.
+        location: the location's name.
         epoch: the epoch of the first ticket.
         first: its number.
         last: the number of the last ticket.

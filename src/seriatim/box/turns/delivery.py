@@ -123,7 +123,7 @@ class Delivery:
         self.done()
 
     def done(self) -> None:
-        """All of it has been worked on. Again it does nothing.
+        """Complete all messages. A second call does nothing.
 
         Raises:
             UsageError: it was put back, or its transaction has ended without it; or it is a worker's, whose handler is at
@@ -139,7 +139,7 @@ class Delivery:
                 self._state = _State.DONE
 
     def done_through(self, count: int) -> None:
-        """The first `count` messages have been worked on, and the others are put back. Does nothing where it has ended.
+        """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
 
         Raises:
             UsageError: its transaction has ended without it; or it is a worker's, whose handler is at work.
@@ -166,7 +166,7 @@ class Delivery:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it has been worked on."""
+        """Whether all messages are completed."""
         return self._state is _State.DONE
 
     @property
@@ -175,7 +175,7 @@ class Delivery:
         return self._state in _OPEN
 
     def put_back(self) -> None:
-        """None of it has been worked on: it is handed out again. Does nothing where it has ended.
+        """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
 
         Raises:
             UsageError: it is a worker's, whose handler is at work.
@@ -239,9 +239,9 @@ class Delivery:
     def _refuse_ended(self) -> None:
         if self._state in _REFUSED:
             raise UsageError(
-                f"what was received from queue {self.queue!r} can't be done any more: {self._state.value}",
+                f"cannot complete the delivery from queue {self.queue!r}: {self._state.value}",
                 where=self._place,
-                remedy="receive it again, and end it before the next receive and before the transaction ends",
+                remedy="receive again, and complete the delivery before the next receive and before the transaction ends",
             )
 
     def _check(self) -> None:
@@ -249,8 +249,8 @@ class Delivery:
         check_process(self._process)
         if self._is_lent:
             raise UsageError(
-                f"a handler can't end what the worker has received from queue {self.queue!r}",
-                remedy="return, Consumed(n) of a batch perhaps, or raise an error: the worker ends it",
+                f"a handler can't complete the worker's delivery from queue {self.queue!r}",
+                remedy="return (for a part of a batch: Consumed(n)), or raise an error; the worker completes it",
             )
 
     def _lose(self) -> None:

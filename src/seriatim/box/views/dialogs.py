@@ -84,9 +84,9 @@ def dialogs_of(
     """
     names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
     if state is not None and state not in names:
-        raise UsageError(f"a dialog can't be {shown(state)}", remedy=f"one of {', '.join(names)}")
+        raise UsageError(f"{shown(state)} is not a state of dialogs", remedy=f"one of {', '.join(names)}")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"{shown(limit)} dialogs can't be listed", remedy="as a limit a whole number from 0")
+        raise UsageError(f"cannot list {shown(limit)} dialogs", remedy="a limit is a whole number from 0")
     parameters = {
         "handle": None if handle is None else handle_of(handle),
         "service": service,
@@ -111,7 +111,9 @@ def clean_up(
     """
     for given, what in ((state, "a state"), (older_than, "a period as older_than")):
         if given is None:
-            raise UsageError(f"dialogs can't be cleaned up without {what}", remedy="give it: what goes on would end")
+            raise UsageError(
+                f"dialogs can't be cleaned up without {what}", remedy="give it, so that active dialogs aren't ended"
+            )
     with access.transaction() as transaction:
         found = dialogs_of(transaction, state=state, older_than=older_than)
     if not dry_run:

@@ -111,7 +111,7 @@ def places_of(
         if given is not None:
             checked_text(given, what)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"{shown(limit)} messages can't be listed", remedy="a whole number from 0")
+        raise UsageError(f"cannot list {shown(limit)} messages", remedy="a whole number from 0")
     parameters: dict[str, Any] = {
         "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id,
         "id_space": id_space, "limit": limit,
@@ -128,7 +128,7 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
     if len(spaces) > 1:
         named = ", ".join(map(repr, sorted(spaces)))
         what = f"several messages have the id {message_id!r}, in the id spaces {named}"
-        raise UsageError(what, remedy="say which one: id_space=…, or --id-space")
+        raise UsageError(what, remedy="give its id_space=…, or --id-space")
 
 
 def message_of(transaction: Transaction, message_id: str, id_space: str | None = None) -> Stored:
@@ -141,7 +141,9 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
     rows = transaction.rows("message", message_id=message_id, id_space=id_space)
     check_one_space(message_id, {row[-3] for row in rows})
     if not rows:
-        raise UsageError(f"there is no message {message_id!r}", remedy="it was never there, or is done and gone")
+        raise UsageError(
+            f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted"
+        )
     name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = rows[0]
     parts: tuple[Part, ...] = ()
     if count:

@@ -45,7 +45,7 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
         UsageError: no such queue, or a limit that can't be.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"{shown(limit)} messages can't be looked at", remedy=f"an integer from 1 to {_MOST}")
+        raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)
     ordered = not isinstance(found.declared.policy, Unordered)
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}

@@ -174,8 +174,8 @@ def _gone(
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults:
         raise UsageError(
-            f"the box knows nothing of message {message_id!r}",
-            remedy="it was never published, or is gone for longer than message ids are kept",
+            f"there is no message {message_id!r}",
+            remedy="it was never published, or it and its id were deleted",
         )
     if rows:
         yield Step(rows[0][0], StepKind.RECEIVED, "published", message_id)

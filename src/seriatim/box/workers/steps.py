@@ -120,7 +120,7 @@ class Steps:
         role, self._own_role, self._is_handled = self._own_role, None, True
         if self._status == TransactionStatus.INERROR and not self._has_ended:
             raise UsageError(
-                "an SQL statement failed, and the handler passed over it",
+                "an SQL statement failed, and the handler ignored the error",
                 remedy="use a savepoint: with tx.connection.transaction(): …",
             )
         if role is not None and self._status == TransactionStatus.INTRANS:

@@ -58,7 +58,7 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
             return _empty
         case ("none", None):
             return _unread
-    raise InvariantBroken(f"{validation} doesn't go with {format_}")
+    raise InvariantBroken(f"{validation} can't be combined with {format_}")
 
 
 def schema_check(validation: str, schema: str) -> Callable[[Value], None]:

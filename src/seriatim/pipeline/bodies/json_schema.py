@@ -47,7 +47,7 @@ def json_schema(text: str) -> Callable[[Value], None]:
         draft.check_schema(schema, format_checker=None)
         _check_parts(schema, draft)
     except SchemaError as error:
-        raise UsageError(f"the schema is wrong at {shortened(error.json_path)}: {_told(error)}") from error
+        raise UsageError(f"the schema is invalid at {shortened(error.json_path)}: {_told(error)}") from error
     except RecursionError:
         raise UsageError("the schema is nested too deeply") from None
     steps = Steps()
@@ -111,7 +111,9 @@ def _check_parts(schema: Any, draft: Any) -> None:
         seen.add(id(contents))
         _check_patterns(contents)
         if (named := contents.pop("$schema", None)) is not None and _draft({"$schema": named}) is not draft:
-            raise UsageError(f"a part of the schema has another $schema, {named!r:.80}", remedy="a schema has one")
+            raise UsageError(
+                f"a part of the schema has another $schema, {named!r:.80}", remedy="use one $schema in a schema"
+            )
         for key in _REFERENCES:
             if not isinstance(reference := contents.get(key), str):
                 continue
@@ -119,9 +121,11 @@ def _check_parts(schema: Any, draft: Any) -> None:
                 found = resolver.lookup(reference)
             except (Unresolvable, ValueError, TypeError) as error:
                 what = f"the schema's {key} {reference!r:.80} leads to nothing within it"
-                raise UsageError(what, remedy="what is outside is never fetched: write all into one schema") from error
+                raise UsageError(
+                    what, remedy="schemas elsewhere are never fetched: write everything into one schema"
+                ) from error
             if not isinstance(found.contents, Mapping | bool):
-                raise UsageError(f"the schema's {key} {shown(reference, 80)} leads to something that is no schema")
+                raise UsageError(f"the schema's {key} {shown(reference, 80)} doesn't lead to a schema")
             waiting.append((specification.create_resource(found.contents), found.resolver))
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
 

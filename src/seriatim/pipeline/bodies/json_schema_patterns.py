@@ -116,7 +116,7 @@ class _Pattern:
         rest = self._text[self._at : self._at + 4]
         if rest.startswith(("(?=", "(?!", "(?<=", "(?<!")):
             remedy = "say it with allOf and not, or with several patterns"
-            self._refuse("looks around, which takes time without end", remedy)
+            self._refuse("looks around, which can take unlimited time", remedy)
         named = _NAMED.match(self._text, self._at)
         if named is not None:
             self._at = named.end()
@@ -147,7 +147,7 @@ class _Pattern:
             self._at += 2
             return f"\\{character}"
         if character == "k" or (character.isascii() and character.isdigit() and character != "0"):
-            self._refuse("refers back to a group, which takes time without end", "write out what may stand there")
+            self._refuse("refers back to a group, which can take unlimited time", "write out the possible texts")
         found = self._atom()
         return f"[{found}]" if isinstance(found, str) else _literal(found)
 

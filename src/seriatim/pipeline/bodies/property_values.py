@@ -1,4 +1,4 @@
-"""Values of properties: what may become one, wherever it comes from.
+"""Values of properties: the conversion to their types.
 
 It is done here and not by an engine because Spark's own functions can't tell a missing value from a wrong one and cut
 3.7 down to 3. A value comes as JSON has it (text, a whole number, a `Decimal`, true, false, a list or mapping) and

@@ -29,7 +29,7 @@ def xsd(text: str) -> Callable[[etree._Element], None]:
     except Unreadable as error:
         raise UsageError(f"the schema can't be read: {error}") from error
     except UnicodeEncodeError:
-        raise UsageError("the schema can't be read: half a surrogate pair is no text") from None
+        raise UsageError("the schema can't be read: it contains half a surrogate pair") from None
     for element in root.iter(*_OUTSIDE):
         name = etree.QName(element).localname
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The patterns of XSD: whether at each character there is one way on.
+"""The patterns of XSD: the check that they are deterministic, with one way on at each character.
 
 libxml2 tries one way after another, which can take for ever on a short text, and there is no other engine for what it
 validates. Where at every character one place of the pattern at most can take it (as XSD itself demands of its content
@@ -98,7 +98,7 @@ class _Pattern:
         """All of it."""
         found = self._branches(0)
         if self._at < len(self._text):
-            self._refuse("has a ) too many")
+            self._refuse("has a ) without a (")
         return _Whole(found.first, self._follow, self._sets)
 
     def _refuse(self, what: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The activation of a queue: what works on it, started and stopped with the load by ``seriatim serve``."""
+"""The activation of a queue: its readers, started and stopped by ``seriatim serve`` as the load requires."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _LONGEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """Readers of a queue, which ``seriatim serve`` starts when there is work that those at work don't keep up with.
+    """The readers of a queue; ``seriatim serve`` starts and stops them as the load requires.
 
-    A reader is a process that has one group in hand at a time. The numbers count all readers of the queue, on whatever
-    machines.
+    A reader is a process that works on one group at a time. The numbers count the readers on all machines together.
 
     Args:
         handler: the function that is called with messages, ``module:function``; None: what the subscriptions with
             `starts` name that lead to the queue.
-        minimum: there are so many readers also where there is nothing to do; 0 to `maximum`.
-        maximum: there are never more; 1 to 256.
-        batch: give the handler all messages of a run at once, as a `Worker` does.
-        run_as: the role of the database that the handler has; None: that of the reader.
+        minimum: the number of readers that run even without work; 0 to `maximum`.
+        maximum: the largest number of readers; 1 to 256.
+        batch: call the handler once with all messages of a run, as a `Worker` does.
+        run_as: the database role of the handler; None: the reader's role.
         enabled: whether readers are started.
         port: what messages are handed to instead of a handler, as text (``docs/reference/ports.md``): kept as it is, and
             ``${NAME}`` in it is replaced where a reader works.
@@ -70,7 +69,7 @@ class Activation:
         if not isinstance(self.port, str) or not 0 < len(self.port) <= _LONGEST or "\0" in self.port:
             raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'")
         if self.handler is not None:
-            raise UsageError("port and handler exclude each other", remedy="give one of them")
+            raise UsageError("an activation takes a port or a handler, not both", remedy="give one of them")
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""

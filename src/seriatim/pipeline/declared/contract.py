@@ -1,4 +1,4 @@
-"""The contract: which messages a dialog carries, and which side sends each."""
+"""The contract: the message types of a dialog, and the side that sends each."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DEFAULT = "DEFAULT"
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Which messages a dialog carries. A contract never changes: a new version of it is a new name.
+    """The message types of a dialog, and the sender of each. A contract never changes: a new version needs a new name.
 
     Args:
         name: its name, compared byte for byte.
-        types: by the name of each message type who sends it: ``"initiator"``, ``"target"`` or ``"any"``. One that is
-            defined as a `MessageType` is checked as that says; another one isn't checked.
+        types: the sender of each message type, by the type's name: ``"initiator"``, ``"target"`` or ``"any"``. The body
+            is checked if the type is defined as a `MessageType`.
 
     Raises:
-        UsageError: a name or sender that can't be, or nothing that the initiator may send.
+        UsageError: an invalid name or sender, or no type that the initiator may send.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Functions of the user's, named ``module:name``: found, imported, and carried to where they are called.
+"""The user's functions, named ``module:name``: imported, and sent to the process that calls them.
 
 Owns where modules are looked for and what is said of one that can't be used. A module is looked for as in any Python,
 and then in the current directory and in the folder of the pipeline file: a file of the user's never takes the place
@@ -90,7 +90,7 @@ def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise UsageError(
-            f"{attribute!r} in {_place(module)} is a {type(found).__name__}, which can't be called",
+            f"{attribute!r} in {_place(module)} is a {type(found).__name__}, which isn't callable",
             where=f"function {name}",
         )
     return found
@@ -135,7 +135,7 @@ def _check_place(module: ModuleType, name: str, folders: Sequence[Path]) -> None
     if got is None or Path(got).resolve() != Path(meant.origin).resolve():
         raise UsageError(
             f"the module {top!r} is {got or 'built in'} here, and not {meant.origin}",
-            remedy="rename yours: a process has one module of a name",
+            remedy="rename your module: a process has only one module of a name",
         )
 
 

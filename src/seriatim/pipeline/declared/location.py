@@ -16,11 +16,11 @@ _LONGEST_NAME = 128
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where messages are received; it has one dispenser of tickets.
+    """A place where messages are received, with a ticket counter of its own.
 
     Args:
         name: its name.
-        last_number: after this number comes 1 of the next epoch.
+        last_number: the highest number of an epoch; after it, the next epoch begins at 1.
 
     Raises:
         UsageError: a name that is empty or too long, or a last number out of range.

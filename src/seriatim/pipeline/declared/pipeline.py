@@ -1,4 +1,4 @@
-"""What a pipeline file says, as frozen values. Owns the shape; reading and checking a file is ``files/pipeline_file.py``."""
+"""The content of a pipeline file, as frozen values. Owns the shape; reading and checking a file is ``files/pipeline_file.py``."""
 
 from __future__ import annotations
 

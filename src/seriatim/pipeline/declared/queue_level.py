@@ -1,4 +1,4 @@
-"""At which level a queue resequences: all of it, or each message type in it by a policy of its own.
+"""The level at which a queue orders: the whole queue, or each message type by a policy of its own.
 
 Where it is the type, a group's key begins with it: so everything that knows groups by their keys needs to know no more.
 """

@@ -19,13 +19,13 @@ class Service:
 
     Args:
         name: its name, compared byte for byte.
-        queue: the queue where messages for it come; it is `Fifo`. Several services may share one. Defined with the
-            service where it isn't there.
+        queue: the queue of its messages, with the policy `Fifo`. Several services may share a queue. A missing queue
+            is defined with the service.
         contracts: the contracts under which others may begin dialogs with it.
-        retention: whether the messages of its dialogs, of both directions, are kept until it ends them.
+        retention: whether the messages of a dialog, in both directions, are kept until this service ends the dialog.
 
     Raises:
-        UsageError: a name that can't be, or a contract named twice.
+        UsageError: an invalid name, or a contract named twice.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The subscription: a filter, and where the messages go that pass it."""
+"""The subscription: a filter, and the destination of matching messages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ STATES = ("started", "stopped", "enlisted", "unenlisted")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Who wants which messages.
+    """A filter that leads matching messages to a queue.
 
     Args:
         name: its name, unique among the subscriptions of one router.
         where: the filter, see ``docs/reference/filters.md``. It is parsed where the properties are known.
         to: the destination of the messages for which the filter is TRUE.
-        state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects, and what it collects is
-            not handed out; ``"unenlisted"``: it collects nothing. Handing out is the message box's: on Spark the first
-            three are the same.
-        starts: makes it a *starting subscription*: its first message of a group starts an instance there, for which the group's
-            messages then are, until it ends. The function that works on them, as ``module:name``. The message box's.
-        correlate: of a starting subscription the names of the properties by which messages find the instance: the group of the
-            queue first, and then those of which the instance may add values while it runs.
+        state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects messages that the box doesn't
+            hand out; ``"unenlisted"``: it collects nothing. On Spark the first three are the same.
+        starts: the handler of instances, as ``module:name``; makes this a *starting subscription*. The first message of a
+            group then starts an instance, which gets the group's messages until it ends. Only in a message box.
+        correlate: the properties that lead messages to an instance: first the group of the queue, then the properties for
+            which a running instance may add values. Only with `starts`.
 
     Raises:
         UsageError: a name, filter or destination that is empty or no text, a state that isn't one, no name of a
@@ -76,15 +75,15 @@ class Subscription:
         if len(set(names)) != len(names):
             raise UsageError("correlate names a property twice", where=where, remedy="name each once")
         if self.starts is None and names:
-            raise UsageError(
-                "it correlates, and starts nothing", where=where, remedy="say what: starts, as module:function"
-            )
+            raise UsageError("correlate needs starts", where=where, remedy="give starts, as module:function")
         if self.starts is not None:
             checked_function(self.starts)
             if not names:
                 remedy = "name the properties by which messages find the instance: the group of the queue first"
                 raise UsageError(
-                    "it starts instances, and doesn't say which messages are theirs", where=where, remedy=remedy
+                    "starts needs correlate: the properties that lead messages to an instance",
+                    where=where,
+                    remedy=remedy,
                 )
         return tuple(names)
 

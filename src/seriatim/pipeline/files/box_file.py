@@ -152,7 +152,7 @@ class _Reading:
             properties = entry.section("properties") if entry else None
             if properties:
                 place = properties.key_place(clash.property)
-                properties.problems.add(place, clash.what, "one name has one type in a box")
+                properties.problems.add(place, clash.what, "in a box, each property name has one type")
         every = {name: kind for one in (*kept, *types) for name, kind in declared(one).items()}
         return {**OWN, **FAILURE_PROPERTIES, **every}
 

@@ -1,4 +1,4 @@
-"""What a pipeline file says of its message box: where it is, and which queues and services are read and delivered to."""
+"""The message box of a pipeline file: its DSN, and the queues and services to read from and deliver to."""
 
 from __future__ import annotations
 
@@ -100,7 +100,11 @@ def service_port(port: Section) -> Deliver | None:
     for key in ("queue", "format", "path"):
         if port.has(key):
             port.known(key)
-            port.fault(key, f"{port.full(key)}: the messages go into dialogs", "leave out the one or the other")
+            port.fault(
+                key,
+                f"{port.full(key)}: not allowed for messages that go into dialogs",
+                "leave out the one or the other",
+            )
     port.finish()
     if names["service"] is None or names["fromService"] is None:
         return None

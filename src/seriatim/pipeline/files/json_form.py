@@ -88,7 +88,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found = _fields(definition, _SERVICE)
             found["contracts"] = list(definition.contracts)
         case _:
-            raise UsageError(f"{type(definition).__name__} can't be kept in a message box")
+            raise UsageError(f"{type(definition).__name__} can't be stored in a message box")
     for key, value in found.items():
         _check_text(value, f"{key} of {type(definition).__name__} {definition.name!r}")
     return {"version": VERSION, **found}
@@ -105,7 +105,7 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
     where = f"{kind.__name__} {name!r}"
     if isinstance(version, int) and version > VERSION:
         raise SchemaMismatch(
-            f"it is kept in version {version}, and this seriatim knows {VERSION}",
+            f"it is stored in version {version}, but this seriatim knows version {VERSION}",
             where=where,
             remedy="upgrade seriatim",
         )
@@ -121,7 +121,7 @@ def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
     given = {key: value for key, value in stored.items() if key != "version"}
     missing = set(_KEYS[kind]) - set(given)
     if stored["version"] != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
-        raise SchemaMismatch("it isn't kept as seriatim keeps it")
+        raise SchemaMismatch("it is not in seriatim's format")
     if kind is Queue:
         given["policy"] = _policy_of(given["policy"])
         if given.get("activation") is not None:
@@ -193,7 +193,7 @@ def _check_text(value: object, where: str) -> None:
     match value:
         case str():
             if not fits_text(value):
-                raise UsageError("text with a NUL or half a surrogate pair can't be kept", where=where)
+                raise UsageError("text with a NUL or half a surrogate pair can't be stored", where=where)
         case Mapping():
             for key, inner in value.items():
                 _check_text(key, where)

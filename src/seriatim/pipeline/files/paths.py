@@ -69,7 +69,7 @@ class Paths:
             return None
         folder = _before_pattern(path)
         if not folder.exists():
-            section.fault(key, f"the input folder {str(folder)!r} is not there", "create it, or mend the path")
+            section.fault(key, f"the input folder {str(folder)!r} does not exist", "create it, or mend the path")
         elif not folder.is_dir():
             section.fault(key, f"{str(path)!r} is a file; new messages come as files in a folder", "name its folder")
         elif not os.access(folder, os.R_OK | os.X_OK):
@@ -84,7 +84,7 @@ class Paths:
         path = _local(section, key, required=True)
         if path is None or path.exists():
             return path
-        section.fault(key, f"{str(path)!r} is not there", "create it, or mend the path")
+        section.fault(key, f"{str(path)!r} does not exist", "create it, or mend the path")
         return None
 
     def written(self, section: Section, key: str, *, required: bool = False) -> Path | None:
@@ -119,22 +119,24 @@ class Paths:
         for port in self._written:
             for source in self._sources:
                 if _overlap(port.path, source.path):
-                    what = f"{port.title} and {source.title} lie in each other: the pipeline would read what it writes"
+                    what = f"{port.title} and {source.title} have folders inside each other: the pipeline would read what it writes"
                     port.fault(what, side_by_side)
         own = checkpoint.resolve()
         for folder in (*self._sources, *self._written):
             aside_in_own = folder.title in {"set_aside", "unrouted"} and own in folder.path.parents
             if _overlap(folder.path, own) and not aside_in_own:
-                what = f"{folder.title} and the checkpoint {str(checkpoint)!r} lie in each other"
+                what = f"{folder.title} and the checkpoint {str(checkpoint)!r} have folders inside each other"
                 pipeline.fault("checkpoint" if pipeline.has("checkpoint") else "name", what, side_by_side)
 
     def _claim(self, folder: _Folder) -> None:
         same = self._by_path.get(folder.path)
         near = self._above.get(folder.path) or next(filter(None, map(self._by_path.get, folder.path.parents)), None)
         if same is not None:
-            folder.fault(f"{folder.title} is the folder of {same.title}", "each port needs a folder of its own")
+            folder.fault(f"{folder.title} has the same folder as {same.title}", "each port needs a folder of its own")
         elif near is not None:
-            folder.fault(f"{folder.title} and {near.title} lie in each other", "each port needs a folder of its own")
+            folder.fault(
+                f"{folder.title} and {near.title} have folders inside each other", "each port needs a folder of its own"
+            )
         self._written.append(folder)
         self._by_path.setdefault(folder.path, folder)
         for above in folder.path.parents:

@@ -143,7 +143,7 @@ def _clock(section: Section, properties: Properties) -> _Clock:
         require_property(section, "arrival", arrival, properties)
     if kind == "event":
         if time is None and not section.has("time"):
-            section.fault("clock", "clock: event needs time, the property with each message's time", "add time: …")
+            section.fault("clock", "clock: event needs time: the property that has each message's time", "add time: …")
         if time is not None:
             require_property(section, "time", time, properties, ("timestamp",))
         return _Clock("event", time, watermark_s or 0.0, arrival)

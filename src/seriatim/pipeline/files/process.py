@@ -88,7 +88,7 @@ def _check_signature(function: Callable[..., Any], name: str) -> None:
         UsageError: it can't, or it would return a coroutine or a generator instead of a table.
     """
     if inspect.isclass(function) or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise UsageError(f"{name} is no plain function", remedy="def apply(messages): … return a pyarrow.Table")
+        raise UsageError(f"{name} is not a plain function", remedy="def apply(messages): … return a pyarrow.Table")
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:

@@ -95,7 +95,7 @@ def _port(entry: Section) -> str | None:
     if found is None or not _REPLACED.search(entry.written("port")):
         return found
     entry.fault(
-        "port", "what ${NAME} stands for would be kept in the box", "write $${NAME}: it is replaced by who works"
+        "port", "the value of ${NAME} would be stored in the box", "write $${NAME}: it is replaced by who works"
     )
     return None
 

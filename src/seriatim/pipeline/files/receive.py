@@ -114,7 +114,7 @@ def _split(
         otherwise = "whole" if written == "whole" else "invalid"
         section.finish()
         if section.has("path") == section.has("function"):
-            location.fault("split", f"{location.full('split')} has a path or a function, and one of them")
+            location.fault("split", f"{location.full('split')} needs either a path or a function")
             return None
         if section.has("function"):
             function = usable_function(section, "function", functions)

@@ -78,7 +78,7 @@ def require_property(
     lacking = [] if name in _OWN else properties.without(name)
     if lacking:
         section.fault(
-            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there too"
+            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too"
         )
 
 
@@ -161,7 +161,7 @@ def _resequence(
         return None
     _check_columns(section, kind, policy, group, sequence, properties)
     if start_from is not None and kind is not Standard:
-        section.fault("start_from", f"{kind.name} has no first number", "start_from goes with policy: standard")
+        section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
     if policy is None or name is None:
         return None
     try:

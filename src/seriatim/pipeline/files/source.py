@@ -118,7 +118,7 @@ def _check_keys(section: Section, kind: str, schema: str | None) -> None:
     for key in ("id", "body"):
         if section.has(key):
             what = f"{section.full(key)}: {kind} has messages with names and bodies of their own"
-            section.fault(key, what, "leave it out; it is for formats of which only Spark knows the rows")
+            section.fault(key, what, "leave it out; it is only for formats whose rows Spark reads")
 
 
 def _other(section: Section, kind: str, ids: tuple[str, ...] | None) -> bool:

@@ -107,7 +107,7 @@ def _schema(entry: Section) -> str | None:
             return None
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        entry.fault("schema", f"the schema {written!r} is not there", "a path is relative to the current directory")
+        entry.fault("schema", f"the schema {written!r} does not exist", "a path is relative to the current directory")
     except OSError as error:
         entry.fault("schema", f"the schema {written!r} can't be read: {error.strerror}")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The words of a filter: which there may be, and the errors that tell where one stands that may not.
+"""The tokens of a filter, and the errors that name the place of a forbidden one.
 
 sqlglot cuts the text into words and finds out what belongs to what. It reads a far larger language, so the words are
 looked at before it gets them: only those that a filter may have go on, and names go on as numbers, so that no name is
@@ -70,7 +70,7 @@ class FilterText:
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
-            return ColumnError(what, where=self._place_of(token.start), remedy="make a property of what it needs")
+            return ColumnError(what, where=self._place_of(token.start), remedy="promote the value as a property")
         meant = advice.startswith("did you mean")
         if quoted and name.casefold() not in map(str.casefold, self.types):
             advice = f"text is written in single quotes: '{name[:40]}'"

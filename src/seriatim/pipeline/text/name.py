@@ -1,4 +1,4 @@
-"""Names of what can be declared: which text can be one."""
+"""The rule for names of declarations."""
 
 from __future__ import annotations
 

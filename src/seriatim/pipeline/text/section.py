@@ -139,7 +139,7 @@ class Section:
         found = [item.value for item in value.items if isinstance(item, Scalar)] if isinstance(value, Items) else []
         texts = tuple(one for one in found if isinstance(one, str) and one and "\0" not in one)
         if not isinstance(value, Items) or not texts or len(set(texts)) != len(value.items):
-            self.fault(key, f"{self.full(key)} must be a text or a list of texts, each once")
+            self.fault(key, f"{self.full(key)} must be a text or a list of different texts")
             return None
         return texts
 
@@ -175,7 +175,7 @@ class Section:
             self.fault(key, f"{self.full(key)} must be a list", "begin each entry with '- '")
             return
         if not value.items:
-            self.fault(key, f"{self.full(key)} has no entry")
+            self.fault(key, f"{self.full(key)} is an empty list")
         for number, item in enumerate(value.items):
             title = f"{self.full(key)}[{number}]"
             if isinstance(item, Table):

@@ -1,4 +1,4 @@
-"""Which text can be kept."""
+"""The rule for text that PostgreSQL can store."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Clash:
 
     def error(self) -> UsageError:
         """What whoever declares it is told."""
-        return UsageError(self.what, where=f"type {self.type!r}", remedy="one name has one type in a box")
+        return UsageError(self.what, where=f"type {self.type!r}", remedy="in a box, each property name has one type")
 
 
 @dataclass(frozen=True, slots=True)

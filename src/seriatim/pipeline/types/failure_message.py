@@ -1,4 +1,4 @@
-"""The message that tells of a failure, so that anybody can subscribe to failures."""
+"""The message about a failure, to which queues can subscribe."""
 
 from __future__ import annotations
 

@@ -61,11 +61,11 @@ def new_message_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a message has beside its body, such as an attachment.
+    """An attachment of a message.
 
     Args:
-        name: what it is called in its message; at most 256 characters.
-        content_type: how it is to be read, as a media type.
+        name: its name, unique in the message; at most 256 characters.
+        content_type: its media type.
         body: its content.
 
     Raises:
@@ -87,19 +87,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message; immutable. What is printed of it has no bodies, which may hold what logs must not.
+    """A message; immutable. Its `repr` leaves bodies out, because they may contain secrets.
 
     Args:
-        type: what kind of message it is.
+        type: the name of its message type.
         body: its content.
-        context: its properties; ``location`` among them says where it is received (default: ``box``).
-        message_id: its id, by which a second publishing is recognised, at most 1,024 bytes of UTF-8; given where it isn't.
-        content_type: how the body is to be read, as a media type.
-        parts: what it has beside the body, in their order; no two of one name.
+        context: its properties; ``location`` among them is the location that receives it (default: ``box``).
+        message_id: its id, by which a repeated message is recognised; at most 1,024 bytes of UTF-8. Default: a new id.
+        content_type: the media type of the body.
+        parts: its attachments, in order, with different names.
 
     Raises:
-        UsageError: a type or id that isn't text, a context that isn't a mapping, a body that isn't bytes, parts that aren't
-            parts.
+        UsageError: a type or id that isn't text, a context that isn't a mapping, a body that isn't bytes, or a part that isn't
+            a `Part`.
     """
 
     type: str
@@ -137,7 +137,7 @@ class Message:
     def _checked_parts(self) -> tuple[Part, ...]:
         where = f"message {self.message_id}"
         if not isinstance(self.parts, Sequence) or not all(isinstance(part, Part) for part in self.parts):
-            raise UsageError("parts are given as a list of seriatim.Part", where=where)
+            raise UsageError("parts must be a list of seriatim.Part", where=where)
         names = Counter(part.name for part in self.parts)
         if repeated := {name for name, count in names.items() if count > 1}:
             raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
@@ -145,18 +145,18 @@ class Message:
 
 
 class Dialog(NamedTuple):
-    """Of a message of a dialog: which dialog it is, seen from the side that receives it.
+    """The dialog of a received message, seen from the receiver's side.
 
     Args:
-        handle: by which the receiver sends and ends; the other side has another one.
-        conversation_id: what both sides have in common.
-        service: the receiver's.
-        far_service: the sender's.
-        contract: under which the dialog was begun.
+        handle: the receiver's handle, for `send` and `end`; the other side has another handle.
+        conversation_id: the id that both sides share.
+        service: the receiver's service.
+        far_service: the sender's service.
+        contract: the contract under which the dialog was begun.
         type: the type of the message.
-        sequence: its number in its direction, from 0; None of an ``Error`` and a ``Timer``, which go ahead.
+        sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake the others.
         is_initiator: whether the receiver began the dialog.
-        is_monolog: whether it goes one way only, to several.
+        is_monolog: whether it is one-way, to several receivers.
     """
 
     handle: UUID

@@ -1,4 +1,4 @@
-"""The message type: which properties messages have, where they are found, and how a body is checked."""
+"""The message type: its properties, their paths in the body, and the check of bodies."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """What the messages of one type look like.
+    """The properties of the messages of one type, and the check of their bodies.
 
     Args:
         name: its name, compared byte for byte.
         properties: by name the type of each property (``string``, ``long``, ``double``, ``decimal(p,s)``, ``boolean``,
             ``timestamp``), or ``{"type": …, "path": …}`` for one that is promoted: found in the body by a JSON path
             (``$.customer.id``) or XPath, or by the first of several paths whose value is neither absent nor null. A
-            message of the type has no others, apart from the reserved ones.
-        validation: how a body is checked: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
+            message of the type has no other properties, apart from the reserved ones.
+        validation: the check of bodies: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
             ``"well_formed_xml"``, ``"valid_xml"``.
-        schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It refers to nothing outside.
+        schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It must not refer to other files.
         namespaces: the prefixes that XPath may use, and what they stand for.
 
     Raises:
-        UsageError: a name, type, path or schema that can't be, or parts that don't go together; names type and property.
+        UsageError: an invalid name, type, path or schema, or arguments that contradict each other; names type and property.
     """
 
     name: str
@@ -149,7 +149,7 @@ class MessageType:
         for path in paths:
             self._check_path(path)
         if not paths or len(set(paths)) < len(paths):
-            raise UsageError(f"{given!r:.80} is no list of paths, each once", remedy="[$.after.id, $.before.id]")
+            raise UsageError(f"{given!r:.80} is not a list of different paths", remedy="[$.after.id, $.before.id]")
         return {"type": kind, "path": paths[0] if len(paths) == 1 else paths}
 
     def _check_path(self, path: object) -> None:

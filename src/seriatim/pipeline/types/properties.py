@@ -1,4 +1,4 @@
-"""Properties of messages: how they may be called, of which types they are, and who has them."""
+"""Properties of messages: their names, types and owners."""
 
 from __future__ import annotations
 
@@ -90,11 +90,13 @@ def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
         UsageError: it can't.
     """
     if not isinstance(name, str):
-        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
+        raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
     if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):
-        raise UsageError(f"{name!r} is a column of seriatim's own", remedy="give the property another name")
+        raise UsageError(
+            f"{name!r} is the name of a column that seriatim adds", remedy="give the property another name"
+        )
     if not name.isidentifier() or name.startswith("_") or len(name) > 128:
-        raise UsageError(f"{shown(name)} can't be a property's name", remedy=_NAME_RULE)
+        raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
     return name
 
 

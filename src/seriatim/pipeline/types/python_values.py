@@ -1,4 +1,4 @@
-"""Values that an application gives as properties: Python's, and not what JSON has."""
+"""Properties given by an application as Python values, not as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages by their types: typed properties from contexts and bodies, and what is wrong with a message.
+"""Messages by their types: typed properties from contexts and bodies, and the faults of a message.
 
 A message's property is what its context gives, or else what its type finds in the body. Nothing here is done per message
 that can be done per type: paths, schemas and conversions are made ready once.

@@ -1,4 +1,4 @@
-"""How often a query that failed is begun again, and after how long. What heals is said in `spark/session/transient_failures.py`."""
+"""The restarts of a failed query: their number and delays. The failures that pass are listed in `spark/session/transient_failures.py`."""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ class Checkpoint:
                 holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
                 if _lives(holder) or time.monotonic() > deadline:
                     raise EnvironmentProblem(
-                        f"another run works on this checkpoint: process {holder or 'unknown'}",
+                        f"another run uses this checkpoint: process {holder or 'unknown'}",
                         where=str(self.root),
-                        remedy="stop that one first",
+                        remedy="stop that run first",
                     ) from error
                 time.sleep(0.1)
             else:
@@ -203,7 +203,7 @@ class Checkpoint:
             if found.get(fact) != wanted:
                 verb = "are" if fact.endswith("s") else "is"
                 raise CheckpointMismatch(
-                    f"the checkpoint is of another declaration: "
+                    f"the checkpoint belongs to another declaration: "
                     f"its {fact} {verb} {_told(found.get(fact))}, yours {verb} {_told(wanted)}",
                     where=str(self.root),
                     remedy="give the pipeline a checkpoint of its own, or change it back",

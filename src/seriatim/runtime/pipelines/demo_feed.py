@@ -1,4 +1,4 @@
-"""A feed of order updates, generated from a seed, with everything in it that goes wrong in real ones.
+"""A feed of order updates, generated from a seed, with the faults of real feeds.
 
 Every customer's updates are numbered from 1. They arrive scrambled and some of them twice; one customer's
 hole heals in time, another's is skipped and its message comes too late; a few rows are no messages at all.

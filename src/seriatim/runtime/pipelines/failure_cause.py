@@ -40,7 +40,8 @@ def cause_of(error: BaseException) -> SeriatimError:
 def _failed(what: str) -> QueryFailed:
     shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
     return QueryFailed(
-        f"the query failed: {shown}", remedy="--verbose shows everything; the same start goes on where it was"
+        f"the query failed: {shown}",
+        remedy="--verbose prints the whole error; the next run goes on where this one stopped",
     )
 
 

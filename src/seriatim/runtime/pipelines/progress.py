@@ -1,4 +1,4 @@
-"""What a run tells of itself, while it runs and at its end."""
+"""The reports of a run: progress and summary."""
 
 from __future__ import annotations
 

@@ -135,7 +135,9 @@ def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, 
     except Exception as error:
         if has_ended(session, _SEEN_S):
             raise EnvironmentProblem(
-                "Spark's process has ended", where=str(checkpoint.log), remedy="the same start goes on where it was"
+                "Spark's process has ended",
+                where=str(checkpoint.log),
+                remedy="the next run goes on where this one stopped",
             ) from error
         raise
     finally:

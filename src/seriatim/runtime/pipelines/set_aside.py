@@ -1,4 +1,4 @@
-"""Reading what was set aside: messages that were not released, with their reason."""
+"""Reading the set-aside folder: messages that were not released, with their reasons."""
 
 from __future__ import annotations
 

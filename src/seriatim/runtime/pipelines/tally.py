@@ -1,4 +1,4 @@
-"""What became of a pipeline's messages, from the first batch on, exactly.
+"""Exact counts of a pipeline's messages by disposition, from the first batch on.
 
 The tally is kept in the checkpoint and renewed after each batch is in place, before Spark commits it. A
 batch that runs again is counted on top of what stood before it, so it counts once.

@@ -1,4 +1,4 @@
-"""How many readers a queue is to have: the rule of activation, by what there was to do.
+"""The wanted number of readers of a queue: the rule of activation, by the load.
 
 Pure: it asks no clock and no box. The rule, where at most as many readers are useful as there are groups with work:
 

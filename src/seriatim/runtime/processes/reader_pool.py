@@ -1,4 +1,4 @@
-"""The readers of a queue in a process that serves: as many as there are to be, or none for a while."""
+"""The readers in one serving process, started and ended to reach the wanted number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker process of a supervisor: reads from standard input what to do, and works until it is told to end.
+"""A worker process of a supervisor: reads its task from standard input, and works until it is stopped.
 
 Standard input stays open as long as the supervisor lives: where that is gone, so is this process, at once.
 """

@@ -1,4 +1,4 @@
-"""What a worker does beside its turns, every minute, while no other worker does: what is due, and the clean-up."""
+"""The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up."""
 
 from __future__ import annotations
 

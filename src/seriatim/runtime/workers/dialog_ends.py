@@ -1,4 +1,4 @@
-"""Dialogs that the other side has ended: a worker ends its own, where its handler has no case for that."""
+"""Dialogs ended by the other side: a worker ends its own side if its handler has no case for that."""
 
 from __future__ import annotations
 

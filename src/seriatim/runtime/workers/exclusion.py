@@ -1,4 +1,4 @@
-"""Who else is at work in a process: the last attempt of a message is made while nobody else is.
+"""The other threads at work in a process: the last attempt of a message is made while no other thread works.
 
 A process that dies takes along whatever its threads have in hand, and nobody knows whose handler killed it; so each of
 these messages loses an attempt. But none fails for good by it: what dies at its last attempt died alone.

@@ -1,4 +1,4 @@
-"""The user's functions that a worker calls with messages: found, checked, and what they answer."""
+"""Handlers: the user's functions are imported and checked, and their answers read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OTHERS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A handler's answer: what it was given is done, or the first of it.
+    """A handler's answer: all its messages are done, or the first of them.
 
     Args:
-        count: so many messages of a batch, from the first, are done, and the others are handed out again, those first
-            that weren't; None: all.
+        count: the number of messages of a batch that are done, from the first on; the others are handed out again. None:
+            all are done.
 
     Raises:
         UsageError: a count below 1.
@@ -39,8 +39,8 @@ class Consumed:
             isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1
         ):
             raise UsageError(
-                f"{shown(self.count)} messages can't be consumed",
-                remedy="1 at least; raise Transient to get them again",
+                f"cannot consume {shown(self.count)} messages",
+                remedy="at least 1; raise Transient to get them again",
             )
 
 
@@ -101,7 +101,7 @@ class Handlers:
             return self._only
         if self._instances:
             if session.instance is None:
-                raise Business("no instance wants the message, and there is no other handler")
+                raise Business("the message belongs to no instance, and there is no handler besides")
             name = session.instance.starts
             if name not in self._started:
                 self._started[name] = self._loaded(name)
@@ -117,7 +117,7 @@ class Handlers:
         found = load_function(given, self._folders) if isinstance(given, str) else given
         if not callable(found):
             raise UsageError(
-                f"{type(found).__name__} is no handler", remedy="give a function of a message and a session"
+                f"{type(found).__name__} is not a handler", remedy="give a function of a message and a session"
             )
         _check_signature(found, given)
         return found
@@ -163,7 +163,7 @@ def answered(answer: object, given: int) -> tuple[list[Message], int]:
             return [answer], given
         case Consumed():
             if answer.count is not None and answer.count > given:
-                raise UsageError(f"the handler consumed {answer.count} messages, and was given {given}")
+                raise UsageError(f"the handler consumed {answer.count} messages, but got only {given}")
             return [], given if answer.count is None else answer.count
         case list() | tuple() if all(isinstance(one, Message) for one in answer):
             return list(answer), given

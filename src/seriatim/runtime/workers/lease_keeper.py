@@ -1,4 +1,4 @@
-"""The lease keeper: renews the leases of a worker, all of them together, and looks for those of others that have run out.
+"""The keeper: renews the leases of a worker, all of them together, and finds expired leases of others.
 
 A lease that is there no more is told to the session of its handler, whose next use raises. So is one that could not be
 renewed in time: a second thread looks for that, because a heartbeat may hang, and for longer than a lease lasts.

@@ -59,7 +59,7 @@ class _Reading:
             self._text.known(kind)
         self._text.finish()
         if len(kinds) != 1:
-            self._text.fault(None, "a port is one of http, table, files and queue", "such as http: {url: https://…}")
+            self._text.fault(None, "a port needs one of http, table, files and queue", "such as http: {url: https://…}")
             return None
         entry, plain = self._text.section(kinds[0], required=True), self._plain.section(kinds[0])
         if entry is None or plain is None:

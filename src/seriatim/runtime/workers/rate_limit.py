@@ -1,4 +1,4 @@
-"""How many messages may be begun a second, so that what is behind the handlers isn't flooded."""
+"""The rate limit: the messages that may begin per second, so that the called system isn't flooded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scoreboard: on it each thread of a worker writes what it is working on, where others can read it when it is gone.
+"""The slate: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
 
 It is memory that processes share: what is written stays when the process that wrote is killed. One thread writes a slot,
 and others read it: first comes what is in hand, last the mark that it counts.

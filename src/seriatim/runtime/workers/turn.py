@@ -275,8 +275,8 @@ class _Turn:
         """See that a handler has not let go of what was received, by a session of its own in the same transaction."""
         if self._session.delivery is not self.delivery:
             raise UsageError(
-                "the handler has received in the transaction of its message, or ended what was received there",
-                remedy="leave that to the worker; publish by the session that the handler is given",
+                "the handler called receive, or completed a delivery, in the transaction of its message",
+                remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )
 
     def _fail(self, size: int, error: BaseException) -> None:

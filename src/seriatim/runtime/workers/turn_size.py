@@ -1,4 +1,4 @@
-"""How many messages a turn takes from a queue without groups, where each of them is for any worker that is free.
+"""The number of messages that a turn takes from a queue without groups, so that free workers share the backlog.
 
 What a turn has taken nobody else works on until it ends. Where handlers are fast, many messages in a turn save commits;
 where they are slow, each is to stay there for others. So a turn takes as many as are worked on within a moment, going by the

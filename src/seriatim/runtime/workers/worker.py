@@ -86,7 +86,7 @@ class Limits:
         if not 0 < _BEATS * self.heartbeat_s <= self.lease_s:
             raise UsageError(
                 f"a lease of {self.lease_s:g} s is too short for a heartbeat of {self.heartbeat_s:g} s",
-                remedy=f"{_BEATS} heartbeats at least, so that one that is late loses nothing",
+                remedy=f"a lease needs at least {_BEATS} heartbeats, so that one late heartbeat does no harm",
             )
 
     @property
@@ -118,37 +118,37 @@ class Limits:
 
 
 class Worker:
-    """Works on a queue: takes a group that is ready, gives its messages to the handler in order, and commits.
+    """Works on a queue: locks a ready group, calls the handler with its messages in order, and commits.
 
-    What the handler writes through ``tx.connection``, what it publishes, and that the message is done is one transaction.
+    The handler's writes through ``tx.connection``, its published messages, and the end of its message commit together.
 
     Args:
-        box: the message box; while the worker runs it has as many connections more as its threads need.
+        box: the message box; while the worker runs, the box has more connections, for the worker's threads.
         queue: the queue's name.
         handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
-            such (``"*"``: all others); None: what the starting subscriptions name that lead to the queue.
-        workers: so many threads, each of which has one group in hand at a time.
-        batch: give the handler a `Delivery` with all messages of a run, in place of one message; a `UnitOfWork` comes
-            so in any case.
-        run_length: at most so many messages of a group in one transaction; where there are no groups, and no batches, at
-            most so many as handlers work on within 20 ms, and one if they take longer, so that others have the rest.
-        rate: at most so many messages a second; None: no limit.
-        turn_limit: seconds (or ``"60s"``) that a transaction may take; then it is ended, and the group goes on elsewhere.
-            In leases: that a handler may take. None: 60 s; in leases as long as it likes.
-        transient: errors for which the same again may work, besides `Transient`, `Unavailable`, those of connections and
-            time-outs.
-        name: who it is, for faults; default: the machine and the process.
-        folders: where modules are looked for besides Python's own path; default: the current directory.
-        slots: where threads write what they have in hand, if somebody else is to read it.
-        run_as: the role of the database that the handler has, for what it does through `tx`; None: that of the worker.
-        mode: ``"transactional"``, or ``"leased"`` for handlers that take long: no transaction is open until the handler
-            asks for one, and the group is claimed by a lease.
-        lease: seconds (or ``"30s"``) after which a group goes on elsewhere whose worker is gone.
-        heartbeat: a lease is renewed so often; None: a fifth of it. A third is the most.
+            handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
+        workers: the number of threads; each works on one group at a time.
+        batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
+            always handed out like that.
+        run_length: the most messages of a group in one transaction. In a queue without groups, unless `batch` is set, a
+            thread takes only about 20 ms of work, and at least one message, so that other threads get the rest.
+        rate: the most messages a second; None: no limit.
+        turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
+            leases: the limit of a handler. None: 60 s; under leases no limit.
+        transient: classes of exceptions after which a retry may succeed, besides `Transient`, `Unavailable`, and errors of
+            connections and time-outs.
+        name: the worker's name in faults; default: the machine and the process.
+        folders: folders to import handlers from, besides Python's own path; default: the current directory.
+        slots: memory in which threads note the group in hand, for a supervisor.
+        run_as: the database role of the handler, for its statements through `tx`; None: the worker's role.
+        mode: ``"transactional"``, or ``"leased"`` for long handlers: a lease claims the group, and no transaction is open
+            until the handler uses one.
+        lease: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
+        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth.
 
     Raises:
-        UsageError: a handler that can't be called, a queue that isn't there, a value that can't be.
-        EnvironmentProblem: a role that this one can't take.
+        UsageError: a handler that isn't callable, a missing queue, or an invalid value.
+        EnvironmentProblem: `run_as` is a role that the worker's role can't take.
     """
 
     def __init__(
@@ -182,12 +182,14 @@ class Worker:
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
-                "messages that come together go to one handler, whatever their types", where=f"queue {queue!r}",
+                "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
                 remedy="give one handler",
             )  # fmt: skip
         for one in transient:
             if not (isinstance(one, type) and issubclass(one, BaseException)):
-                raise UsageError(f"{one!r} is no class of errors", remedy="such as transient=[httpx.TransportError]")
+                raise UsageError(
+                    f"{one!r} is not a class of exceptions", remedy="such as transient=[httpx.TransportError]"
+                )
         if run_as is not None:
             check_role(box, run_as)
         self._run_as = run_as
@@ -203,20 +205,19 @@ class Worker:
         self._at_work = threading.Lock()
 
     def run(self) -> int:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes (in the main thread): then turns are finished.
+        """Work until `stop` is called, or SIGTERM or SIGINT arrives (in the main thread); then finish the current turns.
 
-        When it has ended it can be called again.
+        It can be called again after it has returned.
 
         Returns:
-            how many messages were given to the handler this time.
+            the number of messages that the handler got in this call.
 
         Raises:
-            UsageError, DeploymentError: it can't go on: the queue is gone, or a name can't be imported. Or the worker is at
-                work already.
-            Unavailable: handlers are stuck, as many as there may be.
+            UsageError, DeploymentError: the queue is gone, a name can't be imported, or the worker runs already.
+            Unavailable: all handlers are stuck.
         """
         if not self._at_work.acquire(blocking=False):
-            raise UsageError("the worker is at work already", remedy="make another one, or give it more `workers`")
+            raise UsageError("the worker runs already", remedy="create another worker, or raise its `workers`")
         try:
             return 0 if self._stop.requested else self._run_once()
         finally:
@@ -225,7 +226,7 @@ class Worker:
             self._at_work.release()
 
     def stop(self) -> None:
-        """End `run` when the turns in hand are done; from any thread. If none goes on, the next one ends at once."""
+        """Let `run` return after the current turns; from any thread. If `run` isn't active, its next call returns at once."""
         if not self._stop.requested:
             self._stop.request()
 
@@ -273,7 +274,9 @@ class Worker:
                         threads.append(another)
                         break
                 if all(thread.given_up for thread in threads):
-                    raise Unavailable("all handlers are stuck", where=f"queue {self._queue!r}", remedy="start it again")
+                    raise Unavailable(
+                        "all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker"
+                    )
                 chores.look()
         finally:
             self._ending.set()

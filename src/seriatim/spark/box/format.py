@@ -111,16 +111,18 @@ class BoxOptions:
             raise UsageError("a message box has no path", remedy='.option("queue", "…") names a queue')
         takes_over = given.get("takeover", "false").lower()
         if takes_over not in ("true", "false"):
-            raise UsageError(f"takeOver is true or false, not {takes_over!r}")
+            raise UsageError(f"takeOver must be true or false, not {takes_over!r}")
         if ("group" in given) != ("sequence" in given) or ("group" in given and "queue" not in given):
-            raise UsageError("group, sequence and queue go together", remedy="give all of them, or the queue alone")
+            raise UsageError(
+                "group, sequence and queue must be given together", remedy="give all of them, or the queue alone"
+            )
         if ("writer" in given) != ("batch" in given):
             raise UsageError(
                 f"there is no {'batch' if 'writer' in given else 'writer'}",
-                remedy="writer and batch go together: who writes, and which of his frames it is, each with a higher number",
+                remedy="give both: the name of the writer, and the number of its frame, higher for each frame",
             )
         if given.get("writer") == "":
-            raise UsageError("writer is empty", remedy="name who writes, or leave out writer and batch")
+            raise UsageError("writer is empty", remedy="name the writer, or leave out writer and batch")
         return cls(
             given.get("dsn"),
             given.get("schema"),
@@ -175,10 +177,13 @@ class BoxOptions:
             return
         if lacking:
             raise UsageError(
-                f"there is no {lacking[0]} for the dialogs", remedy="service, fromService and dialogBy go together"
+                f"there is no {lacking[0]} for the dialogs",
+                remedy="service, fromService and dialogBy must be given together",
             )
         if self.queue is not None or self.group is not None:
-            raise UsageError("messages go into a queue, or into dialogs", remedy="give queue or service, not both")
+            raise UsageError(
+                "messages can't go both into a queue and into dialogs", remedy="give queue or service, not both"
+            )
 
 
 def _whole(name: str, text: str, least: int) -> int:
@@ -247,14 +252,14 @@ class BoxFormat(DataSource):
         BoxOptions.refuse(self.options, _WRITING, "writing")
         options = BoxOptions.of(self.options)
         if options.queue is not None and options.service is not None:
-            raise UsageError("a service has a queue", remedy="give queue or service, not both")
+            raise UsageError("queue and service can't be combined", remedy="give queue or service, not both")
         return options
 
     def _checked(self, schema: StructType, *, overwrite: bool) -> BoxOptions:
         BoxOptions.refuse(self.options, _READING, "reading")
         options = BoxOptions.of(self.options)
         if overwrite:
-            raise UsageError("messages are only added to a box", remedy='.mode("append")')
+            raise UsageError("a box only supports the mode append", remedy='.mode("append")')
         options.check_dialogs()
         if options.type is None and options.service is None and "type" not in schema.names:
             raise UsageError("the messages have no type", remedy='a column "type", or .option("type", "…") for all')

@@ -108,7 +108,9 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None,
 def _check_name(name: str, where: str, *, is_named: bool) -> None:
     """Refuse the columns that the box gives, and those that only seem to be ours; `is_named`: by an option."""
     if name in _GIVEN:
-        raise ColumnError("the box gives it", where=where, remedy="drop it, or rename it to keep it as a property")
+        raise ColumnError(
+            "the box sets this property itself", where=where, remedy="drop it, or rename it to keep it as a property"
+        )
     meant = _OURS.get(name.lower(), name)
     if meant != name and not is_named:
         what = f"it differs from {meant!r} by capitals only, which Spark doesn't tell apart"

@@ -41,9 +41,9 @@ def check_options(destination: str, kind: str, options: Mapping[str, str]) -> No
             raise UsageError(what, where=where, remedy=f"it takes {', '.join(known)}")
         allowed = known[name]
         if allowed is not None and value not in allowed:
-            raise UsageError(f"{name} is {' or '.join(allowed)}, not {value!r}", where=where)
+            raise UsageError(f"{name} must be {' or '.join(allowed)}, not {value!r}", where=where)
         if allowed is None and (len(value) != 1 or value in '\r\n"'):
-            raise UsageError(f"{name} is one character, not {value!r}", where=where)
+            raise UsageError(f"{name} must be one character, not {value!r}", where=where)
 
 
 class Writer(Protocol):

@@ -1,4 +1,4 @@
-"""How the frame of a micro-batch is laid out for the workers that write it: which columns, and which text.
+"""The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
 promoted properties, and ``body``; what the frame doesn't have (a ticket, parts) is left out. In Parquet ``ticket`` is

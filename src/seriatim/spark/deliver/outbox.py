@@ -1,4 +1,4 @@
-"""What waits for one destination whose port can't be written: finished batches, in the checkpoint.
+"""The outbox of one destination whose port can't be written: finished batches, kept in the checkpoint.
 
     <checkpoint>/waiting/
     └── fulfilment/               a port of its own kind, see `port.py`
@@ -172,5 +172,5 @@ class Outbox:
         return EnvironmentProblem(
             f"the checkpoint can't be written: {error.strerror or error}",
             where=str(error.filename or self.port.root),
-            remedy="mend that; the same start goes on where it was",
+            remedy="mend that; the next run goes on where this one stopped",
         )

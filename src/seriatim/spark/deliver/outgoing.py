@@ -1,4 +1,4 @@
-"""What leaves for one destination: straight into its port, or by way of its outbox while the port fails.
+"""The deliveries of one destination: straight into its port, or through its outbox while the port fails.
 
 A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
 kept; the oldest is tried again, after 1 s at first and at most every minute, and when all of them are delivered
@@ -136,8 +136,8 @@ class Outgoing:
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
-                    f"what waits for {self.destination} can't be kept in the checkpoint: {failure}",
-                    remedy="mend that; the same start goes on where it was",
+                    f"messages that wait for {self.destination} can't be kept in the checkpoint: {failure}",
+                    remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
             self._outbox.put(Kept(batch, rows, since, self._reason), parts)

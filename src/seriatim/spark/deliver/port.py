@@ -90,9 +90,9 @@ class Port:
             found = self._manifest()
             if found is None and next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
-                    "the folder holds batches, but doesn't say of what",
+                    "the folder has batches, but no manifest that names their pipeline",
                     where=str(self.root),
-                    remedy="deliver to another one",
+                    remedy="deliver to another folder",
                 )
             if found is None:
                 write_synced(self.root / _MANIFEST, json.dumps(wanted, indent=2).encode())
@@ -106,7 +106,7 @@ class Port:
         ):
             if found is not None and found.get(key) != wanted[key]:
                 raise CheckpointMismatch(
-                    f"the folder holds batches of another {what}: pipeline {found.get('pipeline')!r}, "
+                    f"the folder has batches of another {what}: pipeline {found.get('pipeline')!r}, "
                     f"destination {found.get('destination')!r}, {found.get('format')}",
                     where=str(self.root),
                     remedy="deliver to another folder, or remove this one if it is not needed",

@@ -279,9 +279,9 @@ def _check_dropped(waiting: Port) -> None:
     """
     if batches := waiting.batches():
         raise CheckpointMismatch(
-            f"{len(batches)} batches wait for {waiting.destination}, which delivers nothing any more",
+            f"{len(batches)} batches wait for {waiting.destination}, which has no port any more",
             where=str(waiting.root),
-            remedy="give it the port that it had until they are delivered",
+            remedy="give it its former port until they are delivered",
         )
 
 

@@ -1,4 +1,4 @@
-"""Where a destination's finished batches are taken: a folder of files, or any sink that Spark can write.
+"""The targets of a destination's finished batches: a folder of files, or any sink of Spark.
 
 A folder takes a batch exactly once. What Spark's writers do with a batch that is written twice is their business, so
 they are labelled *at least once*: a kill after the write and before the batch is forgotten writes it again.
@@ -71,9 +71,9 @@ class Folder:
             raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.port.root)) from error
         if moved:
             raise EnvironmentProblem(
-                "the folder is gone, and another disk is in its place",
+                "the folder is gone, and another disk is mounted in its place",
                 where=str(self.port.root),
-                remedy="mount the disk again; or start the run anew to deliver there",
+                remedy="mount the former disk again, or restart the run to deliver to the new one",
             )
         self.port.claim(self._pipeline, self._identity)
         self._disk = self.port.disk()

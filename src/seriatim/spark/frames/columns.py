@@ -28,7 +28,9 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
     seen: set[str] = set()
     for field in df.schema:
         if field.name in ours or field.name.startswith("__sq_"):
-            raise ColumnError("seriatim adds a column of that name", where=f"column {field.name!r}", remedy="rename it")
+            raise ColumnError(
+                "seriatim adds a column with this name", where=f"column {field.name!r}", remedy="rename it"
+            )
         if field.name.lower() in seen:
             raise ColumnError("the frame has it twice", where=f"column {field.name!r}", remedy="rename or drop one")
         seen.add(field.name.lower())

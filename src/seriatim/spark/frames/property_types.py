@@ -33,7 +33,7 @@ def ddl_of(kind: str) -> str:
             return f"decimal({precision},{scale})"
     elif kind in _PLAIN_TYPES:
         return _PLAIN_TYPES[kind]
-    raise UsageError(f"{kind!r} is not a property's type", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
+    raise UsageError(f"{kind!r} is not a type of properties", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
 
 
 def arrow_type(kind: str) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""What the user's code returned: understood, or refused with what was expected; and what is told of its exceptions.
+"""The answers of the user's functions: read, or refused with the expected form; and the texts of their exceptions.
 
 Owns which types fit which. An answer of the wrong shape is the function's fault, whatever the messages were; a value
 that doesn't fit its type is one message's, like an exception.

@@ -61,7 +61,7 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
     if retyped and (routed or pipeline.process is None):
         name, kind = next(iter(retyped.items()))
         what = f"{name} can't become {kind.simpleString()} under a destination"
-        raise UsageError(what, remedy="every destination has it in one type: return it under another name")
+        raise UsageError(what, remedy="a column must have one type at all destinations: return it under another name")
     if not work.steps:
         return df
     was = {f"{WAS}{name}": F.col(name).try_cast(kind) for name, kind in retyped.items()}

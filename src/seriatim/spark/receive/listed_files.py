@@ -51,7 +51,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
         files = "an input file is" if len(gone) == 1 else f"{len(gone):,} input files are"
         raise EnvironmentProblem(
             f"{files} gone since batch {batch} was begun, and not read: {', '.join(gone[:_MOST_NAMED])}{more}",
-            remedy="put back what was there and start again; an empty file of that name stands for nothing",
+            remedy="restore the files and start again; to give a file up, put an empty file in its place",
         )
 
 

@@ -102,7 +102,7 @@ class RowPaths:
         ]
         by_xpath = {item.told_by is None and not path.startswith("$") for item, path in inside}
         if len(by_xpath) > 1:
-            raise UsageError("the body is looked into with JSON paths and with XPath")
+            raise UsageError("JSON paths and XPath can't be combined for one body")
         if not by_xpath:
             return None
         if by_xpath == {True}:

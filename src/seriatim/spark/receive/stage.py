@@ -1,4 +1,4 @@
-"""Receiving: whatever Spark can read becomes a frame with one row a message.
+"""Receiving: any source of Spark becomes a frame with one row per message.
 
 Owns the frame's shape. How a row is found, named and counted is the business of `text_files.py` (text) and `tables.py`
 (columns); what a message's group and sequence mean is the operator's. What can't be read at all is marked, with

@@ -152,7 +152,7 @@ def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
         raise UsageError(
             f"Spark can't open the format {source.format!r}: {_told(error)}",
             where=f"location {entry.location}",
-            remedy="is it spelt as Spark knows it, and its package in spark.jars.packages?",
+            remedy="check its spelling, and that its package is in spark.jars.packages",
         ) from error
 
 

@@ -87,7 +87,7 @@ def folder_of(entry: Receive) -> tuple[Path, str]:
     plain = next(part for part in (path, *path.parents) if not set(str(part)) & set("*?[{"))
     if not plain.exists():
         raise UsageError(
-            f"the input folder {plain} is not there", where=f"location {entry.location}", remedy="create it"
+            f"the input folder {plain} does not exist", where=f"location {entry.location}", remedy="create it"
         )
     return plain, str(path)
 
@@ -171,7 +171,9 @@ def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folde
         case "xml":
             return Documents(returned or XmlPaths(entry.promote, entry.namespaces))
     if returned is None and entry.promote:
-        raise UsageError("text has no paths", where=f"location {entry.location}", remedy="promote it by a function")
+        raise UsageError(
+            "plain text has no paths", where=f"location {entry.location}", remedy="promote it by a function"
+        )
     return Documents(returned)
 
 
@@ -184,7 +186,7 @@ def _whole_files(entry: Receive, options: Mapping[str, str]) -> bool:
 def _flag(entry: Receive, options: Mapping[str, str], name: str, *, default: bool) -> bool:
     value = options.get(name, str(default)).lower()
     if value not in {"true", "false"}:
-        raise UsageError(f"{name} is true or false, not {value!r}", where=f"location {entry.location}")
+        raise UsageError(f"{name} must be true or false, not {value!r}", where=f"location {entry.location}")
     return value == "true"
 
 
@@ -193,7 +195,7 @@ def _dialect(entry: Receive, options: Mapping[str, str]) -> CsvDialect:
     quote, escape = options.get("quote", '"'), options.get("escape") or None
     for name, value in (("sep", separator), ("quote", quote), ("escape", escape or "\\")):
         if len(value) != 1 or value in "\r\n":
-            raise UsageError(f"{name} is one character, not {value!r}", where=f"location {entry.location}")
+            raise UsageError(f"{name} must be one character, not {value!r}", where=f"location {entry.location}")
     # A quote that escapes itself is the doubled quote, which is what there is without an escape.
     return CsvDialect(separator, quote, None if escape == quote else escape)
 

@@ -1,4 +1,4 @@
-"""What the operator needs of each message: key, number, size, time and order of arrival, as Spark expressions."""
+"""The operator's input for each message: key, number, size, time and order of arrival, as Spark expressions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
                 raise ColumnError("a size must be a whole number", where=f"column {policy.size!r}", remedy="cast it")
             return quoted(policy.size).cast("long")
         if not isinstance(policy.size, int):
-            raise ColumnError("on Spark size and last are names of columns and filters, not functions")
+            raise ColumnError(
+                "on Spark, size must be the name of a column and last a filter; functions are not supported"
+            )
     return None
 
 

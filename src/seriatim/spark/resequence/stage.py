@@ -55,19 +55,19 @@ def resequence(
     """Puts messages in order per group.
 
     Args:
-        df: messages, a row each; a streaming frame or one that ends. All its columns survive.
+        df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         group: the column of the group key: any atomic type, compared as the bytes of its text.
         sequence: the column of the sequence: whole numbers (also as text), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
-        queues: instead of `group`, `sequence` and `policy`: several of them, chosen by the column
-            `destination`, in one operator with one state.
+        queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
+            `destination` chooses the queue.
         destination: the column that names a row's queue; only with `queues`. An array of names is what a
             row for each of them would be, and costs less.
         arrival: the column or columns by which messages arrived, for `Fifo`, ``start="first"`` and
             for ties; default: the column ``ticket``, if the frame has one. Without it messages of one
             batch count as arrived in order of their sequence, equal ones settled by a hash of the row.
-        clock: what time-outs and windows go by: ``"processing"``, or ``"event"``: the column `time`.
+        clock: the clock of time-outs and windows: ``"processing"``, or ``"event"``: the column `time`.
             Then a batch is taken in order of event time, what is due before a message fires before it,
             and at the end time moves to the watermark (of a frame that ends: to its latest event).
         time: the column of the event time.
@@ -77,10 +77,10 @@ def resequence(
             first numbers of groups. Read in the first batch only.
         output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
             of a frame that ends also those still held.
-        buckets: into how many parts the state is cut, at most 4096. Fixed by the first start: the most
+        buckets: the number of parts of the state, at most 4096. Fixed by the first start: the most
             tasks that can share the work. More buckets mean more, smaller state values.
         finish: of a frame that ends: lets time run out at the end.
-        invalid: a column with the reason why a row is no message; null for those that are.
+        invalid: a column with the reason for which a row is invalid; null for valid messages.
         packed: of a streaming frame leaves the rows in packets, beside a report a bucket and batch: JSON about what
             it holds (for `run`; see `decided_packets.py`).
         control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
@@ -91,7 +91,7 @@ def resequence(
         stand in order within a partition, and leave in order from batch to batch.
 
     Raises:
-        ColumnError: a column is missing, of a type that doesn't fit, or has a name that we add.
+        ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
         UsageError: options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
         CheckpointMismatch: while the query runs: the checkpoint's state is of another declaration.
     """
@@ -134,10 +134,12 @@ def _queues(
 ) -> list[Queue]:
     if queues is None:
         if policy is None:
-            raise UsageError("no policy", remedy="give policy=, or queues=")
+            raise UsageError("the policy is missing", remedy="give policy=, or queues=")
         return [Queue("main", policy, group, sequence)]
     if policy is not None or group is not None or sequence is not None:
-        raise UsageError("queues= contradicts group=, sequence= and policy=", remedy="give the ones or the other")
+        raise UsageError(
+            "queues= can't be combined with group=, sequence= and policy=", remedy="give either queues= or the others"
+        )
     chosen = list(queues)
     if not chosen:
         raise UsageError("queues= is empty")
@@ -172,9 +174,9 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
         if needs and not order:
             what = "fifo" if isinstance(queue.policy, Fifo) else 'start="first"'
             raise UsageError(
-                f"{what} needs to know in which order messages arrived",
+                f"{what} needs the order of arrival",
                 where=f"queue {queue.name!r}",
-                remedy="give arrival=, the column or columns that say so, or stamp the frame with tickets",
+                remedy="give arrival= with the columns of that order, or stamp the frame with tickets",
             )
 
 
@@ -226,7 +228,7 @@ def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, s
     name = F.col("destination") if several else F.lit("")
     standard = [queue.name if several else "" for queue in queues if isinstance(queue.policy, Standard)]
     if not standard:
-        raise UsageError("start_from is for the standard policy")
+        raise UsageError("start_from requires the policy Standard")
     kind = start.schema["group"].dataType
     key = F.col("group") if isinstance(kind, T.BinaryType) else F.col("group").cast("string").cast("binary")
     rows = start.select(

@@ -1,4 +1,4 @@
-"""`route`: each message once for every destination that wants it, on Spark.
+"""`route`: each message once for every destination whose filter it matches, on Spark.
 
 Owns the choice between three ways to the same rows: a few filters are expressions; of many, those with an equality are
 looked up (`lookup`); and of what is left, a few are expressions again and more than a few are tried by the kernel.
@@ -47,7 +47,7 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
 
     Raises:
         FilterError: a filter is wrong; names the subscription, and line and column in the filter.
-        ColumnError: a filter names a column of a type that filters don't have, or the frame has a column
+        ColumnError: a filter names a column of an unsupported type, or the frame has a column
             ``destination`` already.
         UsageError: two subscriptions have one name.
     """
@@ -86,7 +86,7 @@ def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> Dat
 def _check(df: DataFrame) -> None:
     check_columns(df, [_DESTINATION])
     if any(name.casefold() == _DESTINATION for name in df.columns):
-        raise ColumnError("seriatim adds a column of that name", where=f"column {_DESTINATION!r}", remedy="rename it")
+        raise ColumnError("seriatim adds a column with this name", where=f"column {_DESTINATION!r}", remedy="rename it")
 
 
 def _parsed(subscriptions: Sequence[Subscription], properties: Properties) -> list[Expression]:

@@ -270,7 +270,7 @@ def find_java() -> JavaFound:
         ) from error
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None:
-        raise EnvironmentProblem(f"this is no Java: {said[:80]!r}", where=found, remedy=_INSTALL_JAVA)
+        raise EnvironmentProblem(f"this is not Java: {said[:80]!r}", where=found, remedy=_INSTALL_JAVA)
     if int(version[1]) < _LEAST_JAVA:
         raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=found, remedy=_INSTALL_JAVA)
     return JavaFound(Path(found), int(version[1]))

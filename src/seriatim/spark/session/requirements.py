@@ -1,4 +1,4 @@
-"""What a session has to have before a stateful operator in Python runs in it, also one that we didn't open."""
+"""The settings that a session needs for a stateful operator in Python, even in a session that we didn't open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executors on other machines get from the driver: this very seriatim.
+"""The copy of seriatim that the driver sends to executors on other machines.
 
 What a worker runs has to be what the driver planned, so seriatim travels with the application and isn't looked up on
 the executors. The packages it needs are not its business: the executors' Python has them (see `docs/how-to/cluster.md`).

@@ -1,4 +1,4 @@
-"""Which failures of a query are over when it is begun again: one table, and everything else isn't.
+"""The failures of a query after which a restart may succeed: one table; all others are permanent.
 
 A failure of Spark's is known by the words that Spark's, Hadoop's and Kafka's classes use for it (PySpark 4.3); an
 error of ours by its class. What stands in the table is nobody's mistake: a machine was slow, full or away for a

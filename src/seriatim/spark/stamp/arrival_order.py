@@ -26,7 +26,7 @@ def not_total(messages: pa.Table, order_by: Sequence[str], location: str) -> Col
     return ColumnError(
         f"the order of arrival is not total: {first} and {second} both have {alike}",
         where=f"location {_shown(messages, location, 0)}",
-        remedy="order_by needs columns in which no two messages of a location and batch are alike",
+        remedy="order_by needs columns that differ for any two messages of a location and batch",
     )
 
 

@@ -72,9 +72,9 @@ def stamp(
     The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
 
     Args:
-        df: messages, a row each; a streaming frame or one that ends. All its columns survive.
+        df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         location: text: the name of the location of all messages. A column (``F.col("region")``): each message's own.
-        order_by: the column or columns that say in which order messages arrived: whole numbers, decimals, text
+        order_by: the column or columns of the order of arrival: whole numbers, decimals, text
             (by its bytes), binary, dates or timestamps; ascending, nulls first. Total: no two messages of one
             location and batch are alike in all of them.
         last_number: with this number a location's epoch ends; the next message has number 1 of the next epoch.
@@ -86,9 +86,9 @@ def stamp(
         location is null has a ticket of nulls.
 
     Raises:
-        ColumnError: a column is missing, of a type that has no order, or has a name that we add; while the
+        ColumnError: a column is missing, has a type without order, or has a name that seriatim adds; while the
             query runs: the order is not total (names both messages).
-        UsageError: a `last_number` or `buckets` that can't be, or a text for the location that is also a column.
+        UsageError: an invalid `last_number` or `buckets`, or a text for the location that is also a column.
         CheckpointMismatch: while the query runs: the state was stamped with another `last_number` or `buckets`.
     """
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -148,7 +148,7 @@ def _location(df: DataFrame, location: str | Column) -> Column:
             )
         return F.lit(location)
     if not isinstance(location, Column):
-        raise UsageError(f"a location is text or a column, not {location!r}")
+        raise UsageError(f"a location must be text or a column, not {location!r}")
     kind = df.select(location.alias("location")).schema["location"].dataType
     if isinstance(kind, NESTED):
         raise ColumnError(f"a location can't be a {kind.simpleString()}", remedy="name a field of it")
@@ -162,14 +162,12 @@ def _check_last_number(last_number: int) -> None:
 
 def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
     if not order:
-        raise UsageError(
-            f"{where}order_by names no column", remedy="name those that say in which order messages arrived"
-        )
+        raise UsageError(f"{where}order_by names no column", remedy="name the columns that give the order of arrival")
     for name in order:
         kind = type_of(df, name, "order of arrival")
         if not isinstance(kind, _ORDERED):
             raise ColumnError(
-                f"a {kind.simpleString()} says no order of arrival",
+                f"a {kind.simpleString()} has no order",
                 where=f"{where}column {name!r}",
                 remedy="order_by takes whole numbers, decimals, text, binary, dates and timestamps",
             )

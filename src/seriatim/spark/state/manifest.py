@@ -44,6 +44,6 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str) -> No
         )
     if header["fingerprint"] != fingerprint:
         raise CheckpointMismatch(
-            f"the state was written with {header['fingerprint']}, now it is {fingerprint}",
+            f"the state was written with {header['fingerprint']}, but the declaration now is {fingerprint}",
             remedy="go back to the former declaration, or start with a new checkpoint",
         )

@@ -1,4 +1,4 @@
-"""What a bucket of locations remembers: how far each location's tickets have come.
+"""The state of a bucket of locations: the last ticket of each location.
 
 Layout (version in the header): an Arrow IPC stream of one record batch with the columns `location` and `following`,
 the position of the location's next ticket. The header (schema metadata) has the layout version and the fingerprint
