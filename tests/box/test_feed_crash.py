@@ -14,6 +14,9 @@ from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.feed import Feed
 from seriatim.box.incoming import Incoming
 from seriatim.box.staging import Staging
+from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
+
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @pytest.fixture

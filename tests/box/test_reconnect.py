@@ -13,21 +13,13 @@ from queue import SimpleQueue
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
-from psycopg_pool.base import AttemptWithBackoff
 
-from seriatim.box import connections
+from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
 PATIENCE_S = 60
 #: More than are made in the time for which a session waits, if each comes twice as late as the one before.
 TRIED = 10
-#: All pauses are shorter by this factor here: those of the pool, and the time after which it begins with short ones again.
-FASTER = 10
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch):
-    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", AttemptWithBackoff.INITIAL_DELAY / FASTER)
-    monkeypatch.setattr(connections, "_TRY_S", connections._TRY_S / FASTER)
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @contextmanager
