@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.command import environment
-from tests.databases import Databases, fresh_box, serving
+from tests.databases import Databases, fresh_box, in_memory, serving
 from tests.named import Named
 from tests.shares import Shares
 from tests.soak import seed
@@ -48,7 +48,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
     """The one PostgreSQL of this worker, which waits for no disk; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
-    with serving(tmp_path_factory.mktemp("postgresql")) as found:
+    with in_memory(tmp_path_factory.mktemp("postgresql")) as folder, serving(folder) as found:
         yield found
 
 
