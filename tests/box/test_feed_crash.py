@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import seriatim as sq
+from seriatim.box import feed
 from seriatim.box.embedded import EmbeddedServer
 from seriatim.box.feed import Feed
 from seriatim.box.incoming import Incoming
@@ -92,7 +93,8 @@ def test_a_part_that_was_staged_before_a_crash_is_no_other_one(crash):
     assert again(box.broken) == []
 
 
-def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash):
+def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash, monkeypatch):
+    monkeypatch.setattr(feed, "_PATIENCE_S", 0.5)  # for which it waits for the other one to end
     box, killed = crash
     open_feed = partial(Feed, box.dsn, queue="orders", pipeline="capture")
 
