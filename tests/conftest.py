@@ -35,7 +35,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one Spark session of the whole run."""
+    """The one Spark session of this worker."""
     from seriatim.spark.session import open_session
 
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seed()  # the workers of a parallel run inherit it
-    config.pluginmanager.register(Shares(Path(__file__).parent / "faults"), "shares")
+    config.pluginmanager.register(Shares(Path(__file__).parent), "shares")
     if hasattr(config, "workerinput"):
         return
     named, budget = (config.getoption(name) for name in ("--named", "--budget"))
