@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.command import environment
-from tests.databases import Databases, fresh_box, serving
+from tests.databases import Databases, fresh_box, in_memory, serving
 from tests.named import Named
 from tests.shares import Shares
 from tests.soak import seed
@@ -35,7 +35,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one Spark session of the whole run."""
+    """The one Spark session of this worker."""
     from seriatim.spark.session.builder import open_session
 
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
     """The one PostgreSQL of this worker, which waits for no disk; SERIATIM_TEST_POSTGRESQL=16 takes the older one."""
-    with serving(tmp_path_factory.mktemp("postgresql")) as found:
+    with in_memory(tmp_path_factory.mktemp("postgresql")) as folder, serving(folder) as found:
         yield found
 
 
@@ -78,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seed()  # the workers of a parallel run inherit it
-    config.pluginmanager.register(Shares(Path(__file__).parent / "faults"), "shares")
+    config.pluginmanager.register(Shares(Path(__file__).parent), "shares")
     if hasattr(config, "workerinput"):
         return
     named, budget = (config.getoption(name) for name in ("--named", "--budget"))

@@ -11,23 +11,27 @@ import pytest
 
 __all__ = ["Shares"]
 
-#: The tests that share the one Spark session, and those that kill processes, which don't run beside each other. They are the
-#: longest, so they begin first, each on a worker of its own.
-_SPARK, _FAULTS = "spark", "faults"
-_FIRST = (_SPARK, _FAULTS)
+#: The tests that share a worker's one Spark session, in two shares, and those that kill processes, which don't
+#: run beside each other. They are the longest, so they begin first, each on a worker of its own.
+_SPARK, _FAULTS, _SPARK_ELSEWHERE = "spark", "faults", "spark elsewhere"
+_FIRST = (_SPARK, _FAULTS, _SPARK_ELSEWHERE)
 
 
 class Shares:
-    """Gives each test its share, a group of pytest-xdist; what is under the folder `faults` gets the mark of that name, too."""
+    """Gives each test its share, a group of pytest-xdist; what is under the folder `faults` gets the mark of that name, too.
 
-    def __init__(self, faults: Path) -> None:
-        self._faults = faults
+    Args:
+        tests: the folder of all tests.
+    """
+
+    def __init__(self, tests: Path) -> None:
+        self._faults, self._spark = tests / "faults", tests / "spark"
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Before pytest-xdist looks for groups."""
         if item.path.is_relative_to(self._faults):
             item.add_marker(pytest.mark.faults)
-        share = _share(item)
+        share = self._share(item)
         if share is not None:
             item.add_marker(pytest.mark.xdist_group(share))
 
@@ -35,21 +39,19 @@ class Shares:
         """The long shares first, each in its own order."""
         items.sort(key=_place)  # stable
 
+    def _share(self, item: pytest.Item) -> str | None:
+        if "spark" in getattr(item, "fixturenames", ()):
+            return _SPARK if item.path.is_relative_to(self._spark) else _SPARK_ELSEWHERE
+        if item.get_closest_marker(_FAULTS):
+            return _FAULTS
+        if not isinstance(item, pytest.Function) or _shares_a_fixture(item):
+            return str(item.path.relative_to(item.config.rootpath))  # a document's examples follow one another, too
+        return None
+
 
 def _place(item: pytest.Item) -> int:
     mark = item.get_closest_marker("xdist_group")
     return _FIRST.index(mark.args[0]) if mark and mark.args[0] in _FIRST else len(_FIRST)
-
-
-def _share(item: pytest.Item) -> str | None:
-    fixtures = getattr(item, "fixturenames", ())
-    if "spark" in fixtures:
-        return _SPARK
-    if item.get_closest_marker(_FAULTS):
-        return _FAULTS
-    if not isinstance(item, pytest.Function) or _shares_a_fixture(item):
-        return str(item.path.relative_to(item.config.rootpath))  # a document's examples follow one another, too
-    return None
 
 
 def _shares_a_fixture(item: pytest.Function) -> bool:

@@ -1,4 +1,6 @@
-"""A recorded log of building permits, as a stream in 1, 10 and 100 batches: the same comes out, byte for byte."""
+"""A recorded log of building permits, as a stream in 1, 10 and 100 batches (25 where the suite is small): the same comes
+out, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from pyspark.sql import functions as F
 from seriatim import BestEffort, Queue, Sequencer, Standard
 from seriatim.spark import resequence
 from tests.conformance.on_spark import wait_for_watermark
+from tests.soak import sized
 
 POLICIES = {
     "by-window": BestEffort(window="7d"),
@@ -156,7 +159,8 @@ def check_order(rows: dict[int, list[Row]]) -> None:
                 last[group] = row["ordinal"]
 
 
-@pytest.mark.parametrize("batches", [1, 10, 100])
+@pytest.mark.soak
+@pytest.mark.parametrize("batches", [1, 10, sized(100, 25)], ids=["one", "ten", "many"])
 def test_history_is_replayed_alike_in_any_number_of_batches(
     spark: SparkSession, log: list[Row], afterwards: list[Row], expected: bytes, tmp_path: Path, batches: int
 ) -> None:

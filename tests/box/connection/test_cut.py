@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 import seriatim as sq
 from tests.box.cutting import Cutting
+from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 from tests.soak import seed
 
 #: What may come in place of the rest: nothing, noise, and messages of the protocol that nobody has asked for.
 INSTEAD = [b"", b"\xff" * 64, b"\0" * 64, b"Z\0\0\0\5I", b"E\0\0\0\x08SX\0\0", b"D\0\0\0\x0b\0\1\0\0\0\1x"]
 CUTS = 40
+
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 def test_an_answer_that_breaks_off(box):

@@ -14,9 +14,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
+from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
+
 PATIENCE_S = 60
 #: More than are made in the time for which a session waits, if each comes twice as late as the one before.
-TRIED = 7
+TRIED = 10
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @contextmanager

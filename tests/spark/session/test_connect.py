@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import environment as quick
+
 PROGRAM = """
 import sys, threading
 import seriatim as sq
@@ -55,6 +57,7 @@ def test_a_user_s_own_session(master: str, tmp_path: Path) -> None:
         (foreign / name).chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     environment["PATH"] = f"{foreign}:{environment['PATH']}"
+    environment["JAVA_TOOL_OPTIONS"] = quick()["JAVA_TOOL_OPTIONS"]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, master, str(tmp_path)],
         env=environment,
