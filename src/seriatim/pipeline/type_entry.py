@@ -16,6 +16,7 @@ from seriatim.pipeline.promote import usable_xpath
 from seriatim.pipeline.properties import OF_MESSAGES, property_type, usable_name
 from seriatim.pipeline.receive import read_namespaces
 from seriatim.pipeline.section import Section
+from seriatim.pipeline.text import fits_text
 
 __all__ = ["type_entry"]
 
@@ -97,6 +98,9 @@ def _schema(entry: Section) -> str | None:
     """The text of the file that ``schema`` names."""
     written = entry.text("schema")
     if written is None:
+        return None
+    if not fits_text(written):
+        entry.fault("schema", f"{written!r:.80} can't be a path")
         return None
     path = Path(written).expanduser() if written.startswith("~/") else Path(written)
     try:
