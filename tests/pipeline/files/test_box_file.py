@@ -187,6 +187,7 @@ FAULTS = [
     ("order: {", "order: {validation: empty, ", "2:23: bodies are empty, so nothing is found in them"),
     ("order: {", "order: {validation: valid_json, schema: gone.json, ", "2:43: the schema 'gone.json' does not exist"),
     ("order: {", "order: {validation: valid_json, schema: ., ", "2:43: the schema '.' can't be read: Is a directory"),
+    ("order: {", 'order: {validation: valid_json, schema: "\\ud800", ', "2:43: '\\ud800' can't be a path"),
     ("order: {", "order: {validation: valid_json, schema: latin.json, ", "2:43: the schema 'latin.json' is not UTF-8"),
     ("order: {", "order: {validation: valid_json, schema: broken.json, ", "2:43: the schema"),
     ("order: {", "order: {schema: order.json, ", "2:19: validation is none, which takes no schema"),

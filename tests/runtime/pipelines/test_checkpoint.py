@@ -14,7 +14,7 @@ import pytest
 from seriatim import Fifo, Queue
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
-from seriatim.runtime.pipelines.checkpoint import Checkpoint
+from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
 
 HOLD = """
 import sys
@@ -49,6 +49,27 @@ def test_another_pipeline_is_refused(tmp_path, pipeline):
     checkpoint.identify(pipeline, {})
     with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
         checkpoint.identify(replace(pipeline, name="parcels"), {})
+
+
+def test_another_layout_is_refused(tmp_path, pipeline):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    file = tmp_path / "pipeline.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), "layout": LAYOUT + 1}))
+    with pytest.raises(CheckpointMismatch, match=f"has layout {LAYOUT + 1}, this version of seriatim reads {LAYOUT}"):
+        checkpoint.identify(pipeline, {})
+
+
+@pytest.mark.parametrize(
+    "damage", [{"buckets": "2"}, {"buckets": None}, {"splitting": "x"}, {"splitting": None}, {"id": None}]
+)
+def test_what_is_damaged_is_refused(tmp_path, pipeline, damage):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    file = tmp_path / "pipeline.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **damage}))
+    with pytest.raises(CheckpointMismatch, match="the file is damaged"):
+        checkpoint.identify(pipeline, {})
 
 
 @pytest.mark.parametrize("change", ["order", "path", "format"])

@@ -14,6 +14,7 @@ from seriatim.pipeline.files.promote import usable_xpath
 from seriatim.pipeline.files.receive import read_namespaces
 from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section
+from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.properties import OF_MESSAGES, property_type, usable_name
 
@@ -97,6 +98,9 @@ def _schema(entry: Section) -> str | None:
     """The text of the file that ``schema`` names."""
     written = entry.text("schema")
     if written is None:
+        return None
+    if not fits_text(written):
+        entry.fault("schema", f"{written!r:.80} can't be a path")
         return None
     path = Path(written).expanduser() if written.startswith("~/") else Path(written)
     try:

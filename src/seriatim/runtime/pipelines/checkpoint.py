@@ -36,9 +36,10 @@ from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.manifest import identity
 
-__all__ = ["Checkpoint", "Identity"]
+__all__ = ["LAYOUT", "Checkpoint", "Identity"]
 
-_LAYOUT = 2
+#: Raise it whenever what is kept in the folder is kept otherwise.
+LAYOUT = 2
 _PATIENCE_S = 30.0
 
 
@@ -196,9 +197,15 @@ class Checkpoint:
             return made
         try:
             found = json.loads(file.read_bytes())
-            known = Identity(found["id"], found["buckets"], found["splitting"])
+            known = Identity(*_known(found))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+        if found.get("layout") != LAYOUT:
+            raise CheckpointMismatch(
+                f"the checkpoint has layout {found.get('layout')}, this version of seriatim reads {LAYOUT}",
+                where=str(self.root),
+                remedy="run the version that wrote it, or give the pipeline a new checkpoint",
+            )
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:
                 verb = "are" if fact.endswith("s") else "is"
@@ -211,6 +218,14 @@ class Checkpoint:
         return known
 
 
+def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
+    """What the file says of the checkpoint's identity. Raises `ValueError`, `KeyError` or `TypeError`: it is damaged."""
+    id_, buckets, splitting = found["id"], found["buckets"], found["splitting"]
+    if not isinstance(id_, str) or not isinstance(buckets, int) or not isinstance(splitting, dict):
+        raise TypeError
+    return id_, buckets, splitting
+
+
 def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     """What must not change as long as a checkpoint lives; the policies' parameters may."""
     facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
@@ -218,7 +233,7 @@ def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
     queues = {name: f"{queue['policy']} by {queue['group']}" for name, queue in facts["queues"].items()}
     # Spark's offsets go by the place of a location, so their order counts.
-    told = {"layout": _LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
+    told = {"layout": LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
     told |= {"tickets": tickets, "buckets": buckets, "clock": facts["clock"]}
     plain: dict[str, object] = json.loads(json.dumps(told))
     return plain
