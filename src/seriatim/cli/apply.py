@@ -32,6 +32,9 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
     Lists the changes. With --prune, shows what would be dropped and asks for confirmation first; without a terminal,
     --yes is required.
     """
+    from seriatim.pipeline.files.box_file import load  # noqa: PLC0415 -- reads YAML, when it is needed
+
+    load(file_)  # so that no box is made for a file with faults
     with opened(dsn, schema, makes=True) as box:
         if prune and not dry_run:
             planned = box.apply(file_, prune=True, dry_run=True)

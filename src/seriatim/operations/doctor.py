@@ -21,7 +21,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seriatim.box.definitions.route import broken_in
 from seriatim.errors import SeriatimError
 
 if TYPE_CHECKING:
@@ -224,6 +223,7 @@ def _box(dsn: str | None, schema: str) -> Finding:
 
 def _definitions(box: MessageBox) -> Finding:
     """Whether all that is defined can be used, and holds no secret."""
+    from seriatim.box.definitions.route import broken_in  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.pipeline.text.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
 
     definitions = box.definitions()

@@ -40,7 +40,7 @@ _LONGEST_NOTE = 10_000
 def define(
     statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
 ) -> list[Change]:
-    """Define and drop, all or nothing, in the statements.
+    """Define and drop, all or nothing, in the transaction.
 
     Returns:
         what has changed, in the order in which it was done; empty if all was so already.
