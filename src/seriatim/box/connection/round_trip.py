@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import secrets
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -20,7 +21,7 @@ from psycopg import abc, errors
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
-from psycopg.rows import tuple_row
+from psycopg.rows import namedtuple_row, tuple_row
 from psycopg.sql import Composable
 from psycopg.waiting import Ready, Wait
 
@@ -438,7 +439,7 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     # The driver has the server forget all names when anything is rolled back.
     connection.names.clear()
     connection.rollback()
-    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+    with connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
         return cursor.execute(*first).fetchall()
 
 
@@ -507,9 +508,16 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
 def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
     reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
     reader.set_pgresult(result)
-    rows = reader.load_rows(0, result.ntuples, tuple)
+    names = tuple((result.fname(column) or b"").decode() for column in range(result.nfields))
+    rows = reader.load_rows(0, result.ntuples, _row_class(names)._make)
     reader.set_pgresult(None)  # bodies may be large
     return rows
+
+
+@cache
+def _row_class(names: tuple[str, ...]) -> Any:
+    """The named tuples of a result with these columns."""
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024 -- the columns are known when they come
 
 
 def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:

@@ -203,7 +203,7 @@ class _Noting:
         if last is None:
             return
         row = self._transaction.maybe("group_ordinal", **self._named)  # fmt: skip
-        if row is not None and row[0] >= last:
+        if row is not None and row.ordinal >= last:
             self._execute(
                 "put_back",
                 {

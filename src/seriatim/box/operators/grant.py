@@ -111,7 +111,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
         raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
     if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
         raise UsageError(
-            f"the id space {role!r} is that of the role {others[0][0]!r}",
+            f"the id space {role!r} is that of the role {others[0].role!r}",
             remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
         )
     transaction.do("grant", role=role, **named)

@@ -168,7 +168,7 @@ class Feed(Closing):
             self._look(queue)
         self._route()
         with self._transaction() as transaction:
-            return int(self._run(transaction, "waiting_in_queue")[0][0])
+            return int(self._run(transaction, "waiting_in_queue")[0].messages)
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """What the messages of some batches are cut into, groups whole.
@@ -252,7 +252,7 @@ class Feed(Closing):
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
-            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
+            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0].taken)
         turns = Turns(transaction)
         locked = LockedGroups(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
@@ -335,7 +335,7 @@ class Feed(Closing):
             connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
             deadline = time.monotonic() + _PATIENCE_S
             held = Statements(connection, self._schema)
-            while not self._run(held, "hold_reader")[0][0]:
+            while not self._run(held, "hold_reader")[0].held:
                 if time.monotonic() > deadline:
                     connection.close()
                     raise ActionRefused(
@@ -350,10 +350,10 @@ class Feed(Closing):
         rows = self._run(transaction, "reader_batches", reader=reader)
         if not rows:
             raise self._refused("another checkpoint")
-        return rows[0][0], rows[0][1]
+        return rows[0].batch, rows[0].done
 
     def _count(self, transaction: Transaction, after: int, through: int) -> int:
-        return int(self._run(transaction, "count_batch", after=after, through=through)[0][0])
+        return int(self._run(transaction, "count_batch", after=after, through=through)[0].messages)
 
     def _cut(self, transaction: Transaction, name: str, messages: int, **named: Any) -> list[Part]:
         if not messages:

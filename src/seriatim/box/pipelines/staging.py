@@ -183,7 +183,7 @@ class Staging(Closing):
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
         found = self._run(transaction, "last_batch", writer=writer)
-        return bool(found) and batch <= found[0][0]
+        return bool(found) and batch <= found[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
@@ -203,16 +203,16 @@ class Staging(Closing):
     def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
         """See that all parts are there and whole; by which version of the definitions each was routed."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row[0]: row[1:] for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            _, said, there = found.get(part_id, (None, -1, -1))
-            if not messages == said == there:
+            part = found.get(part_id)
+            if part is None or not messages == part.messages == part.found:
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-        return {part_id: row[0] for part_id, row in found.items()}
+        return {part_id: part.version for part_id, part in found.items()}
 
     def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
         """Route a part anew, under other definitions than it was staged under."""
@@ -221,7 +221,7 @@ class Staging(Closing):
             transaction,
             "staged_messages",
             part_id=part_id,
-            after=found[-1][0] if found else -1,
+            after=found[-1].place if found else -1,
             at_most=_PORTION,
         ):
             found += rows
@@ -230,17 +230,22 @@ class Staging(Closing):
             rows = found[begin : begin + _PORTION]
             messages = [
                 Message(
-                    message_id=message_id,
-                    type=kind,
-                    content_type=content_type,
-                    context={**context_of(context, json.loads(types) if types else None), "location": location},
-                    body=body,
-                    parts=[Part(*one) for one in parts] if parts else (),
+                    message_id=row.message_id,
+                    type=row.type,
+                    content_type=row.content_type,
+                    context={
+                        **context_of(row.context, json.loads(row.property_types) if row.property_types else None),
+                        "location": row.location,
+                    },
+                    body=row.body,
+                    parts=[Part(*one) for one in row.parts] if row.parts else (),
                 )
-                for _, message_id, kind, location, content_type, context, types, body, _, _, parts, _ in rows
+                for row in rows
             ]
             # What is wrong stays wrong: of such a message not everything is kept as it was.
-            placed = PartRows(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
+            placed = PartRows(
+                messages, [row.group_key for row in rows], [row.sequence for row in rows], [row.problem for row in rows]
+            )
             self._stage(transaction, part_id, begin, placed, definitions)
 
     def _stage(

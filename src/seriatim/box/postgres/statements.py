@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, namedtuple_row, tuple_row
+from psycopg.rows import class_row, dict_row, namedtuple_row
 
 from seriatim.box.postgres.arrays import written
 from seriatim.errors import UsageError, shown
@@ -39,7 +39,7 @@ def checked_schema(schema: str) -> str:
 class Statements:
     """The statements of a box, executed on one connection: each is a file, called by its name with named parameters.
 
-    Rows are tuples, or of a class whose fields have the names of the columns, or dictionaries.
+    Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
     Lists of numbers, booleans or texts are sent as the text of an array, of which the statement says the type.
 
     Args:
@@ -80,7 +80,7 @@ class Statements:
         return next(iter(self.rows(name, of, **parameters)), None)
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once, as named tuples; the server keeps the rest."""
+        """The rows of a large result, at most `size` at once; the server keeps the rest."""
         with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
             cursor.execute(statement(name, self.schema), written(parameters))
             while rows := cursor.fetchmany(size):
@@ -93,7 +93,7 @@ class Statements:
 
 def _factory(of: type | None) -> Any:
     if of is None:
-        return tuple_row
+        return namedtuple_row
     return dict_row if of is dict else class_row(of)
 
 

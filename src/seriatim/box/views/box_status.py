@@ -77,9 +77,9 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
     """Look at a box of the present version, in the transaction."""
     tables = tuple(statements.rows("sizes", TableSize, schema=statements.schema))
     noted = statements.rows("earlier_sizes")
-    since = noted[0][0] if noted else None
+    since = noted[0].taken_at if noted else None
     found = find(statements)
-    earlier = {name: (rows, size) for _, name, rows, size in noted}
+    earlier = {one.name: (one.rows, one.size_bytes) for one in noted}
     if since is not None:
         tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
     dispensers = tuple(statements.rows("dispensers", Dispenser))

@@ -139,15 +139,24 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
     """
     checked_text(message_id, "a message's id")
     rows = transaction.rows("message", message_id=message_id, id_space=id_space)
-    check_one_space(message_id, {row[-3] for row in rows})
+    check_one_space(message_id, {row.id_space for row in rows})
     if not rows:
         raise UsageError(
             f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted"
         )
-    name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = rows[0]
+    (row,) = rows
     parts: tuple[Part, ...] = ()
-    if count:
-        where = dict(zip(("arrival_id", "position"), place, strict=True))
-        parts = tuple(Part(*one) for one in transaction.rows("message_parts", **where))
-    context = context_of(written, types)
-    return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts, space)
+    if row.parts:
+        found = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)
+        parts = tuple(Part(*one) for one in found)
+    return Stored(
+        row.message_id,
+        row.type,
+        Ticket(row.location, row.epoch, row.number),
+        row.content_type,
+        context_of(row.context, row.property_types),
+        row.body,
+        row.received_at,
+        parts,
+        row.id_space,
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
@@ -49,18 +51,16 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
     found = definitions.queue(queue)
     ordered = not isinstance(found.declared.policy, Unordered)
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
-    rows = transaction.rows("peek", **parameters)
-    bodies = with_edits(transaction, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
-    parts = parts_of(transaction, found, [row[-1] for row in rows if row[-2]])
+    rows: Sequence[Any] = transaction.rows("peek", **parameters)
+    rows = with_edits(transaction, found, [row.entry_id for row in rows], rows)
+    parts = parts_of(transaction, found, [row.entry_id for row in rows if row.parts])
     return [
         Peeked(
-            key if ordered else None,
-            status,
-            visible_at,
-            waits,
-            received_of(body, found, definitions, sequence, ordinal, late, parts.get(entry_id, ())),
+            row.group_key if ordered else None,
+            row.status,
+            row.visible_at,
+            row.waits,
+            received_of(row, found, definitions, row.sequence, row.ordinal, row.late, parts.get(row.entry_id, ())),
         )
-        for (key, status, visible_at, waits, sequence, ordinal, late, *_, entry_id), body in zip(
-            rows, bodies, strict=True
-        )
+        for row in rows
     ]

@@ -178,7 +178,7 @@ def _gone(
             remedy="it was never published, or it and its id were deleted",
         )
     if rows:
-        yield Step(rows[0][0], StepKind.RECEIVED, "published", message_id)
+        yield Step(rows[0].published_at, StepKind.RECEIVED, "published", message_id)
     text = "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
     yield Step(None, StepKind.UNKNOWN, text, message_id)
 
