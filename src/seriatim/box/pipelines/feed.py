@@ -157,7 +157,7 @@ class Feed(Closing):
                 self._batches(transaction, reader)
                 if not self._count(transaction, batch, newest):
                     return reader, batch, 0
-                self._run(transaction, "close_batch", reader=reader, batch=newest)
+                self._do(transaction, "close_batch", reader=reader, batch=newest)
         with self._transaction() as transaction:
             return reader, newest, self._count(transaction, batch, newest)
 
@@ -263,7 +263,7 @@ class Feed(Closing):
         handed = judged.handed
         pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]
-        self._run(
+        self._do(
             transaction,
             "put_in_batch",
             batch=batch,
@@ -274,7 +274,7 @@ class Feed(Closing):
         if entry_ids and self._queue().serves:
             gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
             entry_ids = [one for one in entry_ids if one not in gone]
-            self._run(transaction, "talk_in_batch", entry_ids=entry_ids)
+            self._do(transaction, "talk_in_batch", entry_ids=entry_ids)
         return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -378,6 +378,9 @@ class Feed(Closing):
                 ordered=ordered,
                 dialogs=self._service is not None,
             )
+
+    def _do(self, statements: Statements, name: str, **named: Any) -> None:
+        statements.do(name, **self._named(named))
 
     def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
         return statements.rows(name, **self._named(named))

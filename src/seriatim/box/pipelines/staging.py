@@ -120,7 +120,7 @@ class Staging(Closing):
                     entries += self._stage(transaction, part_id, messages, placed, definitions)
                     messages += len(placed.messages)
             counts = {"version": version, "messages": messages, "entries": entries}
-            self._run(transaction, "end_part", part_id=part_id, **counts)
+            transaction.do("end_part", part_id=part_id, **counts)
         return part_id, messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
@@ -136,22 +136,22 @@ class Staging(Closing):
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
         with self._transaction() as transaction:
-            self._run(transaction, "add_writer", writer=writer)
+            transaction.do("add_writer", writer=writer)
             (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
             if batch <= last:
-                self._run(transaction, "drop_parts", part_ids=part_ids)
+                transaction.do("drop_parts", part_ids=part_ids)
                 return 0
-            self._run(transaction, "hold_definitions")
+            transaction.do("hold_definitions")
             definitions = self._access.known.current(transaction)
             self._check(transaction, parts, definitions)
             refuse_for_batch(transaction, definitions, part_ids)
             (messages,) = self._run(transaction, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
             transaction.notice(KeptOut())
             version = definitions.version
-            self._run(transaction, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
+            transaction.do("record_batch", writer=writer, batch=batch, version=version, messages=messages)
             stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
             if stray:
-                self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
@@ -188,7 +188,7 @@ class Staging(Closing):
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
         with self._transaction() as transaction:
-            self._run(transaction, "drop_parts", part_ids=[part_id for part_id, _ in parts])
+            transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
         """Let go of the box."""
@@ -225,7 +225,7 @@ class Staging(Closing):
             at_most=_PORTION,
         ):
             found += rows
-        self._run(transaction, "empty_part", part_id=part_id)
+        transaction.do("empty_part", part_id=part_id)
         for begin in range(0, len(found), _PORTION):
             rows = found[begin : begin + _PORTION]
             messages = [

@@ -58,10 +58,9 @@ class Statements:
     @overload
     def rows(self, name: str, of: type[_Row], /, **parameters: Any) -> list[_Row]: ...
     def rows(self, name: str, of: type | None = None, /, **parameters: Any) -> list[Any]:
-        """All rows of a statement's result; none of one that has none."""
+        """All rows of a statement's result."""
         with self.connection.cursor(row_factory=_factory(of), binary=True) as cursor:
-            cursor.execute(statement(name, self.schema), written(parameters))
-            return cursor.fetchall() if cursor.description else []
+            return cursor.execute(statement(name, self.schema), written(parameters)).fetchall()
 
     @overload
     def one(self, name: str, of: None = None, /, **parameters: Any) -> Any: ...
