@@ -21,7 +21,7 @@ from psycopg import abc, errors
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
-from psycopg.rows import namedtuple_row, tuple_row
+from psycopg.rows import tuple_row
 from psycopg.sql import Composable
 from psycopg.waiting import Ready, Wait
 
@@ -439,8 +439,10 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     # The driver has the server forget all names when anything is rolled back.
     connection.names.clear()
     connection.rollback()
-    with connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
-        return cursor.execute(*first).fetchall()
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        found = cursor.execute(*first).fetchall()
+        names = tuple(column.name for column in cursor.description or ())
+    return list(map(_row_class(names)._make, found))
 
 
 def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
