@@ -1,4 +1,4 @@
-"""A delivery: messages that are handed out together, and how that ends."""
+"""`Delivery`: messages that are handed out together; the receiver completes them or puts them back."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["Completion", "Delivery", "DeliveryStatus", "Mark"]
 
 
 class Completion(NamedTuple):
-    """The statement with which something handed out is done: its name, and its parameters."""
+    """The statement that completes a delivery: its name and its parameters."""
 
     name: str
     parameters: dict[str, Any]
 
 
 class Mark(NamedTuple):
-    """Of what is handed out: the transaction that had it in hand and was rolled back, if any; and our own."""
+    """Two transactions of a delivery: the transaction that had it in hand before and was rolled back, if any; and ours."""
 
     rolled_back: int | None
     own: int
 
 
 class DeliveryStatus(NamedTuple):
-    """What has become of a delivery in a transaction of an application's, as PostgreSQL tells.
+    """The fate of a delivery in an application's transaction, as PostgreSQL reports it.
 
     Args:
-        hand: ``"in progress"`` while the transaction has it in hand; ``"committed"`` or ``"aborted"`` where it was handed
-            out in a transaction, or behind a savepoint, that has ended so.
-        is_left: whether some of it isn't done.
-        is_put: whether it was put back, and that was not rolled back.
+        hand: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that
+            transaction, or the savepoint before the delivery, has ended so.
+        is_left: whether a message isn't done.
+        is_put: whether the messages were put back, without a rollback of that.
     """
 
     hand: str
@@ -46,7 +46,7 @@ class DeliveryStatus(NamedTuple):
 
 
 class _State(Enum):
-    """Where a delivery stands; the values are for errors."""
+    """The state of a delivery; the values are used in errors."""
 
     OPEN = "it has not ended"
     DONE = "it is done"
@@ -65,18 +65,18 @@ _REFUSED = frozenset({_State.PUT_BACK, _State.LOST, _State.LEFT, _State.COMMITTE
 class Delivery:
     """Messages of one group of a queue, in order; the group is locked until the transaction ends.
 
-    Iterating to the end completes it, and so does `done`. Otherwise the messages are put back when the session ends,
-    or before the next ones are received.
+    Iterating to the end, or calling `done`, completes the delivery. Otherwise the messages are put back when the session
+    ends or receives again.
 
     Attributes:
         queue: the queue's name.
         group: the group's key; None in a queue that is `Unordered`.
-        messages: what is handed out, in order.
-        entry_ids: the numbers of their entries.
-        incarnation: of the group.
-        completion: how all of it is done, for who does so together with something else; None for a part.
-        mark: None where nobody has looked for one yet, nor for dialogs that begin with it.
-        holder: the session that has received it.
+        messages: the messages, in order.
+        entry_ids: the numbers of the messages' entries in the queue.
+        incarnation: the incarnation of the group.
+        completion: the statement that completes the whole delivery, to send it together with other statements; None for a part.
+        mark: see `Mark`; None before it was looked up.
+        holder: the session that received the delivery.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class Delivery:
         """Complete all messages. A second call does nothing.
 
         Raises:
-            UsageError: it was put back, or its transaction has ended without it; or it is a worker's, whose handler is at
-                work; or this process was forked from the one that has received it.
+            UsageError: the messages were put back; the transaction ended without completing them; a worker has the delivery
+                and its handler runs; or this process was forked after the delivery was received.
             Unavailable: the transaction has to be repeated.
         """
         self._check()
@@ -142,7 +142,7 @@ class Delivery:
         """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
 
         Raises:
-            UsageError: its transaction has ended without it; or it is a worker's, whose handler is at work.
+            UsageError: the transaction ended without completing the delivery; or a worker has it and its handler runs.
             Unavailable: the transaction has to be repeated.
         """
         self._check()
@@ -158,7 +158,7 @@ class Delivery:
             self._state = _State.PUT_BACK
 
     def part(self, begin: int, end: int) -> Delivery:
-        """Some of its messages, for a handler: to complete that, or to put it back, does nothing."""
+        """A part of the messages, for a handler. Completing a part, or putting it back, does nothing."""
         return Delivery(
             self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
             self.entry_ids[begin:end], self.incarnation,
@@ -171,14 +171,14 @@ class Delivery:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has to be ended in its transaction still."""
+        """Whether the delivery still has to be completed or put back."""
         return self._state in _OPEN
 
     def put_back(self) -> None:
         """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
 
         Raises:
-            UsageError: it is a worker's, whose handler is at work.
+            UsageError: a worker has the delivery, and its handler runs.
             Unavailable: the transaction has to be repeated.
         """
         self._check()
@@ -190,7 +190,7 @@ class Delivery:
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
-        """Around a worker's handler: meanwhile nobody ends it, and nothing is received in its session."""
+        """Lend the delivery to a worker's handler, which can neither end it nor receive in its session."""
         self._is_lent = True
         try:
             yield
@@ -199,7 +199,7 @@ class Delivery:
 
     @property
     def stands(self) -> bool:
-        """Whether it has to be ended, after a look at what has become of its transaction where that is an application's.
+        """Like `is_open`, after asking PostgreSQL about an application's transaction.
 
         Raises:
             UsageError: an earlier statement of the transaction has failed.
@@ -210,7 +210,7 @@ class Delivery:
         return self.is_open
 
     def _see(self) -> None:
-        """What has become of it, where an application ends the transaction. What that has committed is put back."""
+        """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
         if self._look is None or self._state is not _State.OPEN:
             return
         match self._look().hand:
@@ -223,12 +223,12 @@ class Delivery:
                 self._state = _State.LOST
 
     def settle(self) -> None:
-        """The session goes on without it: see that what has ended it wasn't rolled back, in an application's transaction.
+        """Open the delivery again if the application rolled back its completion, for example to a savepoint.
 
-        Then it is open again, and has to be put back.
+        Then the caller has to put it back.
 
         Raises:
-            psycopg.Error: the driver's; whoever calls this translates them.
+            psycopg.Error: an error of the driver, which the caller translates.
         """
         if self._look is None or self._state not in (_State.DONE, _State.PUT_BACK):
             return
@@ -245,7 +245,7 @@ class Delivery:
             )
 
     def _check(self) -> None:
-        """See that whoever ends it may."""
+        """Refuse to end the delivery in a forked process or while it is lent."""
         check_process(self._process)
         if self._is_lent:
             raise UsageError(
@@ -254,23 +254,23 @@ class Delivery:
             )
 
     def _lose(self) -> None:
-        """Its transaction, or the part of it in which it was received, was rolled back."""
+        """Note that the transaction, or its part since a savepoint before the delivery, was rolled back."""
         self._state = _State.LOST
 
     def _leave(self) -> None:
-        """Its transaction was ended by a statement: committed or rolled back, nobody has seen it."""
+        """Note that an SQL statement ended the transaction: the box doesn't know whether by commit or rollback."""
         self._state = _State.LEFT
 
     def _reopen(self) -> None:
-        """What has ended it was rolled back."""
+        """Note that the completion, or the putting back, was rolled back."""
         self._state = _State.OPEN
 
     def _was_done(self) -> None:
-        """Somebody else has done what `done` does."""
+        """Note that another statement has completed the delivery."""
         self._state = _State.DONE
 
     def _let_go(self) -> None:
-        """Somebody else ends it: from here on nothing is done for it."""
+        """Note that other code ends the delivery; from now on this object does nothing."""
         self._state = _State.ELSEWHERE
 
     def __repr__(self) -> str:
@@ -278,4 +278,4 @@ class Delivery:
 
 
 def _nothing() -> None:
-    """Of a part of a delivery: the whole is completed by who has it."""
+    """Do nothing: a part of a delivery is completed with the whole."""
