@@ -1,4 +1,4 @@
-"""Receiving: the next messages of a queue, in a transaction, after a wait outside of it if need be."""
+"""Receive: lock and return the next messages of a queue; wait outside a transaction if necessary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to happen though nobody receives: what was published through SQL is routed, and timers that are due fire."""
+"""`tick`: do due work without receiving: route messages published through SQL, fire timers, retry groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A box for what works in it: how to reach it, what its process knows of it, and a transaction with it."""
+"""`Access` (how to reach a box, its known definitions) and `Transaction`, which all modules below a session take."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whole transactions in one round trip: one that is a single statement, and the step from one to the next.
+"""Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin.
 
-By libpq, as `psycopg.pq` has it. The driver's own cursors send each statement of a pipeline by itself; and for a
-statement that is a transaction they want the connection to be turned into another mode and back.
+This uses libpq through `psycopg.pq`, because the driver's cursors send each statement of a pipeline separately, and
+need another connection mode for a statement outside a transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The activations of a box, as they are now, with what there is to do. Reads without locks."""
+"""List the activations of queues with their current work. Reads without locks."""
 
 from __future__ import annotations
 

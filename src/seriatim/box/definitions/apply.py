@@ -1,4 +1,4 @@
-"""Defining what a file says; and from the names of things what to drop."""
+"""Apply a box file, and parse the arguments of `drop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a definition changes: which fields of what, in words that people read."""
+"""`Change`: the fields that a new definition changes, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is defined in a box, as values."""
+"""The definitions of a box as values: declared objects with their numbers in the box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can't be dropped, because something uses it; the refusal says what."""
+"""Refuse to drop a definition that is in use; the error names its user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting and stopping while messages come: subscriptions, queues, their readers. What is declared stays as it is."""
+"""Start and stop subscriptions, queues and activations. The declarations themselves stay the same."""
 
 from __future__ import annotations
 

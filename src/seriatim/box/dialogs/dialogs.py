@@ -1,6 +1,6 @@
-"""The verbs of dialogs, in one transaction: each a call of a function of the schema, which decides by its table of rules.
+"""The verbs of dialogs in one transaction: each verb calls a function of the schema, which has the table of rules.
 
-A verb that is refused changes nothing, and the transaction can go on.
+A refused verb changes nothing, and the transaction can go on.
 """
 
 from __future__ import annotations

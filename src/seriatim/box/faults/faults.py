@@ -1,7 +1,7 @@
-"""What a handler failed at is written down in the transaction of its turn, and what becomes of the message and its group.
+"""Record a handler's fault in the transaction of its turn, and apply the effects on the message and its group.
 
-Owns the effects; when a message is tried again and what a fault does to a group is the kernel's to say. What comes
-before the failed message in its turn is completed in the same commit, what comes after it is put back.
+The kernel decides when a message is retried, and what a fault does to a group. Messages of the turn before the failed
+message are completed in the same commit; later messages are put back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Instances: what a starting subscription makes, a group's, with a state of its own that is kept from message to message.
+"""Instances: a running handler's state for one group, kept from message to message.
 
-An instance is made by the turn that hands out the first message of its group for such a one. Turns of a group follow
-each other, so two first messages make one instance, and no publisher waits for another. Nothing is written before the
-message is done: then the instance is kept, changed or gone in the same transaction.
+The turn that hands out the first matching message of a group creates the instance. Turns of a group follow each other,
+so two first messages create one instance, and publishers don't wait. Nothing is written before the message is done; its
+transaction then saves, changes or deletes the instance.
 """
 
 from __future__ import annotations

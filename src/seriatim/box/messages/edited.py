@@ -1,4 +1,4 @@
-"""Bodies that operators have put in the place of others. What was published stays in the spool as it was."""
+"""Bodies that operators have edited. The published bodies stay in the spool."""
 
 from __future__ import annotations
 

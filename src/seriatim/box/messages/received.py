@@ -1,4 +1,4 @@
-"""Rows of the box become messages again."""
+"""Convert rows of the box to received messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an operator does to a group: in one transaction it is locked, judged, changed, and written down.
+"""An operator's action on a group: one transaction locks the group, judges it, changes it, and logs the action.
 
-Owns when a lock is waited for; what an action does is the kernel's. On a group that somebody works on, `suspend` and
-`resume` are written down as requests, which the group's next turn obeys before anything else: so nothing leaves after
-what is in hand, and nobody waits for a handler. Until then the group shows what it was asked for.
+The kernel decides what an action does; this module decides when to wait for a lock. If a receiver has the group locked,
+`suspend` and `resume` are stored as requests, which the group's next turn carries out first. So no message leaves after
+the messages in hand, and the operator doesn't wait for a handler. Until then the group shows the request.
 """
 
 from __future__ import annotations

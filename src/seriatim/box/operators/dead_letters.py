@@ -1,4 +1,4 @@
-"""Dead letters: what was set aside for good, and may be put back all the same, or deleted."""
+"""Dead letters: list, requeue and delete messages that failed permanently."""
 
 from __future__ import annotations
 

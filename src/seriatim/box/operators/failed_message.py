@@ -1,6 +1,6 @@
-"""What mends a group whose handler failed, beside the kernel's part: its message is tried again, or set aside.
+"""The failed message of a faulted group: retry it, edit its body, or make it a dead letter.
 
-The caller has the lock of the group.
+The caller holds the group's lock. The kernel changes the group's state.
 """
 
 from __future__ import annotations

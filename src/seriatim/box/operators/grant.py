@@ -1,4 +1,4 @@
-"""Which queues and locations the roles of applications may use; PostgreSQL itself holds them to it."""
+"""Grant and revoke the rights of database roles on queues and locations. PostgreSQL enforces them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Cleaning up: what nobody refers to any more, and what is older than it has to be kept, goes.
+"""Clean up: delete rows that nothing refers to, and rows that are older than their keeping time.
 
-Owns what a box keeps and for how long. Works in batches, each a transaction of its own, beside publishers and receivers:
-it takes no lock that they want for longer than a moment, and reads by indexes, whatever the size of the box.
+This module decides what a box keeps and for how long. It works in batches, each in its own transaction, beside
+publishers and receivers. It holds no lock that they need for longer than a moment, and reads by indexes, whatever the
+box's size.
 """
 
 from __future__ import annotations

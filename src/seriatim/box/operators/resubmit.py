@@ -1,4 +1,4 @@
-"""Routing again what no subscription wanted, what wasn't what its type said, or what its queue couldn't order."""
+"""Route messages again that were unrouted, or invalid in a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was set aside, and what is unrouted: listed, put back, deleted. Dead letters are listed in `dead_letters.py`."""
+"""List, requeue and delete set-aside and unrouted messages. For dead letters see `dead_letters.py`."""
 
 from __future__ import annotations
 

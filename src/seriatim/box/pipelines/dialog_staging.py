@@ -1,8 +1,8 @@
-"""Batches of a pipeline that are sent in dialogs, each message once: a dialog a key, begun when it is first needed.
+"""Send a pipeline's batches in dialogs, each message once: one dialog for each key, begun when it is first needed.
 
-Tasks stage parts, as for queues. A merge sends the messages of some keys a transaction, and notes with each key that the
-batch is sent; the last of these transactions notes the same of the batch. So one that ends in between is gone on with
-where it was, and a batch of many dialogs doesn't lock all of them at once.
+Tasks stage parts, as for queues. A merge sends the messages of some keys in each transaction, and records the batch
+with each key; the last transaction records it for the whole batch. So an interrupted merge goes on where it stopped,
+and a batch of many dialogs doesn't lock all of them at once.
 """
 
 from __future__ import annotations

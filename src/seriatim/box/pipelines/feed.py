@@ -1,8 +1,8 @@
-"""What a pipeline reads of a box: the batches of a queue that belongs to it, or what a queue or the spool has now.
+"""What a pipeline reads from a box: batches of its own queue, or the present content of a queue or the spool.
 
-A queue's messages are put into batches as they are released; a batch that is complete stays as it is, to be read as
-often as it takes, until the batch after it is worked on. A *reader* is one checkpoint of a pipeline: it is known by a
-name that the checkpoint remembers, and that alone may ask for batches.
+Released messages of a queue are put into batches. A complete batch doesn't change, and can be read again until the next
+batch is worked on. A *reader* is one checkpoint of a pipeline; the checkpoint stores the reader's name, and only the
+reader with that name may request batches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Giving a queue back that a pipeline had, which is gone: workers may receive from it again."""
+"""Take a queue back from a pipeline that is gone, so that workers may receive from it again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Batches of a pipeline that come into a box, each once.
+"""Write a pipeline's batches into a box, each batch once.
 
-Tasks stage parts, which nobody sees; a merge takes the parts that it names in as one publishing, and writes down whose
-batch it was, in one transaction. A batch that is in the box is nothing the second time, and what a failed task has
-staged is never asked for. Messages are routed where they are staged; where the definitions have changed before the
-merge, it routes them again.
+Tasks stage parts, which receivers can't see. A merge publishes the parts that it names and records the batch, in one
+transaction. A batch that is in the box already is ignored, and parts of failed tasks are never merged. Messages are
+routed when they are staged; the merge routes them again if the definitions have changed.
 """
 
 from __future__ import annotations

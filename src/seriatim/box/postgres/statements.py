@@ -1,4 +1,4 @@
-"""The SQL of the box: one statement a file, with the schema's name put in as an identifier."""
+"""Run the SQL statements of the box: one file for each, with the schema's name put in as an identifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing: a call's messages are routed, find room in their queues, and are taken in, all or none."""
+"""`Publisher`: route the messages of a call, find room in their queues, and store all or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether queues that may have so many messages take more: what is published waits for room, or is refused."""
+"""Room in queues with `max_messages`: a publisher waits for room or is refused."""
 
 from __future__ import annotations
 

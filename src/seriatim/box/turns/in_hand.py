@@ -1,4 +1,4 @@
-"""What was received on a connection, which all sessions on it have in common: locks are the connection's."""
+"""The delivery in hand on a connection; sessions on one connection share it, because locks belong to connections."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A turn: what the box has of some groups of one queue, judged by the kernel, and what that changes.
+"""A turn: the kernel judges messages of some groups of a queue, and the result is written to the box.
 
-Owns how rows of the box become the kernel's columns and the other way round. Every decision is the kernel's; knows
-nothing of connections.
+This module converts rows of the box to the kernel's columns and back. The kernel makes every decision; this module
+knows no connections.
 """
 
 from __future__ import annotations

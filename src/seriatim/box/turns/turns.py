@@ -1,4 +1,4 @@
-"""Turns: the next group of a queue that is ready, locked until the transaction ends, and what of it may leave."""
+"""`Turns`: lock the next ready group of a queue until the transaction ends, and find the messages that may leave."""
 
 from __future__ import annotations
 

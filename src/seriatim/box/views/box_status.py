@@ -1,4 +1,4 @@
-"""What is in a box, for people and programs that ask; reads without locks."""
+"""The status of a box: version, sizes, next numbers. Reads without locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sides of dialogs as they stand, for people; and what an operator does to them."""
+"""List the sides of dialogs; end them for operators."""
 
 from __future__ import annotations
 

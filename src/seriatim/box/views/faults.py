@@ -1,4 +1,4 @@
-"""What handlers failed at, as it was written down. Reads without locks."""
+"""List the recorded faults of handlers. Reads without locks."""
 
 from __future__ import annotations
 

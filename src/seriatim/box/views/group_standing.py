@@ -1,4 +1,4 @@
-"""How one group stands: what stops it, the message that blocks it, how much waits, and what helps. Reads without locks."""
+"""Diagnose one group: the message that blocks it, the backlog, the actions that help. Reads without locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of a box as they stand: read without locks, in one statement that counts no entry twice."""
+"""List groups and their states. Reads without locks, in one statement that counts no entry twice."""
 
 from __future__ import annotations
 

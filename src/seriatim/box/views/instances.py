@@ -1,4 +1,4 @@
-"""The instances of a box as they stand: read without locks, from the view ``instances``."""
+"""List running and suspended instances. Reads the view ``instances`` without locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where messages are: in which queues, held or set aside for what reason, or nowhere. Reads without locks."""
+"""Find messages: the queues that have them, held or set aside with the reason, or unrouted. Reads without locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators did, and why, read from the operator log."""
+"""Read the operator log: actions with their actors and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at what is in a queue, without locks and without taking anything."""
+"""Look at the messages of a queue without locks, and without taking any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each queue of a box has, counted. Reads without locks."""
+"""Count the messages of each queue. Reads without locks."""
 
 from __future__ import annotations
 

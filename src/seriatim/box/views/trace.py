@@ -1,6 +1,6 @@
-"""The way of a message, or of a group's messages: step by step, with the time of each as far as it is known.
+"""Trace a message, or the messages of a group, step by step with the known times.
 
-Put together from what the box keeps anyway; nothing is written down for it. What a queue keeps nothing of is said so.
+The steps are found in data that the box has anyway. Steps that a queue doesn't keep are listed as unknown.
 """
 
 from __future__ import annotations
