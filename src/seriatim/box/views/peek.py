@@ -22,15 +22,14 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """A message that is in a queue.
+    """A message in a queue.
 
     Args:
         group: the group's key; None in a queue that is `Unordered`.
-        status: ``"arrived"`` (nobody has judged it yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a
-            pipeline).
-        visible_at: the moment before which it isn't handed out.
-        waits: whether only subscriptions that aren't started have collected it.
-        message: the message; its `attempt` is the one that it would be. It has an `ordinal` if it is queued.
+        status: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).
+        visible_at: the earliest time at which it is handed out.
+        waits: whether it waits because all subscriptions that collected it are stopped.
+        message: the message; its `attempt` is the number of the next attempt. It has an `ordinal` if it is queued.
     """
 
     group: str | None
@@ -41,10 +40,10 @@ class Peeked:
 
 
 def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
-    """What is in a queue, or in one of its groups, by group, in the order in which it would leave.
+    """List the messages of a queue or a group, by group, in the order of leaving.
 
     Raises:
-        UsageError: no such queue, or a limit that can't be.
+        UsageError: there is no such queue, or the limit is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
