@@ -1,6 +1,6 @@
 """Where to look for what was published through SQL and waits to be routed.
 
-What was routed stands there until it is vacuumed, as in `heads.py`; but here nothing may be passed over, since nothing that
+What was routed stands there until it is vacuumed, as in `queue_heads.py`; but here nothing may be passed over, since nothing that
 came later is judged before. So the place is said by transactions: what comes later is of those that hadn't ended when it
 was found, and they are in it. A connection remembers it, and no longer than it lives: a server that crashed or was
 replaced may give the numbers of transactions once more.
