@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.in_hand import Event
 from seriatim.box.connection.joined import as_ours
 from seriatim.box.connection.patience import patience
 from seriatim.box.connection.round_trip import is_between, is_idle, is_in_transaction
@@ -30,7 +31,7 @@ from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.in_hand import held_on, hold
+from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.location import checked_location
@@ -272,7 +273,7 @@ class Session(DialogVerbs):
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
-                delivery._was_done()  # noqa: SLF001 -- a session does so
+                delivery.in_hand.happens(Event.COMPLETED)
                 return received
             if delivery.is_open:
                 delivery.done()
@@ -334,7 +335,7 @@ class Session(DialogVerbs):
     @property
     def _is_lent(self) -> bool:
         """Whether a worker's handler has it."""
-        return self._held is not None and self._held._is_lent  # noqa: SLF001 -- as a worker has said
+        return self._held is not None and self._held.in_hand.is_lent
 
     @property
     def _has_ended(self) -> bool:

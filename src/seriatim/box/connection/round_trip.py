@@ -14,7 +14,7 @@ from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
@@ -26,6 +26,7 @@ from psycopg.sql import Composable
 from psycopg.waiting import Ready, Wait
 
 from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.in_hand import Event, InHand
 from seriatim.box.connection.own_cursor import seen
 from seriatim.box.connection.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
 from seriatim.box.connection.transaction_words import Effect, effect_of
@@ -33,7 +34,6 @@ from seriatim.errors import UsageError
 
 __all__ = [
     "Asked",
-    "InHand",
     "OwnConnection",
     "can_flush",
     "commit_between",
@@ -76,23 +76,6 @@ _BEGIN, _COMMIT, _FLUSHED = (
     _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
 _CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
-
-
-class InHand(Protocol):
-    """What was received in a transaction, and has to end in it."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it hasn't ended."""
-
-    def _lose(self) -> None:
-        """It was rolled back."""
-
-    def _reopen(self) -> None:
-        """Its end was rolled back."""
-
-    def _leave(self) -> None:
-        """Its transaction has ended, and nobody knows whether it was committed."""
 
 
 class OwnConnection(psycopg.Connection[Any]):
@@ -211,7 +194,7 @@ class OwnConnection(psycopg.Connection[Any]):
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.
-            self.in_hand._leave()  # noqa: SLF001 -- only a connection knows
+            self.in_hand.happens(Event.ENDED)
         return answer
 
     def see(self, query: Any) -> None:
@@ -327,9 +310,9 @@ class OwnConnection(psycopg.Connection[Any]):
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
         """What was received since is lost, and what was in hand then is so again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
-            self.in_hand._lose()  # noqa: SLF001 -- only a connection knows
+            self.in_hand.happens(Event.ROLLED_BACK)
         if before is not None and was_open and not before.is_open:
-            before._reopen()  # noqa: SLF001 -- as said
+            before.happens(Event.END_ROLLED_BACK)
         self.in_hand = before
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
@@ -179,7 +180,7 @@ def claim(
         "period": timedelta(microseconds=period_us),
     }
     token, incarnation = _row(transaction, "claim_lease", parameters)
-    delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
+    delivery.in_hand.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 

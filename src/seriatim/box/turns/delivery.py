@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from enum import Enum
 from os import getpid
 from typing import Any, NamedTuple
 
 from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.in_hand import Event, InHand, State
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Received
@@ -45,23 +44,6 @@ class DeliveryStatus(NamedTuple):
     is_put: bool
 
 
-class _State(Enum):
-    """The state of a delivery; the values are used in errors."""
-
-    OPEN = "it has not ended"
-    DONE = "it is done"
-    PUT_BACK = "it was put back"
-    LOST = "it was rolled back"
-    LEFT = "a statement has ended its transaction"
-    COMMITTED = "its transaction was committed before, and it was put back"
-    ELSEWHERE = "somebody else ends it"
-
-
-#: It isn't done, and has to be put back.
-_OPEN = frozenset({_State.OPEN, _State.LEFT})
-_REFUSED = frozenset({_State.PUT_BACK, _State.LOST, _State.LEFT, _State.COMMITTED})
-
-
 class Delivery:
     """Messages of one group of a queue, in order; the group is locked until the transaction ends.
 
@@ -77,6 +59,7 @@ class Delivery:
         completion: the statement that completes the whole delivery, to send it together with other statements; None for a part.
         mark: see `Mark`; None before it was looked up.
         holder: the session that received the delivery.
+        in_hand: the state of the delivery, see `InHand`.
     """
 
     def __init__(
@@ -111,9 +94,8 @@ class Delivery:
         self._look = look
         self._put_back_apart = put_back_apart
         self._process = getpid()
-        self._state = _State.OPEN
-        #: Whether a worker's handler has it.
-        self._is_lent = False
+        #: The state of the delivery.
+        self.in_hand = InHand(self)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -134,9 +116,9 @@ class Delivery:
         with translated(self._place):
             self._see()
             self._refuse_ended()
-            if self._state is _State.OPEN:
+            if self.in_hand.state is State.OPEN:
                 self._complete()
-                self._state = _State.DONE
+                self.in_hand.happens(Event.COMPLETED)
 
     def done_through(self, count: int) -> None:
         """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
@@ -146,7 +128,7 @@ class Delivery:
             Unavailable: the transaction has to be repeated.
         """
         self._check()
-        if self._state not in _OPEN:
+        if not self.is_open:
             return
         if count == len(self):
             self.done()
@@ -155,7 +137,7 @@ class Delivery:
             self._see()
             self._refuse_ended()
             self._end_after(count)
-            self._state = _State.PUT_BACK
+            self.in_hand.happens(Event.RETURNED)
 
     def part(self, begin: int, end: int) -> Delivery:
         """A part of the messages, for a handler. Completing a part, or putting it back, does nothing."""
@@ -167,12 +149,12 @@ class Delivery:
     @property
     def is_done(self) -> bool:
         """Whether all messages are completed."""
-        return self._state is _State.DONE
+        return self.in_hand.state is State.DONE
 
     @property
     def is_open(self) -> bool:
         """Whether the delivery still has to be completed or put back."""
-        return self._state in _OPEN
+        return self.in_hand.is_open
 
     def put_back(self) -> None:
         """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
@@ -184,18 +166,9 @@ class Delivery:
         self._check()
         with translated(self._place):
             self._see()
-            if self._state in _OPEN:
+            if self.is_open:
                 self._put_back()
-                self._state = _State.PUT_BACK
-
-    @contextmanager
-    def _lend(self) -> Iterator[None]:
-        """Lend the delivery to a worker's handler, which can neither end it nor receive in its session."""
-        self._is_lent = True
-        try:
-            yield
-        finally:
-            self._is_lent = False
+                self.in_hand.happens(Event.RETURNED)
 
     @property
     def stands(self) -> bool:
@@ -211,16 +184,16 @@ class Delivery:
 
     def _see(self) -> None:
         """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
-        if self._look is None or self._state is not _State.OPEN:
+        if self._look is None or self.in_hand.state is not State.OPEN:
             return
         match self._look().hand:
             case "in progress":
                 pass
             case "committed" if self._put_back_apart is not None:
                 self._put_back_apart()
-                self._state = _State.COMMITTED
+                self.in_hand.happens(Event.COMMITTED)
             case _:
-                self._state = _State.LOST
+                self.in_hand.happens(Event.ROLLED_BACK)
 
     def settle(self) -> None:
         """Open the delivery again if the application rolled back its completion, for example to a savepoint.
@@ -230,16 +203,16 @@ class Delivery:
         Raises:
             psycopg.Error: an error of the driver, which the caller translates.
         """
-        if self._look is None or self._state not in (_State.DONE, _State.PUT_BACK):
+        if self._look is None or self.in_hand.state not in (State.DONE, State.PUT_BACK):
             return
         found = self._look()
-        if found.is_left if self._state is _State.DONE else not found.is_put:
-            self._state = _State.OPEN
+        if found.is_left if self.in_hand.state is State.DONE else not found.is_put:
+            self.in_hand.happens(Event.END_ROLLED_BACK)
 
     def _refuse_ended(self) -> None:
-        if self._state in _REFUSED:
+        if self.in_hand.state.is_refused:
             raise UsageError(
-                f"cannot complete the delivery from queue {self.queue!r}: {self._state.value}",
+                f"cannot complete the delivery from queue {self.queue!r}: {self.in_hand.state.value}",
                 where=self._place,
                 remedy="receive again, and complete the delivery before the next receive and before the transaction ends",
             )
@@ -247,31 +220,11 @@ class Delivery:
     def _check(self) -> None:
         """Refuse to end the delivery in a forked process or while it is lent."""
         check_process(self._process)
-        if self._is_lent:
+        if self.in_hand.is_lent:
             raise UsageError(
                 f"a handler can't complete the worker's delivery from queue {self.queue!r}",
                 remedy="return (for a part of a batch: Consumed(n)), or raise an error; the worker completes it",
             )
-
-    def _lose(self) -> None:
-        """Note that the transaction, or its part since a savepoint before the delivery, was rolled back."""
-        self._state = _State.LOST
-
-    def _leave(self) -> None:
-        """Note that an SQL statement ended the transaction: the box doesn't know whether by commit or rollback."""
-        self._state = _State.LEFT
-
-    def _reopen(self) -> None:
-        """Note that the completion, or the putting back, was rolled back."""
-        self._state = _State.OPEN
-
-    def _was_done(self) -> None:
-        """Note that another statement has completed the delivery."""
-        self._state = _State.DONE
-
-    def _let_go(self) -> None:
-        """Note that other code ends the delivery; from now on this object does nothing."""
-        self._state = _State.ELSEWHERE
 
     def __repr__(self) -> str:
         return f"<Delivery of {len(self)} from {self.queue!r}, group {self.group!r}>"
