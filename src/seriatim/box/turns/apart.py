@@ -16,12 +16,12 @@ __all__ = ["SeparateTransaction"]
 
 
 class SeparateTransaction:
-    """Gives the transactions for that to one call.
+    """The separate transactions of one call.
 
     Args:
-        transaction: the session's.
-        is_free: whether its transaction is the session's own, and has done nothing but what this call did: it may be
-            committed as long as nothing is handed out.
+        transaction: the session's transaction.
+        is_free: whether the session began its transaction, and only this call has used it. It may then be committed until
+            messages are handed out.
     """
 
     __slots__ = ("_transaction", "is_free")
@@ -32,7 +32,7 @@ class SeparateTransaction:
 
     @contextmanager
     def __call__(self) -> Iterator[Transaction]:
-        """A transaction; nothing may be in hand where the session's may be committed."""
+        """Begin a transaction; with `is_free` the session must have nothing in hand."""
         session = self._transaction
         if self.is_free:
             session.commit()
