@@ -100,7 +100,7 @@ class InHand:
         try:
             self.state = TRANSITIONS[self.state][event]
         except KeyError:
-            what = f"a delivery of which is known that {self.state.value} can't have that {event.value}"
+            what = f"a delivery in state {self.state.name} cannot take the event {event.name}"
             raise InvariantBroken(what) from None
 
     @contextmanager
