@@ -246,8 +246,7 @@ def _refused(connection: psycopg.Connection) -> int:
 
 def _change_role(statements: Statements, role: str) -> str:
     """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
-    (before,) = statements.one("change_role", role=role)
-    return str(before)
+    return str(statements.one("change_role", role=role).role)
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:
