@@ -19,18 +19,18 @@ from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.definitions.states import set_activated, set_enabled, set_state
+from seriatim.box.definitions.switches import set_activated, set_enabled, set_state
 from seriatim.box.dialogs.transmission import transmit_defined
 from seriatim.box.operators import purge as cleaning
 from seriatim.box.operators.forget import forget
 from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted, resubmit
-from seriatim.box.pipelines.release import Released, release
+from seriatim.box.pipelines.queue_release import Released, release
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
-from seriatim.box.publishing.published import Published
+from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick

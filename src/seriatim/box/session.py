@@ -13,25 +13,25 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.application_connection import as_ours
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event
-from seriatim.box.connection.joined import as_ours
-from seriatim.box.connection.patience import patience
 from seriatim.box.connection.round_trip import is_between, is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
+from seriatim.box.connection.wait_time import patience
 from seriatim.box.dialogs.delivery import accept, first_of
 from seriatim.box.dialogs.dialogs import Dialogs, handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
-from seriatim.box.publishing.published import Published
+from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver, is_at_once
-from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
+from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.location import checked_location

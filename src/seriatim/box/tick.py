@@ -10,7 +10,7 @@ from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.operators.recover import recover
 from seriatim.box.publishing.sql_arrivals import route_pending
-from seriatim.box.turns.apart import SeparateTransaction
+from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.kernel.policy import Unordered
 

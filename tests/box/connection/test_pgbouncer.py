@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
-from seriatim.box.workers.slots import Slots
+from seriatim.box.workers.reader_places import Slots
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seriatim.box.connection.transaction_words import Effect, effect_of
+from seriatim.box.connection.statement_effects import Effect, effect_of
 
 ENDS = [
     "COMMIT", "commit work", "END", "End Transaction;", "ABORT", "ROLLBACK", "rollback and chain", "BEGIN",

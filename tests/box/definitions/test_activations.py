@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.workers import slots
-from seriatim.box.workers.slots import Slots
+from seriatim.box.workers.reader_places import Slots
 from seriatim.cli.main import main
 from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import define, publish
@@ -142,7 +141,7 @@ def test_places_are_one_process_s_at_a_time(box):
 
 
 def test_places_of_one_that_is_lost_are_free_after_a_while(box, monkeypatch):
-    monkeypatch.setattr(slots, "_IDLE_MS", 300)
+    monkeypatch.setattr(reader_places, "_IDLE_MS", 300)
     with Slots(box) as first, Slots(box) as second:
         assert first.fill(1, 3) == 3
         deadline = time.monotonic() + 60

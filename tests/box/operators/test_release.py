@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.pipelines.release import Released
+from seriatim.box.pipelines.queue_release import Released
 from seriatim.cli.main import main
 from tests.box.fed import define, feed
 from tests.databases import box_with

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seriatim.box.postgres.arrays import numbers, texts, written
+from seriatim.box.postgres.array_text import numbers, texts, written
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 

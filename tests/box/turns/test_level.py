@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.definitions.changeable import frozen
+from seriatim.box.definitions.live_changes import frozen
 from seriatim.cli.main import main
 from seriatim.operations import groups as operations
 from seriatim.pipeline.files.json_form import from_json, to_json

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.box.workers.slots import Slots
+from seriatim.box.workers.reader_places import Slots
 from seriatim.runtime.processes import reader_count
 from seriatim.runtime.processes.serve import Serve
 from tests.box.shop import define, left, publish, rows, seen

@@ -9,8 +9,8 @@ from types import TracebackType
 
 import psycopg
 
-from seriatim.box.connection.free_room import FreeRoom
 from seriatim.box.connection.identity import Identity
+from seriatim.box.connection.known_room import FreeRoom
 from seriatim.box.connection.queue_heads import Heads
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice

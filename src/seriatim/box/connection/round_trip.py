@@ -27,9 +27,9 @@ from psycopg.waiting import Ready, Wait
 
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
-from seriatim.box.connection.own_cursor import seen
+from seriatim.box.connection.observed_cursor import seen
 from seriatim.box.connection.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
-from seriatim.box.connection.transaction_words import Effect, effect_of
+from seriatim.box.connection.statement_effects import Effect, effect_of
 from seriatim.errors import UsageError
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from seriatim.box.definitions.changeable import named_by
 from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.live_changes import named_by
 from seriatim.box.definitions.route import broken_in, router_of
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.route import named_types

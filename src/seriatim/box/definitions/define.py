@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from seriatim.box.definitions import drop, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
-from seriatim.box.definitions.changeable import frozen, judged_by, moves_timers, retyped
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.declared.contract import Contract

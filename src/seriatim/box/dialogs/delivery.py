@@ -10,8 +10,8 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs import rollbacks
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Delivery
+from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["accept", "first_of", "why_failed"]

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.postgres.arrays import written
+from seriatim.box.postgres.array_text import written
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros

@@ -14,8 +14,8 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import MessageFailed
-from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Delivery, Mark
+from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.pipeline.types.failure_message import Failed
 
 __all__ = ["take_in_hand"]

@@ -14,7 +14,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.postgres.arrays import written
+from seriatim.box.postgres.array_text import written
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown

@@ -17,7 +17,7 @@ from importlib import resources
 import psycopg
 from psycopg import errors, sql
 
-from seriatim.box.postgres.comparison import differing
+from seriatim.box.postgres.schema_comparison import differing
 from seriatim.box.postgres.statements import Statements, checked_schema, script, statement, template
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row, dict_row, namedtuple_row
 
-from seriatim.box.postgres.arrays import written
+from seriatim.box.postgres.array_text import written
 from seriatim.errors import UsageError, shown
 
 __all__ = ["Statements", "checked_schema", "script", "statement", "template"]

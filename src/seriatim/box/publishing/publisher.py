@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from seriatim.box.connection.access import Access, Transaction
-from seriatim.box.connection.patience import patience
 from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_idle, transact
+from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.box.notice import KeptOut
-from seriatim.box.postgres.arrays import written
+from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import check_all, distinct, listed, parameters_of, parameters_of_one, portions
-from seriatim.box.publishing.published import Published
+from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros

@@ -18,7 +18,7 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import parameters_of
-from seriatim.box.publishing.settled import where_unrouted
+from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Message
 

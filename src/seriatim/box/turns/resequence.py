@@ -14,9 +14,9 @@ import numpy as np
 
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
-from seriatim.box.postgres.arrays import numbers
+from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.group_row import state_rows
-from seriatim.box.turns.held_part import EVERYTHING, ArrivedNumbers, HeldPart, go_on
+from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel

@@ -12,9 +12,9 @@ from seriatim.box.connection.round_trip import OwnConnection, commit_between, is
 from seriatim.box.definitions.definition import ALL, BoxQueue, Definitions
 from seriatim.box.messages.edited import with_edits
 from seriatim.box.messages.received import parts_of, received_of
-from seriatim.box.postgres.arrays import numbers, written
+from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.settled import where_unrouted
+from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, HandedMessages, Request, Turn, TurnResult

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
-from seriatim.box.workers.slots import Slots
+from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.runtime.processes.reader_count import Readers, after_look

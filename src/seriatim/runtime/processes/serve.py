@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from seriatim.box.box import MessageBox
-from seriatim.box.workers.slots import Slots
+from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.stop_signal import Stop

@@ -16,7 +16,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.lease import Lease, renew
 from seriatim.box.postgres.translate import translated
-from seriatim.box.turns.apart import SeparateTransaction
+from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
 
 __all__ = ["LeaseKeeper"]

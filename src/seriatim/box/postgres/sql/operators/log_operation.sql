@@ -1,5 +1,5 @@
 -- Purpose: write down what an operator did.
--- Caller: operator_log.py, forget.py, release.py.
+-- Caller: operator_log.py, forget.py, queue_release.py.
 -- Locks: none.
 -- Index: none.
 INSERT INTO {schema}.operator_log (actor, action, queue, group_key, reason, details)

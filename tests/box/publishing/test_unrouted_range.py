@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.publishing import settled
-from seriatim.box.publishing.settled import EVERYWHERE, where_unrouted
+from seriatim.box.publishing.unrouted_range import EVERYWHERE, where_unrouted
 
 MANY, LATELY = 400, 1_000
 
@@ -27,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(settled, "time", found)
+    monkeypatch.setattr(unrouted_range, "time", found)
     return found
 
 

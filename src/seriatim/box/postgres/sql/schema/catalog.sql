@@ -1,5 +1,5 @@
 -- Purpose: what there is in a schema, as PostgreSQL tells it: the kind and name of each thing, and how it is defined.
--- Caller: comparison.py, which has set the search_path so that all names are qualified.
+-- Caller: schema_comparison.py, which has set the search_path so that all names are qualified.
 -- Locks: none.
 -- Index: the catalog's own.
 SELECT 'function' AS kind, known.oid::regprocedure::text AS name, pg_get_functiondef(known.oid) AS definition
