@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
+from seriatim.box.workers import reader_places
 from seriatim.box.workers.reader_places import Slots
 from seriatim.cli.main import main
 from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture

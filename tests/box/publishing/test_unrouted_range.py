@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.publishing import unrouted_range
 from seriatim.box.publishing.unrouted_range import EVERYWHERE, where_unrouted
 
 MANY, LATELY = 400, 1_000

@@ -91,7 +91,7 @@ class OwnConnection(psycopg.Connection[Any]):
         turn_limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
         names: by which it knows statements.
         may_flush: what `can_flush` has found; None: it wasn't asked.
-        settled: where to look for what was published through SQL, and until when to believe it: see `settled.py`.
+        settled: where to look for what was published through SQL, and until when to believe it: see `publishing/unrouted_range.py`.
         is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
             it remembers nothing of that, and has it remember nothing.
     """
