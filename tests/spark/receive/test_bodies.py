@@ -230,7 +230,7 @@ def test_a_function_reads_the_properties(code):
     ]
 
 
-@pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "can't be called")])
+@pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "isn't callable")])
 def test_a_function_that_is_none_is_told_at_once(code, name, told):
     with pytest.raises(UsageError, match=told):
         Reading("lab", RETURNED, Documents(Returned(code(name), RETURNED))).check()
