@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from seriatim.errors import EnvironmentProblem
 from seriatim.spark.receive.repeated_files import is_like_pattern, read_once
 
-__all__ = ["check_files"]
+__all__ = ["check_files", "execution_of", "noted_files", "relations"]
 
 _MOST_NAMED = 3
 _QUERY_ID = "sql.streaming.queryId"
@@ -38,11 +38,11 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
     Raises:
         EnvironmentProblem: files are gone; names them.
     """
-    noted = Counter(_noted(query, batch))
+    noted = Counter(noted_files(query, batch))
     if not noted:
         return
-    execution = _execution(session)
-    listings = list(_listings(execution))
+    execution = execution_of(session)
+    listings = [relation.location() for relation in relations(execution)]
     if any(is_like_pattern(unquote(name)) for name in noted):
         # Their number says nothing: some are listed several times, and others may be gone.
         read_once(session, execution, len(listings))
@@ -60,7 +60,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
         )
 
 
-def _noted(query: Path, batch: int) -> Iterator[str]:
+def noted_files(query: Path, batch: int) -> Iterator[str]:
     """The files of a micro-batch, as URIs, from the logs of all sources that are files."""
     before, after = _offsets(query, batch - 1), _offsets(query, batch)
     for place, last in after.items():
@@ -87,22 +87,23 @@ def _logged(log: Path, after: int, last: int) -> Iterator[str]:
         yield from (entry["path"] for entry in entries if entry["batchId"] == number)
 
 
-def _execution(session: SparkSession) -> Any:
+def execution_of(session: SparkSession) -> Any:
     """Spark's execution of the micro-batch that this thread runs."""
     # Nothing public tells: the frame that the batch is handed as is cut off from its sources.
     id_ = session.sparkContext.getLocalProperty(_QUERY_ID)
     return session._jsparkSession.streams().get(id_).streamingQuery().lastExecution()  # noqa: SLF001
 
 
-def _listings(execution: Any) -> Iterator[Any]:
-    """What Spark has found for a micro-batch: a listing of files for each source."""
+def relations(execution: Any) -> Iterator[Any]:
+    """What Spark has found for a micro-batch: a relation for each source that is files, with its listing and options."""
     leaves = execution.logical().collectLeaves()
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
         if leaf.isStreaming() and leaf.getClass().getSimpleName() == "LogicalRelation":
-            yield leaf.relation().location()
+            yield leaf.relation()
 
 
 def _plain(uri: str) -> str:
+    """A file's URI as people write it: a path, where it is on this machine."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri
