@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from seriatim.box.connection.in_hand import TRANSITIONS
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.transitions import Cause, Happening, leads
 
@@ -84,6 +85,23 @@ def _lines() -> Iterator[str]:
     )
     yield from _picture()
     yield "```"
+    yield from _deliveries()
+
+
+def _deliveries() -> Iterator[str]:
+    yield from (
+        "",
+        "# The states of a delivery",
+        "",
+        "A delivery belongs to the transaction in which it was received. This table is drawn from",
+        "`seriatim.box.connection.in_hand`; an event that stands at no state can't happen there.",
+        "",
+        "| in | when | leads to |",
+        "|---|---|---|",
+    )
+    for state, events in TRANSITIONS.items():
+        for event, after in events.items():
+            yield f"| `{state.name.lower()}` | {event.value} | `{after.name.lower()}` |"
 
 
 def _table(causes: tuple[Cause, ...], words: Mapping[Cause, str]) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""For tests of your own pipelines: a source that injects faults, and code that fails when it is told to.
+"""Helpers for tests of your pipelines: a feed with faults, and a function that fails at chosen messages.
 
     feed = faulty_feed(orders, seed=7, displaced=0.2, repeated=0.02, delayed=0.01, dropped=0.01, broken=0.01)
     feed.write("inbox", files=4)          # JSON lines for a pipeline's source
     feed.truth.dropped                    # the places in `orders` of what never arrives
 
-Everything comes from the seed: the same messages and the same seed give the same feed, byte for byte.
+The same messages and the same seed give the same feed, byte for byte.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Arrival:
     """One row of a feed, as it arrives.
 
     Args:
-        place: the place of its message in what the feed was made of, from 0.
+        place: the position of its message in the given messages, from 0.
         line: its bytes.
-        broken: whether it is no message any more.
+        broken: whether the row is unreadable.
     """
 
     place: int
@@ -46,14 +46,14 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What was done to the messages, by their places, ascending.
+    """The faults of a feed: the positions of the affected messages, ascending.
 
     Args:
-        dropped: never arrive.
-        broken: arrive as rows that are no messages.
-        repeated: arrive twice.
-        delayed: arrive much later than they should.
-        overtaken: arrive for the first time after a message that was behind them.
+        dropped: messages that never arrive.
+        broken: messages that arrive as unreadable rows.
+        repeated: messages that arrive twice.
+        delayed: messages that arrive much too late.
+        overtaken: messages that arrive for the first time after a later message.
     """
 
     dropped: tuple[int, ...]
@@ -70,11 +70,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Messages after what happened to them on their way.
+    """Messages as they arrive, with the faults of their way.
 
     Args:
         arrivals: the rows, in order of arrival.
-        truth: what was done.
+        truth: the faults that were made.
     """
 
     arrivals: tuple[Arrival, ...]
@@ -87,19 +87,19 @@ class Feed:
         return len(self.arrivals)
 
     def write(self, folder: str | Path, *, files: int = 1, begin: int = 0, suffix: str = ".json") -> list[Path]:
-        """Write the rows as lines of text files, in a folder that a pipeline reads; it is created where it isn't there.
+        """Write the rows as lines of text files into a folder that a pipeline reads. A missing folder is created.
 
-        A file appears when it is complete, and says that it was written a second after the one before, so that a
-        pipeline takes the rows in order of arrival.
+        A file appears when it is complete. Its modification time is a second after the previous file's, so that a pipeline
+        takes the rows in order of arrival.
 
         Args:
             folder: the folder.
-            files: into how many files; some may be left out where there are too few rows.
+            files: the number of files; fewer if there are too few rows.
             begin: the number of the first file; for a second feed into the same folder.
-            suffix: how the files' names end.
+            suffix: the end of the files' names.
 
         Raises:
-            UsageError: not a number of files.
+            UsageError: `files` or `begin` is too small.
         """
         if files < 1 or begin < 0:
             raise UsageError(
@@ -130,22 +130,22 @@ def faulty_feed(
     dropped: float = 0.0,
     broken: float = 0.0,
 ) -> Feed:
-    """A feed in which some of the messages meet with a fault.
+    """Make a feed of messages with simulated faults of the sender.
 
     Args:
-        messages: in the order in which they were sent. A mapping becomes a line of JSON; text and bytes are lines as
-            they are, without their ends.
-        seed: decides what happens to which; nothing else does.
+        messages: the messages, in the order of sending. A mapping becomes a line of JSON; give text and bytes as lines
+            without line ends.
+        seed: alone decides the fault of each message.
         displaced: the share that arrives up to `by` places too late.
         by: see `displaced`.
         repeated: the share that arrives a second time, at any time after the first.
         delayed: the share that arrives at any time up to the end of the feed.
         dropped: the share that doesn't arrive.
-        broken: the share of which only something unreadable arrives: cut off, or not UTF-8.
+        broken: the share that arrives unreadable: cut off, or not UTF-8.
 
     Raises:
-        UsageError: a share that is not between 0 and 1, shares of what is dropped, broken and delayed that together
-            are above 1, or a message that can't be a line.
+        UsageError: a share isn't between 0 and 1; `dropped`, `broken` and `delayed` are above 1 together; or a message can't
+            be a line.
     """
     _check({"displaced": displaced, "repeated": repeated, "delayed": delayed, "dropped": dropped, "broken": broken}, by)
     chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
@@ -231,7 +231,7 @@ def _broken(line: bytes, chance: random.Random) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FailOn:
-    """A function for ``process`` that fails at chosen messages, and else is `function`; made by `fail_on`."""
+    """A function for a ``process`` step that fails at chosen messages, and otherwise calls `function`; see `fail_on`."""
 
     function: Callable[[Any], Any]
     messages: frozenset[str] = frozenset()
@@ -240,12 +240,12 @@ class FailOn:
     error: Callable[[str], BaseException] = RuntimeError
 
     def chooses(self, message_id: str) -> bool:
-        """Whether it fails at that message, now and on every other machine."""
+        """Whether the function fails at the message; the answer is the same on every machine."""
         lot = zlib.crc32(f"{self.seed}:{message_id}".encode()) / 2**32
         return message_id in self.messages or lot < self.share
 
     def __call__(self, messages: Any) -> Any:
-        """Call the function, unless there is a chosen message among `messages`, a pyarrow.Table."""
+        """Call the function with `messages`, a pyarrow.Table; fail if a chosen message is among them."""
         for message_id in messages.column("message_id").to_pylist():
             if self.chooses(message_id):
                 raise self.error(f"told to fail at {message_id}")
@@ -262,18 +262,18 @@ def fail_on(
 ) -> FailOn:
     """Make a function of a ``process`` step fail.
 
-    Give the result a name in a module, and name that in the pipeline file: ``function: my_tests:apply``.
+    Assign the result to a name in a module, and write this name into the pipeline file: ``function: my_tests:apply``.
 
     Args:
-        function: the step's own.
+        function: the step's function.
         messages: the ids of the messages at which it fails.
-        share: the share of all others at which it fails, chosen by their ids and `seed`: the same in every call, so
-            that a batch that runs again fails alike.
+        share: the share of all other messages at which it fails, chosen by message id and `seed`. Every call chooses the
+            same messages, so a repeated batch fails again.
         seed: see `share`.
-        error: what it raises; called with a text.
+        error: makes the exception from a text.
 
     Raises:
-        UsageError: a share that is not between 0 and 1.
+        UsageError: the share isn't between 0 and 1.
     """
     if not 0 <= share <= 1:
         raise UsageError(f"share must be from 0 to 1, not {share!r}")

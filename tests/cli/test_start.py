@@ -33,11 +33,14 @@ def test_help_cuts_no_sentence(words):
 
 
 @pytest.mark.parametrize(("said", "colours"), [("1", False), ("", True)])
-def test_colours_are_left_out_where_they_are_not_wanted(said, colours):
+def test_colours_are_left_out_where_they_are_not_wanted(said, colours, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
     told = CliRunner().invoke(main, ["box", "apply", "nothing.yaml"], color=True, env={"NO_COLOR": said})
     assert told.exit_code == 2
     assert "there is no such file" in told.output
     assert ("\x1b[" in told.output) is colours
+    assert not list(tmp_path.iterdir())  # no box was made for it
 
 
 def test_a_box_that_is_made_by_looking_is_told_of(tmp_path, monkeypatch):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines import batch_check
 from seriatim.box.pipelines.feed import Feed
-from seriatim.box.postgres.statements import statement
+from seriatim.box.postgres import statements
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 
@@ -213,9 +212,12 @@ def test_a_batch_is_filled_with_others_and_stays_as_it_is(strict, feed):
 
 def test_as_many_as_fail_are_one_statement(strict, feed, monkeypatch):
     asked = []
-    monkeypatch.setattr(batch_check, "statement", lambda name, schema: asked.append(name) or statement(name, schema))
+    read = statements.statement
+    monkeypatch.setattr(statements, "statement", lambda name, schema: asked.append(name) or read(name, schema))
     for _ in range(12):
         begun(strict, b"[]")
     assert [row["type"] for row in Reader(feed).next()] == ["Error"] * 12
-    assert asked[:2] == ["bodies_in_batch", "fail_in_batch"]
+    assert [name for name in asked if name in ("bodies_in_batch", "fail_in_batch")][:2] == [
+        "bodies_in_batch", "fail_in_batch",
+    ]  # fmt: skip
     assert asked.count("fail_in_batch") == 1

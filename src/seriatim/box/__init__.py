@@ -1,1 +1,1 @@
-"""The message box: a PostgreSQL schema and a small API in front of it. The only place that knows `psycopg`."""
+"""The message box: the API, and what runs it in a PostgreSQL schema. Only this package uses `psycopg`."""

@@ -1,4 +1,4 @@
-"""The message box: opens it, and gives sessions."""
+"""`MessageBox`: open a box, define queues and subscriptions in it, and begin sessions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["MessageBox"]
 class MessageBox(Closing):
     """A message box: a schema of a PostgreSQL database. Open it with `open`; close it, or use it with ``with``.
 
-    Threads may share it; each session is one thread's. A process that was forked opens its own.
+    Threads may share a box, but not a session. A forked process has to open the box again.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -79,31 +79,31 @@ class MessageBox(Closing):
                 ``${NAME}`` is taken from the environment. None: ``SERIATIM_DSN``, or else a private server
                 under ``./.seriatim/postgres``, which starts with its first user and stops with its last.
             schema: the schema of the box; a database may have several.
-            connections: the most connections at once. A running worker adds connections of its own.
+            connections: the most connections at once. A running worker adds connections for its threads.
             turn_limit: seconds (or ``"60s"``, at most 24 days) after which PostgreSQL closes a connection that idles
                 inside a transaction, so that the locks of a frozen process become free; None: never.
             create: whether to create a missing schema; False: a mistyped name is an error.
 
         Raises:
-            UsageError: not a DSN, not the name of a schema, or a number of connections or a limit that can't be.
+            UsageError: an invalid DSN, schema name, number of connections or limit.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
-            SchemaMismatch: an older or newer schema, one that isn't a box, or a missing one if `create` is False.
+            SchemaMismatch: an older or newer schema, a schema without a box, or a missing schema if `create` is False.
         """
         return cls(Connections.open(notices.publish, dsn, schema, connections, turn_limit, create=create))
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
-        """Create or migrate a box; arguments and errors as of `open`.
+        """Create or migrate a box. Arguments and errors are those of `open`.
 
         Returns:
-            the migrations that were applied; empty if it was up to date.
+            the migrations that were applied; empty if the box was up to date.
         """
         with connected_once(dsn, schema) as (connection, _):
             return migrate(Statements(connection, schema))
 
     @classmethod
     def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
-        """Check that this seriatim can work with a box, without changes; arguments and errors as of `open`.
+        """Check that this seriatim can work with a box, without changing it. Arguments and errors are those of `open`.
 
         Raises:
             SchemaMismatch: also if there is no box.
@@ -115,49 +115,49 @@ class MessageBox(Closing):
 
     @property
     def dsn(self) -> str:
-        """The DSN of its PostgreSQL, with secrets: don't log it."""
+        """The DSN of the box's PostgreSQL, with secrets: don't log it."""
         return self._connections.dsn
 
     @property
     def access(self) -> Access:
-        """The box, for what works in it."""
+        """The box as internal modules use it: connections, known definitions, transactions."""
         return self._access
 
     @property
     def is_pooled(self) -> bool:
-        """Whether it is reached through a connection pooler."""
+        """Whether the box is reached through a connection pooler."""
         return self._connections.is_pooled
 
     @property
     def schema(self) -> str:
-        """Its schema."""
+        """The name of the box's schema."""
         return self._schema
 
     def more(self, connections: int, turn_limit: float | str | None = None) -> Self:
-        """The same box with so many more connections, for a worker; what isn't used of all of them is there for both.
+        """Open the same box with more connections, for a worker. Both objects share all connections.
 
         Args:
-            connections: so many more at once, until it is closed, which leaves this box open.
-            turn_limit: that of its transactions, as of `open`.
+            connections: the number of additional connections, until the new object is closed. This box stays open then.
+            turn_limit: the limit of the new object's transactions, as in `open`.
 
         Raises:
-            UsageError: the box is closed, or a limit that can't be.
+            UsageError: the box is closed, or the limit is invalid.
         """
         return type(self)(self._connections.more(connections, turn_limit))
 
     @contextmanager
     def session(self, connection: psycopg.Connection | None = None) -> Iterator[Session]:
-        """One transaction, which commits at the end of the block and is rolled back by an exception.
+        """Begin a session: one transaction. It commits at the end of the block; an exception rolls it back.
 
         Args:
-            connection: a psycopg connection of the caller's to the same database. Then the session takes part in
-                the caller's transaction, and neither commits it nor rolls it back.
+            connection: the caller's psycopg connection to the same database. The session then takes part in the caller's
+                transaction, and neither commits it nor rolls it back.
 
         Raises:
             UsageError: the box is closed, or a session can't join the connection. If the connection leads to another
                 database, the first use of the session raises it.
-            Unavailable: no connection, or the transaction has to be repeated. If the connection broke during the
-                commit nobody knows whether it was done; publishing the same messages again is safe.
+            Unavailable: there is no connection, or the transaction has to be repeated. If the connection broke during the
+                commit, the transaction may be committed or not. Publishing the same messages again is safe.
         """
         if connection is not None:
             with _ended(Session(self._access, checked_connection(connection), own=False)) as sessions:
@@ -168,7 +168,7 @@ class MessageBox(Closing):
 
     @contextmanager
     def sessions(self) -> Iterator[Sessions]:
-        """Sessions one after another, as a worker has them; else as `session`."""
+        """Begin sessions one after another on one connection, for a worker. Otherwise like `session`."""
         with self._access.connect() as connection, _ended(Session(self._access, connection, own=True)) as sessions:
             yield sessions
 
@@ -180,10 +180,10 @@ class MessageBox(Closing):
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
     ) -> Published:
-        """Publish in a transaction of its own, in one round trip.
+        """Publish messages in a separate transaction, in one round trip.
 
-        Arguments, result and errors are those of `Session.publish`. After `Unavailable` nobody knows whether it was
-        done; publishing the same messages again is safe.
+        Arguments, result and errors are those of `Session.publish`. After `Unavailable` the messages may be published or not;
+        publishing them again is safe.
         """
         # Made first: what makes the messages may want a connection itself.
         publisher = Publisher(
@@ -193,7 +193,7 @@ class MessageBox(Closing):
             return publisher.publish(transaction)
 
     def define(self, *definitions: Definition) -> list[Change]:
-        """Define locations, types, queues, subscriptions, contracts and services, all or none. Doing it again changes nothing.
+        """Define locations, types, queues, subscriptions, contracts and services, all or none. A repeated call changes nothing.
 
         The next publish uses the new definitions. Subscriptions and queues that an operator started, stopped, or turned
         on or off stay so, unless that part of their definition changes.
@@ -202,9 +202,9 @@ class MessageBox(Closing):
             what has changed.
 
         Raises:
-            UsageError: an undefined queue or property, or an invalid filter.
-            ActionRefused: a change that existing groups, instances or dialogs don't allow.
-            Unavailable: the change has to wait for transactions that publish, and they don't end.
+            UsageError: a queue or property is undefined, or a filter is invalid.
+            ActionRefused: existing groups, instances or dialogs don't allow the change.
+            Unavailable: the change has to wait for publishing transactions, and they don't end.
         """
         with self._transaction() as transaction:
             changes = define(transaction, definitions)
@@ -222,8 +222,8 @@ class MessageBox(Closing):
 
         Raises:
             UsageError: a definition doesn't exist.
-            ActionRefused: a definition is in use; names its user.
-            Unavailable: transactions that publish don't end.
+            ActionRefused: a definition is in use; the error names its user.
+            Unavailable: publishing transactions don't end.
         """
         drops = drops_of(named)
         with self._transaction() as transaction:
@@ -234,14 +234,14 @@ class MessageBox(Closing):
 
         Args:
             file: the file.
-            prune: also drop definitions that are not in the file, except locations that have given numbers.
+            prune: also drop definitions that are not in the file, except locations that have given out numbers.
             dry_run: change nothing; return the changes that would be made.
 
         Returns:
             what has changed.
 
         Raises:
-            DeclarationError: the file is wrong; names the lines.
+            DeclarationError: the file is wrong; the error names the lines.
             UsageError, ActionRefused, Unavailable: as from `define` and `drop`.
         """
         with self._transaction() as transaction:
@@ -252,43 +252,43 @@ class MessageBox(Closing):
             return changes
 
     def start(self, *subscriptions: str) -> list[Change]:
-        """Start subscriptions: their collected messages are handed out, in order. Raises `UsageError` for an unknown one."""
+        """Start subscriptions: their collected messages are handed out, in order. Raises `UsageError` for an unknown name."""
         return self._set_state(subscriptions, "started")
 
     def stop(self, *subscriptions: str) -> list[Change]:
         """Stop subscriptions: they collect messages, but hand none out. Messages in hand are not taken back.
 
         Raises:
-            UsageError: an unknown one.
+            UsageError: there is no such subscription.
         """
         return self._set_state(subscriptions, "stopped")
 
     def unenlist(self, *subscriptions: str) -> list[Change]:
-        """Let subscriptions collect no more messages; those collected before are kept back. Raises `UsageError` for an unknown one."""
+        """Let subscriptions collect no more messages; the box keeps collected messages back. Raises `UsageError` for an unknown name."""
         return self._set_state(subscriptions, "unenlisted")
 
     def turn_on(self, *queues: str) -> list[Change]:
-        """Turn queues on: they hand messages out. Raises `UsageError` for an unknown one."""
+        """Turn queues on: they hand messages out. Raises `UsageError` for an unknown name."""
         with self._transaction() as transaction:
             return set_enabled(transaction, queues, enabled=True)
 
     def turn_off(self, *queues: str) -> list[Change]:
-        """Turn queues off: they take messages in, but hand none out. Raises `UsageError` for an unknown one."""
+        """Turn queues off: they take messages in, but hand none out. Raises `UsageError` for an unknown name."""
         with self._transaction() as transaction:
             return set_enabled(transaction, queues, enabled=False)
 
     def activate(self, *queues: str) -> list[Change]:
-        """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for one that has no activation."""
+        """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for a queue without an activation."""
         with self._transaction() as transaction:
             return set_activated(transaction, queues, activated=True)
 
     def deactivate(self, *queues: str) -> list[Change]:
-        """Start no readers, and let running ones end after their turn. Raises `UsageError` for a queue that has no activation."""
+        """Start no more readers; running readers end after their turn. Raises `UsageError` for a queue without an activation."""
         with self._transaction() as transaction:
             return set_activated(transaction, queues, activated=False)
 
     def activations(self) -> list[Activated]:
-        """The activations of those queues that have one and that may be received from, by the names of these."""
+        """The activations of queues, by queue name; only queues from which the box's role may receive."""
         with self._transaction() as transaction:
             return activations_of(transaction)
 
@@ -299,18 +299,18 @@ class MessageBox(Closing):
         message_type: str | None = None,
         queue: str | None = None,
     ) -> Resubmitted:
-        """Route messages again that are unrouted, or invalid in a queue, by what is defined now, as if published now.
+        """Route unrouted messages, or the invalid messages of a queue, again by the present definitions.
 
-        They keep their tickets, and go by them; those that nobody wants now either stay. It is done in transactions
-        of some hundreds.
+        The messages keep their tickets, and so their places in the order. Messages that still match no subscription stay
+        unrouted. Each transaction routes some hundreds of messages.
 
         Args:
-            message_ids: only these, or only this one.
+            message_ids: only these messages, or only this message.
             message_type: only messages of this type.
-            queue: what this queue has set aside as invalid, into this queue alone; None: what is unrouted.
+            queue: route the invalid messages of this queue, into this queue only; None: route unrouted messages.
 
         Raises:
-            UsageError: ids or a type that can't be, or there is no such queue.
+            UsageError: invalid ids or type, or there is no such queue.
         """
         given = [message_ids] if isinstance(message_ids, str) else message_ids
         if given is not None and not isinstance(given, Iterable):
@@ -325,7 +325,7 @@ class MessageBox(Closing):
         Messages in a worker's open transaction are shown as they were before it.
 
         Raises:
-            UsageError: no such queue, or a limit that can't be.
+            UsageError: there is no such queue, or the limit is invalid.
         """
         with self._transaction() as transaction:
             return peek(transaction, self._access.known.current(transaction), queue, group, limit)
@@ -355,7 +355,7 @@ class MessageBox(Closing):
             limit: at most so many.
 
         Raises:
-            UsageError: no such queue, not a status, or a group, a type or a limit that can't be.
+            UsageError: there is no such queue or status, or the group, type or limit is invalid.
         """
         if queue is not None:
             self.definitions().queue(queue)
@@ -367,10 +367,10 @@ class MessageBox(Closing):
 
         Args:
             message_id: its id.
-            id_space: the id space of the id, see `grant`; None: only one message has the id.
+            id_space: the id space, see `grant`. It may be None if only one message has the id.
 
         Raises:
-            UsageError: the box has none of that id, or several, in several id spaces.
+            UsageError: the box has no message with the id, or it has several messages with the id in different id spaces.
         """
         with self._transaction() as transaction:
             found = message_of(transaction, message_id, id_space)
@@ -388,14 +388,14 @@ class MessageBox(Closing):
         """The sides of dialogs, oldest first, read without locks.
 
         Args:
-            handle: only this one.
-            service: only those of this service.
-            state: only in this state: its two letters, or its name.
-            older_than: only those that began so many seconds (or ``"7d"``) ago, or earlier.
+            handle: only the side with this handle.
+            service: only sides of this service.
+            state: only sides in this state: its two letters, or its name.
+            older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
             limit: at most so many.
 
         Raises:
-            UsageError: not a state, or a limit that can't be.
+            UsageError: there is no such state, or the limit is invalid.
         """
         with self._transaction() as transaction:
             return dialogs_of(
@@ -410,19 +410,19 @@ class MessageBox(Closing):
     def clean_up_dialogs(
         self, *, state: str = "ER", older_than: float | str = "7d", dry_run: bool = False
     ) -> list[DialogView]:
-        """Clean up the sides in a state that began so long ago. The other sides are told nothing.
+        """End the sides of dialogs that are in a state and old enough, without notifying the other sides.
 
         Args:
             state: its two letters, or its name.
             older_than: seconds, or ``"7d"``.
-            dry_run: change nothing, and only say which.
+            dry_run: change nothing, only return the sides.
 
         Returns:
-            those that it was done to, as they were.
+            the ended sides, as they were before.
 
         Raises:
-            UsageError: not a state, or not a period.
-            Unavailable: the rest of them has to be done again.
+            UsageError: there is no such state, or the period is invalid.
+            Unavailable: some sides are left; call it again.
         """
         return clean_up(self._access, state=state, older_than=older_than, dry_run=dry_run)
 
@@ -452,12 +452,12 @@ class MessageBox(Closing):
         """Clean up: delete rows without references, and rows that need not be kept longer. See `purge.run`.
 
         Args:
-            queue: of the history, and of the groups, only this queue's.
-            older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
-            forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`: one that
-                comes again begins anew, in a higher incarnation.
-            seconds: end after so many; the next clean-up goes on. None: when all is done.
-            progress: is called after each batch with what is done so far.
+            queue: delete only this queue's history and groups.
+            older_than: delete history older than this many seconds (or ``"7d"``), in place of each queue's `keep_for`.
+            forget_expired: forget groups that were idle for their queue's `expire_after`. A forgotten group that gets a message
+                begins anew, in a higher incarnation.
+            seconds: stop after this time; the next clean-up goes on. None: stop when all is done.
+            progress: a function that is called after each batch with the counts so far.
         """
         return cleaning.run(
             self._access, queue=queue, older_than=older_than, forget_expired=forget_expired, seconds=seconds,
@@ -492,7 +492,7 @@ class MessageBox(Closing):
             the number of the new incarnation.
 
         Raises:
-            UsageError: there is no such queue or group; no actor or reason, or one that is too long.
+            UsageError: there is no such queue or group, or an actor or reason is missing or too long.
             ActionRefused: the group has messages, its instance runs, or it is suspended.
             Unavailable: another session keeps its lock.
         """
@@ -510,8 +510,8 @@ class MessageBox(Closing):
             reason: the reason, for the operator log.
 
         Raises:
-            UsageError: there is no such queue; no actor or reason, or one that is too long.
-            ActionRefused: no pipeline has it, or it is reading it now.
+            UsageError: there is no such queue, or an actor or reason is missing or too long.
+            ActionRefused: no pipeline has the queue, or the pipeline is reading it now.
         """
         by = Operator(actor, reason)
         with self._transaction() as transaction:
@@ -524,22 +524,22 @@ class MessageBox(Closing):
             return invariants.broken(transaction)
 
     def long_transactions(self, seconds: float) -> list[str]:
-        """The transactions in its database that are older than so many seconds, in words."""
+        """The transactions in the box's database that are older than `seconds`, in words."""
         with self._transaction() as transaction:
             return invariants.long_transactions(transaction, seconds)
 
     def leases_run_out(self, seconds: float) -> list[str]:
-        """Leases of workers that ran out more than so many seconds ago, and that nobody has taken away since."""
+        """The workers' leases that ran out more than `seconds` ago and still stand, in words."""
         with self._transaction() as transaction:
             return invariants.leases_run_out(transaction, seconds)
 
     def never_numbered(self) -> list[str]:
-        """What transactions have published that ended without numbering it, in words; `tick` numbers it."""
+        """The committed messages that never got a ticket number, in words; `tick` numbers them."""
         with self._transaction() as transaction:
             return invariants.never_numbered(transaction)
 
     def silent_triggers(self) -> list[str]:
-        """The triggers of the box that somebody has switched off, in words: what it publishes or deletes isn't whole, then."""
+        """The triggers of the box that were switched off, in words. Publishing and deleting are incomplete without them."""
         with self._transaction() as transaction:
             return invariants.silent_triggers(transaction)
 
@@ -551,8 +551,8 @@ class MessageBox(Closing):
         """Do due work without receiving: route messages published through SQL, fire timers, retry faulted groups.
 
         Raises:
-            EnvironmentProblem: the role that the box was opened with may not.
-            Unavailable: do it again.
+            EnvironmentProblem: the box's role may not do this work.
+            Unavailable: call it again.
         """
         with translated(self._place):
             return tick(self._access)
@@ -569,24 +569,23 @@ class MessageBox(Closing):
         types: Iterable[str] = (),
         id_space: str | None = None,
     ) -> None:
-        """Grant a role of PostgreSQL further rights on this box. Only the box's owner can.
+        """Grant a PostgreSQL role more rights on this box. Only the box's owner may call it.
 
         Args:
-            role: its name; it has to be there.
+            role: the name of an existing role.
             publish: queues that it may publish to.
             receive: queues that it may receive from.
-            subscribe: queues that it may make subscriptions for.
-            route: whether it may route what others publish through SQL, which it can read, then.
-            dispense: locations whose numbers it may take. It can hold up all who publish there, and turn them over.
-            types: types of messages that its subscriptions may match, also those that are there already.
-            id_space: where the ids of the messages that it publishes are compared; roles with one id space recognise each
-                other's messages as published again. None: it stays as it is; at first it is the role's name. ``""``: the
-                owner's.
+            subscribe: queues to which its subscriptions may lead.
+            route: whether it may route other roles' messages that were published through SQL. It can then read them.
+            dispense: locations whose numbers it may take. It can then block their publishers, and use up their numbers.
+            types: message types that its subscriptions may match, also its existing subscriptions.
+            id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
+                its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
 
         Raises:
-            UsageError: no such role, queue or location, no right is named, a text where a list is wanted, or an id space that can't be,
-                or that is another role's while none is named.
-            EnvironmentProblem: only the owner may.
+            UsageError: there is no such role, queue or location; no right is named; a text is given in place of a list; the id
+                space is invalid; or none is named and another role has the id space of this name.
+            EnvironmentProblem: the caller isn't the owner of the box.
         """
         rights = Rights(publish, receive, subscribe, route, dispense, types)
         with self._transaction() as transaction:
@@ -603,25 +602,25 @@ class MessageBox(Closing):
         dispense: Iterable[str] = (),
         types: Iterable[str] = (),
     ) -> None:
-        """Revoke the named rights of a role, or, if none is named, all its rights and its id space. Arguments as of `grant`.
+        """Revoke rights of a role; if no right is named: all rights and the id space. Arguments are those of `grant`.
 
-        Its subscriptions stay, and match at once only the types that are left to it.
+        The role's subscriptions stay. From now on they match only message types that the role still has.
 
         Raises:
-            UsageError: the role has none, there is no such queue, or a text where a list of names is wanted.
-            EnvironmentProblem: only the owner may.
+            UsageError: the role has no rights, there is no such queue, or a text is given in place of a list.
+            EnvironmentProblem: the caller isn't the owner of the box.
         """
         rights = Rights(publish, receive, subscribe, route, dispense, types)
         with self._transaction() as transaction:
             revoke(transaction, role, rights)
 
     def grants(self) -> list[Grant]:
-        """The roles with rights on this box, by name. Only the box's owner can ask."""
+        """The roles with rights on this box, by name. Only the box's owner may call it."""
         with self._transaction() as transaction:
             return grants(transaction)
 
     def roles_of_the_owners_space(self) -> list[str]:
-        """The roles that may publish since before there were id spaces, and whose message ids are compared with the owner's."""
+        """The roles from before id spaces existed that may publish; they still share the owner's id space."""
         with self._transaction() as transaction:
             return roles_of_the_owners_space(transaction)
 
@@ -631,7 +630,7 @@ class MessageBox(Closing):
 
 @contextmanager
 def _ended(first: Session) -> Iterator[Sessions]:
-    """Whoever makes a session ends it, or the last of those that came after it."""
+    """End the session, or its last successor, when the block ends."""
     sessions = Sessions(first)
     try:
         yield sessions

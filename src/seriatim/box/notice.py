@@ -1,4 +1,4 @@
-"""Notices: what a transaction found to have gone wrong, as values; the end of the call publishes them."""
+"""Notices: values that say what went wrong in a transaction. They are published at the end of the call."""
 
 from __future__ import annotations
 

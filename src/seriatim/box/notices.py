@@ -1,7 +1,7 @@
-"""Failures are messages too, for their subscribers: published in the transaction that writes down what went wrong.
+"""Publish failures as messages, in the transaction that records them.
 
-The only module that publishes on the box's own behalf. However many notices a call has, the box is asked as often; where
-nobody subscribes to failures nothing is looked up. That a failure can't be published is logged, and undoes nothing.
+Only this module publishes for the box itself. It looks for subscribers of failures once per call, however many notices
+there are. If a failure can't be published, that is logged and nothing is undone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Receiving: the next messages of a queue, in a transaction, after a wait outside of it if need be."""
+"""Receive: lock and return the next messages of a queue; wait outside a transaction if necessary."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
 
 
 class Receiver:
-    """What one call of `Session.receive` does.
+    """One call of `Session.receive`.
 
     Args:
-        transaction: the session's.
+        transaction: the session's transaction.
         queue: the queue's name.
-        limit: at most so many messages.
+        limit: the most messages.
         group: only this group.
-        apart: gives transactions for what has to be committed whatever becomes of the session's.
-        after: do this and commit before anything else, in one round trip with what is tried first.
+        apart: returns transactions for work that must be committed even if the session rolls back.
+        after: execute this statement and commit first, in one round trip with the first attempt to receive.
     """
 
     def __init__(

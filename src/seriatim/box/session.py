@@ -1,4 +1,4 @@
-"""The session: what can be done with a box within one transaction."""
+"""`Session`: publish, receive and exchange dialog messages in one transaction."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.in_hand import Event
 from seriatim.box.connection.joined import as_ours
 from seriatim.box.connection.patience import patience
 from seriatim.box.connection.round_trip import is_between, is_idle, is_in_transaction
@@ -30,7 +31,7 @@ from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver, is_at_once
 from seriatim.box.turns.apart import SeparateTransaction
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.in_hand import held_on, hold
+from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.location import checked_location
@@ -44,12 +45,12 @@ _MOST_MESSAGES = 1_000_000
 
 
 class Session(DialogVerbs):
-    """One transaction with a box; made by `MessageBox.session` and for one thread at a time.
+    """One transaction with a box, for one thread at a time. `MessageBox.session` begins it.
 
     Args:
         access: the box.
-        connection: a psycopg connection; None where it is not there yet.
-        own: whether the transaction is the session's, and not one that the caller began.
+        connection: a psycopg connection; None before there is one.
+        own: whether the session began its transaction; False: the caller did.
     """
 
     def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool) -> None:
@@ -69,7 +70,7 @@ class Session(DialogVerbs):
         """The psycopg connection: writes through it commit together with the messages.
 
         Raises:
-            UsageError: the session has ended, or this process was forked from the one that has begun it.
+            UsageError: the session has ended, or this process was forked after the session began.
         """
         if self._connection is None:
             raise UsageError("the session has ended", remedy="begin another with box.session()")
@@ -81,7 +82,7 @@ class Session(DialogVerbs):
 
     @property
     def _ours(self) -> psycopg.Connection:
-        """The connection, for statements of the box; one that is joined leads to it."""
+        """The connection for the box's own statements, checked if it is the caller's."""
         connection = as_ours(self.connection)
         check_encoding(connection)
         if not self._own:
@@ -91,17 +92,17 @@ class Session(DialogVerbs):
 
     @property
     def transaction(self) -> Transaction:
-        """What works in the box within its transaction."""
+        """The session's transaction as internal modules use it: with the box and its notices."""
         return Transaction(self._access, self._ours, self._notices)
 
     @property
     def token(self) -> int | None:
-        """The fencing token of the lease in which a handler works; None where it doesn't. It is higher with every lease."""
+        """The fencing token of the handler's lease, higher with every lease; None without a lease."""
         return None
 
     @property
     def access(self) -> Access:
-        """Its box, for what works in it."""
+        """The session's box as internal modules use it."""
         return self._access
 
     @property
@@ -116,7 +117,7 @@ class Session(DialogVerbs):
 
     @property
     def _delivery(self) -> Delivery | None:
-        """What this session has received last."""
+        """The last delivery of this session."""
         held = self._held
         return held if held is not None and held.holder is self else None
 
@@ -129,22 +130,22 @@ class Session(DialogVerbs):
 
     @property
     def _held(self) -> Delivery | None:
-        """What was received last in the transaction, by whichever session; None also where a rollback has taken it back."""
+        """The last delivery of any session on this connection; None after its rollback."""
         return None if self._connection is None else held_on(self._connection, self._schema)
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
-        """Take the next ticket numbers of a location.
+        """Take the next ticket numbers of a location, without a gap and in the order of commits.
 
-        Nobody else gets numbers of this location until the transaction ends: so they have no gap, and are in the
-        order of commits. A transaction that takes from several locations takes them in one order everywhere, by
-        name; otherwise two may wait for each other, and one of them is refused.
+        Other transactions wait for numbers of this location until the transaction ends. A program that takes numbers of
+        several locations has to take them in the same order everywhere, for example by name. Otherwise two transactions may
+        deadlock, and one of them fails.
 
         Args:
-            location: where; one that isn't known yet begins at 1.
-            count: how many, at least 1.
+            location: its name; a new location begins at 1.
+            count: the number of tickets, at least 1.
 
         Raises:
-            UsageError: a name or count that can't be.
+            UsageError: the name or the count is invalid.
             Unavailable: the transaction has to be repeated.
         """
         checked_location(location)
@@ -162,27 +163,27 @@ class Session(DialogVerbs):
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
     ) -> Published:
-        """Publish messages to every queue with a matching subscription. They get their tickets at the commit.
+        """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit.
 
-        A message whose id was published before in the publisher's id space (that of its role; ``""`` of the box's owner) is
-        left out, so that a publisher that doesn't know whether a commit reached the server may repeat it. One that no subscription wants, and one that isn't what its type says, is
-        kept as *unrouted*, with the reason.
+        A message whose id was published before in the id space of the publisher's role is left out. So a publisher that
+        doesn't know whether its commit reached the server can publish again. A message that matches no subscription, or
+        doesn't fit its type, is kept as *unrouted*, with the reason.
 
         Args:
             messages: a message, or messages in the order of their tickets.
-            delay: seconds (or ``"5m"``) before which they aren't handed out. They are ordered at once: what comes
-                after them in their groups waits for them.
-            visible_at: the earliest time at which they are handed out, in place of `delay`; without a time zone, UTC.
+            delay: seconds (or ``"5m"``) until the messages are handed out. They are put in order at once: later messages of
+                their groups wait for them.
+            visible_at: the earliest time at which the messages are handed out, in place of `delay`; UTC if it has no time zone.
             wait: the most seconds (or ``"5s"``) to wait for room in a full queue with ``when_full="wait"``.
-                Earlier locks of the transaction are kept meanwhile, so publish first.
+                The transaction keeps its earlier locks while it waits, so publish first.
 
         Returns:
-            their ids, as given, in that order: a list, whose `left_out` has the ids of those that were left out.
+            the ids of the messages, in their order; the list's attribute `left_out` has the ids that were left out.
 
         Raises:
-            UsageError: something that isn't a message, a property that has no place in a context, a body that is
-                too large, an address that is no queue. Nothing of the call is taken in.
-            QueueFull: a queue has no room. Nothing of the call is taken in, and the transaction can go on.
+            UsageError: an argument isn't a message, a property can't be stored, a body is too large, or an address names no
+                queue. The call published nothing.
+            QueueFull: a queue has no room. The call published nothing, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
         publisher = Publisher(self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=self._own)
@@ -204,24 +205,23 @@ class Session(DialogVerbs):
         """Lock the next ready group of a queue until the transaction ends, and return its first messages.
 
         The next group is the one whose first message has waited longest; a level of priority counts as ten seconds.
-        A delivery that this session has received and not completed is put back before. A queue that starting subscriptions lead
-        to hands out one message at a time, and `instance` is what it is for.
+        An earlier delivery of this session that isn't completed is put back first. A queue with starting subscriptions hands
+        out one message at a time; `instance` is the message's instance.
 
         Args:
             queue: its name.
             limit: the most messages; a `UnitOfWork` is always handed out whole.
             group: only this group.
-            dialog: only messages of the dialog of this handle, of a queue of a service.
-            wait: seconds (or ``"5s"``) to wait for a message; None: not at all. Nothing may have been done in the
-                session before, since a transaction that waits holds back others.
+            dialog: only messages of the dialog with this handle.
+            wait: seconds (or ``"5s"``) to wait for a message; None: don't wait. To wait, `receive` must be the first call of
+                the session, because a waiting transaction holds back others.
 
         Returns:
             The messages in order, all of one group; None if there are none.
 
         Raises:
-            UsageError: no such queue, a wait in the midst of a transaction, or a dialog of another queue or group; or the
-                session is one that a worker has given to a handler; or another session on the same connection has a
-                delivery in hand.
+            UsageError: there is no such queue; a wait in the middle of a transaction; a dialog of another queue or group; a
+                worker gave the session to a handler; or another session on the same connection has a delivery in hand.
             ActionRefused: the queue is off, or belongs to a pipeline.
             Unavailable: the transaction has to be repeated.
         """
@@ -248,16 +248,15 @@ class Session(DialogVerbs):
     def commit_and_receive(self, *, limit: int = 1) -> Delivery | None:
         """Complete the last delivery, commit, and receive from the same queue in a new transaction of this session.
 
-        As ending the session, and receiving in another one, but for the round trips. After an error it is not known
-        whether the first transaction was committed; the session has to end.
+        This does the same as ending the session and receiving in a new session, with fewer round trips. After an error the
+        first transaction may be committed or not; the session has to end.
 
         Args:
             limit: the most messages; a `UnitOfWork` is always handed out whole.
 
         Raises:
-            UsageError: the transaction is the caller's, or nothing was received in it; or the session is one that a
-                worker has given to a handler.
-            ActionRefused: the queue is off, or belongs to a pipeline; then all that was done is committed.
+            UsageError: the transaction is the caller's, nothing was received in it, or a worker gave the session to a handler.
+            ActionRefused: the queue is off, or belongs to a pipeline. The first transaction is committed then.
             Unavailable: one of the transactions has to be repeated.
         """
         self._check_own()
@@ -274,7 +273,7 @@ class Session(DialogVerbs):
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
-                delivery._was_done()  # noqa: SLF001 -- a session does so
+                delivery.in_hand.happens(Event.COMPLETED)
                 return received
             if delivery.is_open:
                 delivery.done()
@@ -292,7 +291,7 @@ class Session(DialogVerbs):
         is_free: bool,
         after: Completion | None = None,
     ) -> Delivery | None:
-        """What is received; arguments as of `Receiver` and `SeparateTransaction`."""
+        """The next delivery. Arguments are those of `Receiver` and `SeparateTransaction`."""
         transaction = self.transaction
         while True:
             apart = SeparateTransaction(transaction, is_free=is_free)
@@ -319,7 +318,7 @@ class Session(DialogVerbs):
     def _receive_of(
         self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float, *, is_free: bool
     ) -> Delivery | None:
-        """Messages of one dialog: all that its group has is judged, and what is the dialog's goes first."""
+        """The messages of one dialog: put the dialog's messages first in their group, and receive them."""
         place, own_group = self._dialogs.group_of(dialog)
         if place != queue or group not in (None, own_group):
             where = f"queue {place!r}, conversation group {own_group}"
@@ -336,14 +335,14 @@ class Session(DialogVerbs):
     @property
     def _is_lent(self) -> bool:
         """Whether a worker's handler has it."""
-        return self._held is not None and self._held._is_lent  # noqa: SLF001 -- as a worker has said
+        return self._held is not None and self._held.in_hand.is_lent
 
     @property
     def _has_ended(self) -> bool:
         return self._connection is None
 
     def _check_own(self) -> None:
-        """See that this session may receive: locks of groups are the connection's, and keep no other session on it out."""
+        """Refuse to receive beside another session of the connection: group locks don't keep sessions of one connection apart."""
         if self._is_lent:
             raise UsageError(
                 "a handler can't receive in the transaction of its message",
@@ -362,11 +361,11 @@ class Session(DialogVerbs):
             )
 
     def save_instance(self) -> None:
-        """Save now what became of the instance, and not once more when its message is done.
+        """Save the instance's state now, in place of when its message is done.
 
         Raises:
-            UsageError: a state that JSON doesn't have.
-            ActionRefused: a value leads to another instance.
+            UsageError: JSON can't represent the state.
+            ActionRefused: another instance has an added value.
             Unavailable: the transaction has to be repeated.
         """
         instance, self._instance = self._instance, None
@@ -375,7 +374,7 @@ class Session(DialogVerbs):
                 instance.save(self.transaction)
 
     def _put_back(self) -> None:
-        """End what was received last: an instance is as its message left it, or as before if that is put back."""
+        """End the last delivery: save its instance if the delivery is done, otherwise put the messages back."""
         delivery, held = self._delivery, self._held
         if held is not None and held is not delivery and self._is_lent and self._connection is not None:
             hold(self._connection, self._schema, None)  # so that the worker notices, whoever passes over the refusal
@@ -397,14 +396,14 @@ class Session(DialogVerbs):
         return () if self._delivery is None or self._delivery.is_done else self._delivery.messages
 
     def _end(self) -> None:
-        """The last that is done in the transaction, if nothing has failed."""
+        """Put back an open delivery and publish notices, at the end of a transaction without an error."""
         with translated(self._place):
             self._put_back()
             if self._notices:
                 self.transaction.publish_notices()
 
     def _failed(self) -> None:
-        """The caller has got an error. Should he commit his transaction nevertheless, what isn't done is put back."""
+        """After an error in the caller's transaction: put back the open delivery, in case the caller commits nevertheless."""
         joined = None if self._own else self._connection
         if joined is not None and joined.info.transaction_status == TransactionStatus.INTRANS:
             with suppress(SeriatimError):  # what went wrong first is what is told, and after this he can't commit
@@ -416,7 +415,7 @@ class Session(DialogVerbs):
         self._connection = None
 
     def _succeeded(self) -> Session:
-        """This one ends, and another has its transaction, and what was received in it."""
+        """End this session and hand its transaction and delivery over to a new session."""
         after = Session(self._access, self._connection, own=self._own)
         if (delivery := self._delivery) is not None:
             delivery.holder = after
@@ -426,37 +425,37 @@ class Session(DialogVerbs):
 
 
 class Sessions:
-    """Sessions on one connection, one after another: each has ended when the next begins, for whoever has kept it.
+    """Sessions on one connection, one after another. A session has ended when the next session begins.
 
     Args:
-        first: with which they begin.
+        first: the first session.
 
     Attributes:
-        session: the one that goes on.
+        session: the current session.
     """
 
     def __init__(self, first: Session) -> None:
         self.session = first
 
     def next(self, *, limit: int) -> Delivery | None:
-        """As `Session.commit_and_receive`; what is received is the next session's."""
+        """Call `Session.commit_and_receive`; the delivery belongs to the next session."""
         delivery = self.session.commit_and_receive(limit=limit)
         self.session = self.session._succeeded()  # noqa: SLF001 -- they are one
         return delivery
 
 
 def _check_limit(limit: object) -> None:
-    """See that so many messages can be received.
+    """Check the `limit` of a delivery.
 
     Raises:
-        UsageError: they can't.
+        UsageError: it isn't a whole number in range.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
         raise UsageError(f"cannot receive {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 
 def checked_connection(connection: object) -> psycopg.Connection:
-    """The caller's connection, in whose transaction a session can take part.
+    """Return the caller's connection if a session can join its transaction.
 
     Raises:
         UsageError: it isn't an open psycopg connection with a transaction that the caller will end.

@@ -1,4 +1,4 @@
-"""What has to happen though nobody receives: what was published through SQL is routed, and timers that are due fire."""
+"""`tick`: do due work without receiving: route messages published through SQL, fire timers, retry groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _GROUPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a tick did: `routed` messages, `groups` whose timers were due, faulted groups that were `recovered`, and `dialogs`
-    whose timer or lifetime was over.
+    """The counts of a tick: `routed` messages, `groups` with due timers, `recovered` groups, and `dialogs` with a due
+    timer or an ended lifetime.
     """
 
     routed: int
@@ -33,14 +33,14 @@ class Tick:
 
 
 def tick(access: Access) -> Tick:
-    """Route what waits, judge each group that has a timer which is due, and retry what recovers; nothing is handed out.
+    """Route waiting messages, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
 
-    What was never numbered, because somebody had switched off a trigger, is numbered first.
+    First it numbers messages that got no number because a trigger was switched off.
 
-    Of dialogs: timers and lifetimes; what waits in the transmission queue is delivered, if it can be now; and those that
-    have been closed for long are forgotten.
+    For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is possible now, and
+    deletes dialogs that were closed long ago.
 
-    A group that somebody works on is passed over: that turn fires its timers. A lease that has run out is taken away.
+    A locked group is left to its turn, which fires its timers. Leases that ran out are removed.
 
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.

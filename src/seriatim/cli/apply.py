@@ -32,6 +32,10 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
     Lists the changes. With --prune, shows what would be dropped and asks for confirmation first; without a terminal,
     --yes is required.
     """
+    from seriatim.pipeline.files.box_file import load  # noqa: PLC0415 -- reads YAML, when it is needed
+
+    if not file_.is_file():  # then no box is made for it
+        load(file_)
     with opened(dsn, schema, makes=True) as box:
         if prune and not dry_run:
             planned = box.apply(file_, prune=True, dry_run=True)

@@ -51,14 +51,14 @@ _LATE = ("set_aside", "deliver", "suspend")
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """Every message is its own unit: no group, no lock over others, no ordinal, no state."""
+    """No order: messages have no group and no ordinal, and none waits for another message."""
 
     name: ClassVar[str] = "unordered"
 
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """By arrival. Holds nothing."""
+    """The order of arrival, per group. No message is held."""
 
     name: ClassVar[str] = "fifo"
 
@@ -75,7 +75,7 @@ class Standard:
         on_hole: ``"wait"`` (the group is timed out until an operator skips the hole or the
             missing message comes) or ``"skip"`` (the group goes on at the lowest held number).
         late: treatment of a message whose number was skipped: ``"set_aside"``, ``"deliver"``
-            (leaves at once, flagged) or ``"suspend"`` (the group stops with it as the reason).
+            (leaves at once, flagged) or ``"suspend"`` (the message stops its group).
         capacity: the number of messages that a group may hold; further ones are rejected. None: no limit.
 
     Raises:
@@ -106,14 +106,14 @@ class Standard:
 
 @dataclass(frozen=True, slots=True)
 class BestEffort:
-    """Ascending within rounds, not contiguous.
+    """Ascending numbers or times within a round; gaps are not waited for.
 
     Args:
         by: ``"number"`` or ``"time"``: the kind of the sequence.
-        window: seconds a round collects before its highest sequence is fixed.
-        buffer: the share of `window` that lower sequences may still join in after that.
-        max_rows: each call is a round and releases at most this many messages, the lowest ones. Not with `window`.
-        late: treatment of a message below the highest one released in an earlier round.
+        window: seconds for which a round collects messages before its highest sequence is fixed.
+        buffer: the share of `window` for which lower sequences may still join the round after that.
+        max_rows: the most messages of a round; each call is a round and releases the lowest messages. Not with `window`.
+        late: treatment of a message below the highest sequence released in an earlier round.
 
     Raises:
         PolicyError: a parameter is wrong, or `window` and `max_rows` are both given.
@@ -148,12 +148,12 @@ class UnitOfWork:
     Args:
         size: the size of a set, or the property that has it (in memory also a function of the
             value). Messages may lack the property.
-        last: instead of `size`: the filter that holds for the last message of the set (in memory
+        last: in place of `size`: the filter that matches only the last message of the set (in memory
             a key of the value or a function of it); its number is then the size.
         timeout: seconds from the first arrival after which an incomplete set is dead.
 
     Raises:
-        PolicyError: a parameter is wrong, or not exactly one of `size` and `last` is given.
+        PolicyError: a parameter is wrong, or `size` and `last` are both given or both missing.
     """
 
     size: int | str | Callable[[Any], int | None] | None = None

@@ -1,1 +1,1 @@
-"""The operations of operators: views and actions."""
+"""What operators do in Python: list and act on groups, messages, dead letters, faults and instances."""

@@ -1,6 +1,6 @@
-"""Bulk operations: an action on many groups, or the requeue of many messages; each group in a transaction of its own.
+"""Bulk operations: an action on many groups, or the requeue of many messages. Each group has its own transaction.
 
-A group that has changed meanwhile refuses for itself, and the others go on; what is done stays done.
+A group that has changed meanwhile is refused; the other groups are processed, and nothing is undone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BATCH = 1_000
 
 
 class _InGroup(Protocol):
-    """What lies in a group of a queue, or did."""
+    """An item that is, or was, in a group of a queue."""
 
     @property
     def queue(self) -> str | None:
@@ -48,7 +48,7 @@ _Done = TypeVar("_Done")
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A group to which an action could not be done: its queue, its key, and why not."""
+    """A group for which an action was refused: its queue, its key, and the reason."""
 
     queue: str
     group: str
@@ -56,10 +56,10 @@ class Refused:
 
 
 def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupView]:
-    """The groups that an action would be done to: those that a filter names and that it fits.
+    """List the groups that match a filter and whose state allows the action.
 
     Raises:
-        UsageError: the action can't be done to many groups at once.
+        UsageError: the action isn't possible for many groups at once.
     """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
@@ -81,10 +81,10 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
 def each(
     box: MessageBox, action: Action, views: Sequence[GroupView], *, actor: str, reason: str
 ) -> Iterator[Operation | Refused]:
-    """Do an action to each of these groups, one after another, and say what came of it.
+    """Perform an action on each group, one after another; yields a result or a refusal for each group.
 
     Raises:
-        UsageError: nobody or nothing is named as actor or reason; before anything is done.
+        UsageError: the actor or the reason is missing; nothing is done then.
     """
     Operator(actor, reason)
     for view in views:
@@ -100,13 +100,13 @@ def put_back(
     what: str,
     into_group: Callable[[Session, Sequence[_Found]], list[_Done]],
 ) -> Iterator[_Done | Refused]:
-    """Put messages back into their groups, and say what came of each; of a group that can't take them, why not.
+    """Put messages back into their groups; yields a result for each message, or a refusal for a group that can't take them.
 
     Args:
         box: the box.
-        found: which, those of a group in their order and one after another.
-        what: the word for them.
-        into_group: puts some of one group back, in a session; what isn't there any more is left out.
+        found: the messages; messages of one group are in order and side by side.
+        what: the word for the messages in errors.
+        into_group: puts messages of one group back, in a session; leaves out messages that are gone.
     """
     for (queue, group), of_group in groupby(found, key=lambda one: (one.queue, one.group)):
         messages = list(of_group)

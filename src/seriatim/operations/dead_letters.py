@@ -35,20 +35,20 @@ def dead_letters(
     after: int = 0,
     limit: int = 100,
 ) -> list[DeadLetter]:
-    """Dead letters, by their numbers.
+    """List dead letters, ordered by their numbers.
 
     Args:
         box: the box.
-        queue: only those of this queue.
-        key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that were set aside longer than this many seconds (or ``"5m"``) ago.
-        error: only those whose reason, or the last error of whose handler, has this text in it, in capitals or not.
-        entry_ids: only those with these numbers.
-        after: only those behind this number: the last one of the call before.
+        queue: only dead letters of this queue.
+        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only dead letters set aside more than this many seconds (or ``"5m"``) ago.
+        error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
+        entry_ids: only dead letters with these numbers.
+        after: only dead letters with higher numbers, for paging: the last number of the previous call.
         limit: the most rows.
 
     Raises:
-        UsageError: a limit or a period that can't be.
+        UsageError: the limit or the period is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} dead letters", remedy=f"an integer from 1 to {_MOST:,}")
@@ -59,12 +59,12 @@ def dead_letters(
 
 
 def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Requeued:
-    """Put a dead letter back: to its place in the order if nothing later was delivered, else to the end, with a warning.
+    """Put a dead letter back: to its old place if no later message was delivered, otherwise to the end, with a warning.
 
     Raises:
-        UsageError: there is no such dead letter, or nobody or nothing is named as actor or reason.
+        UsageError: there is no such dead letter, or the actor or the reason is missing.
         ActionRefused: its group is closed.
-        Unavailable: somebody works on its group, and goes on doing so.
+        Unavailable: a receiver keeps its group locked.
     """
     by, chosen = Operator(actor, reason), DeadLetterFilter([entry_id])
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
@@ -78,13 +78,13 @@ def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Reque
 def requeue_each(
     box: MessageBox, found: Iterable[DeadLetter], *, actor: str, reason: str
 ) -> Iterator[Requeued | Refused]:
-    """Put some back: a group after another, each in the order in which its dead letters were released.
+    """Put dead letters back, group by group, in the order in which they were released.
 
-    What has been deleted or put back meanwhile is left out. Up to 1,000 dead letters of a group are one transaction; a
-    group that can't take them is one `Refused`, and the others go on.
+    Dead letters that were deleted or put back meanwhile are left out. A transaction puts back up to 1,000 dead letters of
+    a group. A group that can't take them yields one `Refused`; other groups go on.
 
     Raises:
-        UsageError: nobody or nothing is named as actor or reason; before anything is done.
+        UsageError: the actor or the reason is missing; nothing is done then.
     """
     by = Operator(actor, reason)
 
@@ -95,10 +95,12 @@ def requeue_each(
 
 
 def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:
-    """Delete dead letters for good; a message goes with the next clean-up, if no other queue has it. Gives how many.
+    """Delete dead letters permanently, and return their number.
+
+    The next clean-up deletes their messages, unless another queue has them.
 
     Raises:
-        UsageError: one is no dead letter, or nobody or nothing is named as actor or reason.
+        UsageError: a number is no dead letter's, or the actor or the reason is missing.
     """
     by, done = Operator(actor, reason), 0
     letters.check_numbers(entry_ids)

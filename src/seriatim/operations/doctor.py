@@ -1,7 +1,7 @@
-"""Checks whether this machine can run pipelines: one finding, with its remedy, for each check.
+"""Check whether this machine can run pipelines: one finding, with a remedy, for each check.
 
-Owns the questions and the bounds. It changes nothing and leaves nothing behind; Spark is started with the settings
-that a pipeline gets, so that an answer here is an answer there.
+This module has the checks and their limits. It changes nothing and leaves nothing behind. It starts Spark with a
+pipeline's settings, so that the result holds for pipelines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seriatim.box.definitions.route import broken_in
 from seriatim.errors import SeriatimError
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ _LONG_OVER_S = 120.0
 
 
 class State(StrEnum):
-    """How a finding is to be taken."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -60,13 +59,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at.
+    """The result of one check.
 
     Args:
-        name: what was looked at.
-        state: ok, warning (it works, but) or wrong (it won't work).
-        found: what was found, one line.
-        remedy: what to do; empty where nothing is.
+        name: the name of the check.
+        state: ok, warning (it works with a drawback) or wrong (it won't work).
+        found: the result, one line.
+        remedy: what to do; empty if nothing has to be done.
     """
 
     name: str
@@ -76,12 +75,12 @@ class Finding:
 
 
 def examine(folder: Path = _FOLDER, dsn: str | None = None, schema: str = "seriatim") -> Iterator[Finding]:
-    """Look at everything, the cheap things first; starts Spark unless something that it needs is wrong.
+    """Run all checks, the cheap checks first. Spark is started unless one of its requirements is wrong.
 
     Args:
-        folder: where checkpoints will lie.
-        dsn: which message box, as for `MessageBox.open`.
-        schema: of the box.
+        folder: the folder for checkpoints.
+        dsn: the DSN of the message box, as in `MessageBox.open`.
+        schema: the schema of the box.
     """
     needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES), _tried("java", _java)]
     yield from needed
@@ -223,7 +222,8 @@ def _box(dsn: str | None, schema: str) -> Finding:
 
 
 def _definitions(box: MessageBox) -> Finding:
-    """Whether all that is defined can be used, and holds no secret."""
+    """Check that all definitions can be used and contain no secret."""
+    from seriatim.box.definitions.route import broken_in  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.pipeline.text.secret import secret_in  # noqa: PLC0415 -- reads YAML, when it is needed
 
     definitions = box.definitions()
@@ -245,7 +245,7 @@ def _definitions(box: MessageBox) -> Finding:
 
 
 def _id_spaces(box: MessageBox) -> Finding:
-    """Whether roles publish in the owner's id space because they did so before there were others."""
+    """Check for roles that still publish in the owner's id space, as before id spaces existed."""
     roles = box.roles_of_the_owners_space()
     if not roles:
         return Finding(
@@ -257,7 +257,7 @@ def _id_spaces(box: MessageBox) -> Finding:
 
 
 def _laws(box: MessageBox) -> Finding:
-    """Whether what has to hold of a box does."""
+    """Check the laws of the box."""
     problems = box.broken()
     if not problems:
         return Finding(
@@ -267,7 +267,7 @@ def _laws(box: MessageBox) -> Finding:
 
 
 def _tickets(box: MessageBox) -> Finding:
-    """Whether each commit numbers what it publishes."""
+    """Check that every commit numbers its messages: triggers and tickets."""
     silent = box.silent_triggers()
     if silent:
         what = f"don't fire, or not in the session of a replica: {', '.join(silent)}"
@@ -289,7 +289,7 @@ def _turns(box: MessageBox) -> Finding:
 
 
 def _faults(box: MessageBox) -> Finding:
-    """What handlers failed at; it is purged, and says nothing about whether all is well now."""
+    """Count the recorded faults of handlers; for information, since old faults are normal."""
     from seriatim.operations.faults import kept_faults  # noqa: PLC0415 -- the driver, when it is needed
 
     kept = kept_faults(box)
@@ -320,7 +320,7 @@ def _spark() -> Iterator[Finding]:
 
 
 def _workers(session: Any) -> Finding:
-    """Run one function of ours in a worker, and ask which Python that is."""
+    """Run one of our functions in a Spark worker, and ask for the worker's Python."""
     try:
         rows = session.range(1).mapInArrow(_whereabouts, "python string, version string").collect()
     except Exception as error:  # noqa: BLE001 -- whatever goes wrong in there is the finding

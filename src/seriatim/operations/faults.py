@@ -30,22 +30,22 @@ def faults(
     before: int | None = None,
     limit: int = 100,
 ) -> list[FaultView]:
-    """What handlers failed at, newest first.
+    """List faults of handlers, newest first.
 
     Args:
         box: the box.
         queue: only in this queue.
         group: only in the group with this key.
-        key: only in groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        message_id: only at this message.
-        kind: only ``transient``, ``business``, ``poison`` or ``timeout`` ones.
+        key: only in groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
+        message_id: only faults at this message.
+        kind: only faults of this kind: ``transient``, ``business``, ``poison`` or ``timeout``.
         older_than: only faults older than this many seconds (or ``"5m"``).
-        error: only those whose class or text has this in it, in capitals or not.
-        before: only those with a lower number: the last one of the call before.
+        error: only faults with this text in their class or text; case is ignored.
+        before: only faults with lower numbers, for paging: the last number of the previous call.
         limit: the most rows.
 
     Raises:
-        UsageError: no such kind, or a limit or a period that can't be.
+        UsageError: there is no such kind, or the limit or the period is invalid.
     """
     if kind is not None and kind not in list(FaultKind):
         raise UsageError(f"{shown(kind)} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
@@ -58,16 +58,16 @@ def faults(
 
 
 def kept_faults(box: MessageBox) -> KeptFaults:
-    """How many failures are written down, since when, and how long they are kept."""
+    """The number of recorded faults, the time of the oldest fault, and how long faults are kept."""
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return count_faults(tx.transaction)
 
 
 def fault_view(box: MessageBox, fault_id: int) -> FaultView:
-    """One failure, by its number.
+    """A fault, by its number.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such fault.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return fault_of(tx.transaction, fault_id)

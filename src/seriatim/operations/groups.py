@@ -1,7 +1,7 @@
 """Groups of a message box, for operators: views and actions.
 
-Each action is one transaction, takes who does it and why, and is written to the operator log. One that doesn't fit the
-state of the group is refused with the state and what is allowed.
+Each action is one transaction, takes an actor and a reason, and is written to the operator log. If the state of the group
+doesn't allow the action, it is refused; the error names the state and the allowed actions.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ _MOST_GROUPS = 100_000
 
 
 def group_view(box: MessageBox, queue: str, group: str) -> GroupView:
-    """A group as it stands.
+    """The present state of a group.
 
     Raises:
-        UsageError: the queue has never received a message of it, or there is no such queue.
+        UsageError: there is no such queue, or it never got a message of the group.
     """
     with box.session() as tx, translated(_place(box)):
         return group_of(tx.transaction, queue, group)
 
 
 def standing(box: MessageBox, queue: str, group: str) -> Standing:
-    """How a group stands: what blocks it, how much waits behind that, what is allowed, and what helps.
+    """Diagnose a group: the message that blocks it, the number of messages behind it, and the actions that help.
 
     Raises:
-        UsageError: the queue has never received a message of it, or there is no such queue.
+        UsageError: there is no such queue, or it never got a message of the group.
     """
     with box.session() as tx, translated(_place(box)):
         return standing_of(tx.transaction, queue, group)
@@ -80,20 +80,20 @@ def groups(
     after: tuple[str, str] | None = None,
     limit: int = 1000,
 ) -> list[GroupView]:
-    """The groups of a box, by queue and key.
+    """List the groups of a box, by queue and key.
 
     Args:
         box: the box.
-        queue: only those of this queue.
-        state: only those that show this state, or one of these.
-        key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
+        queue: only groups of this queue.
+        state: only groups in this state, or in one of these states.
+        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only groups in their state for more than this many seconds (or ``"5m"``).
-        error: only those where the reason for the stop has this text in it.
-        after: only those behind this queue and key: the last ones of the call before.
+        error: only groups with this text in the reason of their stop.
+        after: only groups after this queue and key, for paging: the last group of the previous call.
         limit: the most rows.
 
     Raises:
-        UsageError: no such state, or a limit or a period that can't be.
+        UsageError: there is no such state, or the limit or the period is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
         raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
@@ -110,10 +110,10 @@ def group_filter(
     older_than: float | str | None = None,
     error: str | None = None,
 ) -> GroupFilter:
-    """Which groups, from the words of a caller; see `groups`.
+    """Make a filter for groups; see `groups` for the arguments.
 
     Raises:
-        UsageError: no such state, or a period that can't be.
+        UsageError: there is no such state, or the period is invalid.
     """
     named = [state] if isinstance(state, str) else state
     for one in named or ():
@@ -125,10 +125,10 @@ def group_filter(
 
 
 def only_group(box: MessageBox, group: str) -> str:
-    """The queue that has a group of this key, where only one has.
+    """The only queue that has a group with this key.
 
     Raises:
-        UsageError: none has, or several.
+        UsageError: no queue has such a group, or several queues have it.
     """
     with box.session() as tx, translated(_place(box)):
         found = groups_of(tx.transaction, GroupFilter(), limit=_MOST_GROUPS, group=group)
@@ -155,67 +155,67 @@ def act(
     next: int | None = None,  # noqa: A002 -- the word of the design
     body: bytes | None = None,
 ) -> Operation:
-    """Do one of the actions, by its name; see the function of that name for its arguments and errors."""
+    """Perform an action, by its name. Arguments and errors are those of the function with this name."""
     return _act(box, ActionRequest(action, queue, group, actor, reason, through=through, following=next, body=body))
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Stop a group: nothing leaves, what arrives is taken in. A locked one stops at the end of the turn.
+    """Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.
 
     Raises:
-        UsageError: there is no such queue or group, or nobody or nothing is named as actor or reason.
-        ActionRefused: the group is closed. So for all actions that don't fit the group's state.
+        UsageError: there is no such queue or group, or the actor or the reason is missing.
+        ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         Unavailable: the transaction has to be repeated.
     """
     return _act(box, ActionRequest(Action.SUSPEND, queue, group, actor, reason))
 
 
 def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Let a suspended group go on: late ones that it holds leave first, flagged."""
+    """Resume a suspended group. Its held late messages leave first, flagged as late."""
     return _act(box, ActionRequest(Action.RESUME, queue, group, actor, reason))
 
 
 def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
-    """Let a faulted group go on with the message that failed, once more; or one that waits for its next attempt, now.
+    """Retry the failed message of a faulted group, or start the next attempt of a waiting group now.
 
     Args:
         box: the box.
         queue: the queue's name.
         group: the group's key.
-        body: what to put in the place of the message's body, which is kept; its properties stay. None: nothing.
-        actor: who does it.
-        reason: why.
+        body: a new body for the message. The box keeps the original body; the properties stay. None: no change.
+        actor: the operator's name.
+        reason: the reason.
 
     Raises:
-        UsageError: a set failed, which can't be edited, or the body isn't what the message's type says.
+        UsageError: a new body is given and a set failed, or the body doesn't fit the message's type.
     """
     return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body))
 
 
 def skip_message(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Set the message that blocks the group aside as a dead letter: the one that failed, or the late one that came."""
+    """Make the message that blocks the group a dead letter: the failed message, or the late message that stopped the group."""
     return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason))
 
 
 def skip_hole(
     box: MessageBox, queue: str, group: str, *, through: int | None = None, actor: str, reason: str
 ) -> Operation:
-    """Give up the missing numbers up to `through`, or all of the hole."""
+    """Skip the missing numbers up to `through`; None: the whole hole."""
     return _act(box, ActionRequest(Action.SKIP_HOLE, queue, group, actor, reason, through=through))
 
 
 def reset(box: MessageBox, queue: str, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
-    """Let the group go on at another number: what it holds below is late, what is passed over counts as skipped."""
+    """Set the next number of the group. Held messages below it become late; numbers that are passed over count as skipped."""
     return _act(box, ActionRequest(Action.RESET, queue, group, actor, reason, following=next))
 
 
 def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Set all that the group holds, and all that is queued in it, aside for good."""
+    """Make all held and queued messages of the group dead letters."""
     return _act(box, ActionRequest(Action.ABORT, queue, group, actor, reason))
 
 
 def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """End a group: what comes from now on is late, what it has stays and can be aborted."""
+    """Close a group: later messages are late. Its present messages stay; `abort` removes them."""
     return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason))
 
 

@@ -1,6 +1,6 @@
 """Instances of a message box, for operators: views and actions.
 
-Each action is one transaction, takes who does it and why, and is written to the operator log.
+Each action is one transaction, takes an actor and a reason, and is written to the operator log.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _LAST_ID = 2**63 - 1
 
 
 def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
-    """An instance as it stands.
+    """The present state of an instance.
 
     Raises:
-        UsageError: there is none: it never was, or it has ended.
+        UsageError: there is no such instance, or it has ended.
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
@@ -38,18 +38,18 @@ def instances(
     after: int = 0,
     limit: int = 1000,
 ) -> list[InstanceView]:
-    """The instances of a box, by their numbers; those that have ended are gone.
+    """List the running and suspended instances of a box, ordered by their numbers.
 
     Args:
         box: the box.
-        queue: only those of this queue.
-        group: only that of this group.
-        status: only those that are ``running`` or ``suspended``.
-        after: only those behind this number: the last one of the call before.
+        queue: only instances of this queue.
+        group: only the instance of this group.
+        status: only ``running`` or only ``suspended`` instances.
+        after: only instances with higher numbers, for paging: the last number of the previous call.
         limit: the most rows.
 
     Raises:
-        UsageError: no such queue or status, or a limit that can't be.
+        UsageError: there is no such queue or status, or the limit is invalid.
     """
     if queue is not None:
         box.definitions().queue(queue)
@@ -63,11 +63,11 @@ def instances(
 
 
 def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """Let its messages wait, by suspending its group; a message that somebody works on is finished.
+    """Suspend the instance's group, so that its messages wait. A message in hand is finished first.
 
     Raises:
-        UsageError: there is no such instance, or nobody or nothing is named as actor or reason.
-        ActionRefused: its group is closed. So for all actions that don't fit.
+        UsageError: there is no such instance, or the actor or the reason is missing.
+        ActionRefused: its group is closed. Each action raises it in a state in which it isn't allowed.
         Unavailable: the transaction has to be repeated.
     """
     _checked(instance_id)
@@ -76,23 +76,24 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """Let its messages go on. Errors as of `suspend`; one that isn't suspended refuses it."""
+    """Resume the instance's group. Errors are those of `suspend`; an instance that isn't suspended refuses it."""
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
         return instance_actions.resume(tx.transaction, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """End it. The starting subscriptions decide again about waiting messages of its group; messages led to it by a value are dead.
+    """End the instance; a suspended group is resumed for that.
 
-    A suspended one is resumed for that.
+    Waiting messages of its group are matched with the starting subscriptions again. Messages led to the instance by an
+    added value become dead letters.
 
     Returns:
-        what it was.
+        the instance, as it was before.
 
     Raises:
-        UsageError: there is no such instance, or nobody or nothing is named as actor or reason.
-        Unavailable: somebody works on a message of it. Suspend it first.
+        UsageError: there is no such instance, or the actor or the reason is missing.
+        Unavailable: a receiver has a message of it in hand. Suspend it first.
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):

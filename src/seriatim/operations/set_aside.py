@@ -1,6 +1,6 @@
 """Messages set aside (other than dead letters) and unrouted messages, for operators: list, requeue, delete.
 
-What they do is written to the operator log.
+Each action is written to the operator log.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def set_aside(
     message_ids: Sequence[str] | None = None,
     limit: int = 100,
 ) -> list[SetAside]:
-    """What was set aside and is no dead letter, and what is unrouted, the oldest first.
+    """List messages that were set aside, except dead letters, and unrouted messages, oldest first.
 
     Args:
         box: the box.
-        queue: only that of this queue.
-        group: only that of groups with this key.
-        status: only in this status, or one of these: ``late``, ``duplicate``, ``invalid``, ``rejected``, ``unrouted``.
-        message_type: only of this type.
+        queue: only messages of this queue.
+        group: only messages of groups with this key.
+        status: only messages with this status, or one of these: ``late``, ``duplicate``, ``invalid``, ``rejected``, ``unrouted``.
+        message_type: only messages of this type.
         older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
         message_ids: only these messages.
         limit: the most rows.
 
     Raises:
-        UsageError: no such queue, not a status, a limit or a period that can't be.
+        UsageError: there is no such queue or status, or the limit or the period is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
@@ -69,15 +69,15 @@ def set_aside(
 
 
 def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> Iterator[PutBack | Refused]:
-    """Put back what was found to be late, duplicate or rejected: a group after another, each in its order.
+    """Put late, duplicate or rejected messages back, group by group, each group in order.
 
-    What its group has passed goes to the end, flagged as late; the rest is judged as if it came now, and says what it is
-    then. What has been deleted or put back meanwhile is left out. Up to 1,000 messages of a group are one transaction; a
-    group that can't take its messages is one `Refused`, and the others go on.
+    A message whose place the group has passed goes to the end, flagged as late. Other messages are judged as if they
+    arrived now; the result has their new status. Messages that were deleted or put back meanwhile are left out. A
+    transaction puts back up to 1,000 messages of a group. A group that can't take its messages yields one `Refused`; other
+    groups go on.
 
     Raises:
-        UsageError: nobody or nothing is named as actor or reason, or one of them is invalid or unrouted; before
-            anything is done.
+        UsageError: the actor or the reason is missing, or a message is invalid or unrouted; nothing is done then.
     """
     by = Operator(actor, reason)
     for one in found:
@@ -92,12 +92,13 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
 
 
 def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> int:
-    """Delete for good what was found; a message goes with the next clean-up, if no other queue has it.
+    """Delete set-aside messages permanently, and return their number.
 
-    What has been deleted or resubmitted meanwhile is left out. Gives how many were deleted.
+    The next clean-up deletes the messages themselves, unless another queue has them. Messages that were deleted or
+    resubmitted meanwhile are left out.
 
     Raises:
-        UsageError: nobody or nothing is named as actor or reason.
+        UsageError: the actor or the reason is missing.
     """
     by, done = Operator(actor, reason), 0
     for begin in range(0, len(found), _BATCH):

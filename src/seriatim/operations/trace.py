@@ -15,22 +15,22 @@ _MOST = 10_000
 
 
 def trace_message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> list[Step]:
-    """The steps of a message: received, routed, held, released, each failed attempt, what operators did, where it left.
+    """Trace a message: received, routed, held, released, each failed attempt, operators' actions, its end.
 
-    What nobody keeps is said as a step of the kind ``unknown``.
+    Steps that the box doesn't keep are listed with the kind ``unknown``.
 
     Raises:
-        UsageError: the box knows nothing of it; or it knows several messages of the id, and `id_space` isn't named.
+        UsageError: the box doesn't know the message; or it has several messages with the id, and `id_space` is None.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return steps.trace_message(tx.transaction, message_id, id_space)
 
 
 def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) -> list[Step]:
-    """The steps of the newest `limit` messages of a group that are known, and what operators did to it.
+    """Trace the newest `limit` known messages of a group, with operators' actions on the group.
 
     Raises:
-        UsageError: there is no such queue or group, or a limit that can't be.
+        UsageError: there is no such queue or group, or the limit is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot trace {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing import sql_arrivals as pending
 from seriatim.box.tick import Tick
 from seriatim.box.turns.turns import Turns
@@ -243,8 +244,9 @@ def test_nothing_that_came_later_is_judged_before(queues):
         tx.publish(sq.Message(type="order", context={"customer": "c1"}, message_id="later"))
     # A turn that doesn't route, as one of a role that may not.
     with psycopg.connect(queues.dsn) as connection:
-        definitions = queues._access.known.read(connection)
-        turns = Turns(connection, queues.schema)
+        transaction = Transaction(queues.access, connection)
+        definitions = queues.access.known.read(transaction)
+        turns = Turns(transaction)
         locked = turns.lock(definitions.queue("all"))
         assert locked.unrouted
         assert turns.look(definitions.queue("all"), locked, 10, wary=True) is None

@@ -301,3 +301,37 @@ def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypat
             expected = said(case, InMemory(sq.Sequencer).run(case))
             assert said(case, engine.run(case)) == expected, case
         assert box.broken() == []
+
+
+@pytest.mark.parametrize("queue", ["q", "fifo"])
+def test_another_group_is_found_as_fast_however_much_has_arrived_in_one_that_is_locked(queues, queue):
+    costs = []
+    for count in (1_500, 3_000):
+        publish(queues, queue, f"long{count}", range(1, count + 1), together=True)
+        publish(queues, queue, f"other{count}", [1])
+        with queues.session() as holder:
+            locked = turns.Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, f"long{count}")
+            assert locked.keys == [f"long{count}"]
+            with queues.session() as tx:
+                before = read_by(tx)
+                found = turns.Turns(tx.transaction).lock(queues.definitions().queues[queue])
+                assert found.keys == [f"other{count}"]
+                own = turns.Turns(tx.transaction)
+                own.hand_out(queues.definitions().queues[queue], 1, None, queues.definitions(), arrived=queue == "fifo")
+                costs.append(read_by(tx) - before)
+            assert received(queues, queue) == [1]
+        rows(queues, "DELETE FROM {schema}.entries")
+    assert costs[1] <= costs[0] + 20
+    assert costs[0] < 5_000
+
+
+@pytest.mark.parametrize("queue", ["q", "fifo"])
+def test_all_groups_behind_a_long_one_that_is_locked_are_worked_on(queues, queue):
+    publish(queues, queue, "long", range(1, 1_201), together=True)
+    for key in ("a", "b", "c"):
+        publish(queues, queue, key, [1, 2])
+    with queues.session() as holder:
+        assert turns.Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, "long").keys == ["long"]
+        assert sorted(drained(queues, queue)) == [1, 1, 1, 2, 2, 2]
+    assert drained(queues, queue) == list(range(1, 1_201))
+    assert queues.broken() == []

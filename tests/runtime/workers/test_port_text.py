@@ -39,8 +39,8 @@ def test_what_it_stands_for(text, kind):
         ("http: {url: 'ftp://${TOKEN}'}", "must begin with http:// or https://"),
         ("table: {name: t, columns: {a: x}, dsn: 'postgresql://u:hush@host/x'}", "has a password in it"),
         ("table: {name: t, columns: {a: x}, dsn: 'postgresql://u:${NOPE}@host/x'}", "NOPE is not set"),
-        ("table: {name: t}", "gets no columns"),
-        ("files: {path: nowhere-at-all}", "no such folder"),
+        ("table: {name: t}", "writes no columns"),
+        ("files: {path: nowhere-at-all}", "folder does not exist"),
         ("queue: {name: 7}", "queue.name must be text"),
     ],
 )

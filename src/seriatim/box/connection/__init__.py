@@ -1,1 +1,1 @@
-"""What a process remembers of a box: connections, pools, identity."""
+"""What a process knows of a box: its connections and pools, its identity, free room, where queues begin."""

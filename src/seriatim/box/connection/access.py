@@ -1,4 +1,4 @@
-"""A box for what works in it: how to reach it, what its process knows of it, and a transaction with it."""
+"""`Access` (how to reach a box, its known definitions) and `Transaction`, which all modules below a session take."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A box, for what works in it.
+    """A box as internal modules use it.
 
     Args:
         schema: its schema.
         place: host, database and schema, for errors.
-        known: its definitions.
-        identity: which box it is.
-        connect: gives a connection for one transaction.
-        publish_notices: publishes what went wrong, in a transaction.
-        spare: one for whoever has a connection and needs another transaction, if that is free now; None where it isn't.
-        free_room: what is known of the room in its queues.
-        heads: where these begin, as far as that is known.
+        known: the known definitions.
+        identity: checks that a connection leads to this box.
+        connect: returns a connection for one transaction.
+        publish_notices: publishes the notices of a transaction.
+        spare: a second connection for a caller that has one, if a connection is free now; otherwise None.
+        free_room: the known free room of queues.
+        heads: the known beginnings of queues.
     """
 
     schema: str
@@ -47,7 +47,7 @@ class Access:
     heads: Heads = field(default_factory=Heads)
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """A transaction of its own, committed at the end of the block and rolled back by an exception.
+        """Begin a separate transaction: it commits at the end of the block; an exception rolls it back.
 
         Raises:
             UsageError: the box is closed.
@@ -57,12 +57,12 @@ class Access:
 
 
 class Transaction(Statements):
-    """One transaction with a box, for everything that works in it.
+    """One transaction with a box; all modules below a session take it.
 
     Args:
         access: the box.
-        connection: whose transaction it is.
-        notices: what was found in it to have gone wrong, and isn't published yet; a new list where none is given.
+        connection: the connection of the transaction.
+        notices: the notices that aren't published yet; None: a new list.
     """
 
     __slots__ = ("access", "notices")
@@ -73,11 +73,11 @@ class Transaction(Statements):
         self.notices = [] if notices is None else notices
 
     def notice(self, *notices: Notice) -> None:
-        """Note what went wrong: `publish_notices` tells of it."""
+        """Add notices of failures, for `publish_notices`."""
         self.notices += notices
 
     def publish_notices(self) -> None:
-        """Publish what was noticed, in this transaction; the end of each public call does."""
+        """Publish the notices, in this transaction. Each public call does so at its end."""
         while self.notices:
             noticed = list(self.notices)
             self.notices.clear()
@@ -90,7 +90,7 @@ class Transaction(Statements):
 
 
 class _Began:
-    """Around a transaction; a generator would cost five times as much."""
+    """The context manager of `Access.transaction`; a generator would cost five times as much."""
 
     __slots__ = ("_access", "_around", "_transaction", "_translated")
 

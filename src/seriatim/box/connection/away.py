@@ -1,7 +1,7 @@
-"""Servers that are away: it is told once when a pool can make no connection any more, and once when it can again.
+"""Log the loss of a server once, and its return once, in place of psycopg's repeated warnings.
 
-A pool of psycopg's warns of every try, about once a second. Of our own pools, which it knows by their names, these
-warnings are kept from its log; nothing else is, and nothing of other pools.
+A psycopg pool logs a warning for every failed attempt, about once a second. These warnings of our own pools, known by
+their names, are filtered out; all other log records, and other pools, are left alone.
 """
 
 from __future__ import annotations

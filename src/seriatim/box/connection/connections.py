@@ -1,4 +1,4 @@
-"""The connections of a process to one message box: which PostgreSQL it is, and transactions for whoever wants one."""
+"""The connections of a process to one message box: pools, and the transactions that they give."""
 
 from __future__ import annotations
 

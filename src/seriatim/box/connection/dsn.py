@@ -1,8 +1,8 @@
-"""Where a box is: reads a DSN with its secrets, and says the place without them.
+"""Read a DSN with its secrets, and name its place without them.
 
 A DSN may be a PostgreSQL URI or ``key=value`` text (with ``service=`` from ``pg_service.conf`` and a password from
-``.pgpass``, which libpq reads itself), may take ``${NAME}`` from the environment, or may be ``file:PATH``, a file
-that nobody else may read. Nothing here ends up in an error but the host and the name of the database.
+``.pgpass``, which libpq reads itself), may take ``${NAME}`` from the environment, or may be ``file:PATH``, a file that
+only its owner may read. An error shows only the host and the name of the database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process in which something was made: a connection is of no use in one that was forked from it."""
+"""Refuse sessions, deliveries and connections in a forked process: only the process that made them can use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room a process knows to be free in the queues of a box."""
+"""The free room in queues with `max_messages`, as far as a process knows it without counting again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which box it is: in other databases, and copies of this one, a schema of the same name may have another box.
+"""The identity of a box: check that a connection leads to the same box, not to one of the same name elsewhere.
 
-It is told by the server, the database and the schema, as PostgreSQL numbers them: a copy has all that is kept in a box,
-and another host name for the same server tells nothing.
+The identity is the server, the database and the schema, by PostgreSQL's numbers for them. A copy of a database has
+everything that a box stores, so stored values can't identify it; neither can a host name, since a server may have
+several.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A connection of the application's, as the box uses it: with the driver's own cursors and ways to read values."""
+"""An application's connection for the box's statements: with the driver's standard cursors and value readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors of the box's own connections: the connection sees each statement before it is sent."""
+"""Cursors of the box's own connections; the connection inspects each statement before it is sent."""
 
 from __future__ import annotations
 

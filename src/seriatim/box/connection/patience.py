@@ -1,4 +1,4 @@
-"""How long a call may wait."""
+"""Parse a `wait` argument: how long a call may wait."""
 
 from __future__ import annotations
 

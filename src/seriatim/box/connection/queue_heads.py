@@ -1,12 +1,12 @@
-"""Where queues begin behind what is done, until that is vacuumed: after a minute, or not while a transaction is held open.
+"""Remember where the messages of a queue begin, so that receivers don't scan dead index entries.
 
-Whoever looks for the next message reads indexes from their beginning, and what is done stands there: in a minute the look
-takes as long as a tenth of the work, in an hour longer than all of it. So a process asks every now and then where a queue
-begins, and looks from there on until it asks again. What somebody has in hand counts, so what he puts back is not passed
-over. What comes before that place later is found when the process asks again, or when there is nothing else: what was
-published in a transaction longer than the slack, what a lease had that ran out, what waited behind a message that was
-delayed or has failed. Where messages wait for others that is usual, so there it is done only where to find the place has
-taken long.
+Completed messages stay in the index until vacuum, for a minute, or longer while a transaction is held open. A receiver
+that scans the index from its beginning reads them all: after a minute that takes a tenth of the working time, after an
+hour most of it. So a process asks PostgreSQL now and then where a queue begins, and scans from there until it asks
+again. Messages in hand count, so a message that is put back isn't missed. A message may appear before that place later:
+it was published in a transaction longer than the slack, its lease ran out, or it waited behind a delayed or failed
+message. It is found when the process asks again, or when there is nothing else. In queues whose messages wait for
+others such messages are common, so there a place is only used if finding it took long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whole transactions in one round trip: one that is a single statement, and the step from one to the next.
+"""Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin.
 
-By libpq, as `psycopg.pq` has it. The driver's own cursors send each statement of a pipeline by itself; and for a
-statement that is a transaction they want the connection to be turned into another mode and back.
+This uses libpq through `psycopg.pq`, because the driver's cursors send each statement of a pipeline separately, and
+need another connection mode for a statement outside a transaction.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import itertools
 import os
 import re
 import secrets
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
@@ -25,6 +26,7 @@ from psycopg.sql import Composable
 from psycopg.waiting import Ready, Wait
 
 from seriatim.box.connection.forks import check_process
+from seriatim.box.connection.in_hand import Event, InHand
 from seriatim.box.connection.own_cursor import seen
 from seriatim.box.connection.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
 from seriatim.box.connection.transaction_words import Effect, effect_of
@@ -32,7 +34,6 @@ from seriatim.errors import UsageError
 
 __all__ = [
     "Asked",
-    "InHand",
     "OwnConnection",
     "can_flush",
     "commit_between",
@@ -75,23 +76,6 @@ _BEGIN, _COMMIT, _FLUSHED = (
     _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
 _CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
-
-
-class InHand(Protocol):
-    """What was received in a transaction, and has to end in it."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it hasn't ended."""
-
-    def _lose(self) -> None:
-        """It was rolled back."""
-
-    def _reopen(self) -> None:
-        """Its end was rolled back."""
-
-    def _leave(self) -> None:
-        """Its transaction has ended, and nobody knows whether it was committed."""
 
 
 class OwnConnection(psycopg.Connection[Any]):
@@ -210,7 +194,7 @@ class OwnConnection(psycopg.Connection[Any]):
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.
-            self.in_hand._leave()  # noqa: SLF001 -- only a connection knows
+            self.in_hand.happens(Event.ENDED)
         return answer
 
     def see(self, query: Any) -> None:
@@ -326,9 +310,9 @@ class OwnConnection(psycopg.Connection[Any]):
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
         """What was received since is lost, and what was in hand then is so again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
-            self.in_hand._lose()  # noqa: SLF001 -- only a connection knows
+            self.in_hand.happens(Event.ROLLED_BACK)
         if before is not None and was_open and not before.is_open:
-            before._reopen()  # noqa: SLF001 -- as said
+            before.happens(Event.END_ROLLED_BACK)
         self.in_hand = before
 
 
@@ -439,7 +423,9 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     connection.names.clear()
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        return cursor.execute(*first).fetchall()
+        found = cursor.execute(*first).fetchall()
+        names = tuple(column.name for column in cursor.description or ())
+    return list(map(_row_class(names)._make, found))
 
 
 def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
@@ -507,9 +493,16 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
 def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
     reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
     reader.set_pgresult(result)
-    rows = reader.load_rows(0, result.ntuples, tuple)
+    names = tuple((result.fname(column) or b"").decode() for column in range(result.nfields))
+    rows = reader.load_rows(0, result.ntuples, _row_class(names)._make)
     reader.set_pgresult(None)  # bodies may be large
     return rows
+
+
+@cache
+def _row_class(names: tuple[str, ...]) -> Any:
+    """The named tuples of a result with these columns."""
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024 -- the columns are known when they come
 
 
 def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:

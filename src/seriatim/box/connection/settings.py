@@ -1,6 +1,6 @@
-"""The settings of PostgreSQL that the box relies on, whatever a role, a database or a server has as its default.
+"""The PostgreSQL settings that the box relies on, whatever a role, a database or a server has as default.
 
-On its own connections the box sets them. On a connection of an application's it looks at those without which it can't work.
+On its own connections the box sets them. On an application's connection it checks the necessary settings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which statements of an SQL text end a transaction, go back in it, or set something that outlasts it.
+"""Find the statements of an SQL text that end a transaction, roll back to a savepoint, or set something beyond it.
 
-A box keeps what was received in step with the transaction. It sees `Connection.commit`, `rollback` and `transaction`; a
-``COMMIT`` as SQL text it sees only here. The text is split into statements as PostgreSQL does it: comments, quoted text and
-the bodies of functions are none. Knows nothing of connections.
+The box has to follow the transaction of each delivery. It sees the calls `Connection.commit`, `rollback` and
+`transaction`; it finds a ``COMMIT`` in SQL text only here. The text is split into statements by PostgreSQL's rules, so
+words in comments, quoted text and function bodies don't count. This module knows no connections.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is defined in a box: values, changes, routing by them."""
+"""The definitions of a box: their values, how they change, and routing by them."""

@@ -1,4 +1,4 @@
-"""The activations of a box, as they are now, with what there is to do. Reads without locks."""
+"""List the activations of queues with their current work. Reads without locks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Activated:
     Args:
         queue_id: the queue.
         queue: its name.
-        activation: as it is declared.
-        enabled: whether the queue hands out.
+        activation: the declared activation.
+        enabled: whether the queue hands messages out.
         activated: whether the activation is on.
-        owner: the pipeline that it belongs to, whose messages no reader gets.
-        ready: in how many of its groups (where it is `Unordered`, messages) there is something to do, those included
-            that are in a reader's hands; counted no further than to one more than there may be readers.
+        owner: the pipeline that owns the queue, if any; readers then get no messages.
+        ready: the number of groups (`Unordered`: messages) with work, also of groups in a reader's hand; counted up to the
+            largest number of readers plus one.
     """
 
     queue_id: int
@@ -35,11 +35,11 @@ class Activated:
 
     @property
     def is_on(self) -> bool:
-        """Whether there are to be readers, if there is work."""
+        """Whether readers are started if there is work."""
         return self.enabled and self.activated and self.owner is None
 
 
 def activations_of(statements: Statements) -> list[Activated]:
-    """Those of all queues that the role may receive from, by the names of the queues."""
+    """The activations of all queues from which the role may receive, by queue name."""
     rows = statements.rows("activations")
     return [Activated(number, name, Activation(**said), *rest) for number, name, said, *rest in rows]

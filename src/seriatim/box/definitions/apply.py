@@ -1,4 +1,4 @@
-"""Defining what a file says; and from the names of things what to drop."""
+"""Apply a box file, and parse the arguments of `drop`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["apply", "drops_of"]
 
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
-    """Define what a file says, in the statements.
+    """Define what a file says, in the transaction.
 
     Args:
-        statements: in whose statements.
+        statements: in whose transaction.
         file: the box file.
         prune: drop what it doesn't have.
 

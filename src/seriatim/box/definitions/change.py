@@ -1,4 +1,4 @@
-"""What a definition changes: which fields of what, in words that people read."""
+"""`Change`: the fields that a new definition changes, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Definition = Location | MessageType | Queue | Subscription | Contract | Service
 
 
 class Kind(StrEnum):
-    """What there is in a box."""
+    """The kinds of definitions."""
 
     LOCATION = "location"
     TYPE = "type"
@@ -32,13 +32,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was changed in a box.
+    """A change of one definition.
 
     Args:
-        what: ``"added"``, ``"changed"``, ``"dropped"``, ``"started"``, ``"stopped"`` or what else was done.
-        kind: what it is.
+        what: ``"added"``, ``"changed"``, ``"dropped"``, ``"started"``, ``"stopped"`` or another word.
+        kind: the kind of the definition.
         name: its name.
-        fields: of what was changed the fields, by name; those of a queue's policy without ``policy``.
+        fields: the changed fields, by name; a policy's fields are named without ``policy``.
     """
 
     what: str
@@ -62,12 +62,12 @@ _KINDS = {
 
 
 def kind_of(definition: Definition) -> Kind:
-    """What a declaration declares."""
+    """The kind of a declaration."""
     return _KINDS[type(definition)]
 
 
 def changed_fields(old: Definition, new: Definition) -> tuple[str, ...]:
-    """Where two declarations of one thing differ, by name; a policy's parameters where it is the same policy."""
+    """The fields in which two declarations differ, by name; for two policies of one kind, their parameters."""
     before, after = to_json(old), to_json(new)
     names: list[str] = []
     for name in before:

@@ -1,6 +1,6 @@
-"""What may change while it is in use. The table of ``docs/reference/box-definitions.md`` says the same in words.
+"""The fields of a definition that may change while it is in use; see ``docs/reference/box-definitions.md``.
 
-Pure: it knows declarations, and neither rows nor connections.
+Pure functions of declarations, without rows or connections.
 """
 
 from __future__ import annotations

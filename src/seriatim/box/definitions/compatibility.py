@@ -1,4 +1,4 @@
-"""Whether all that is defined in a box goes together."""
+"""Check that the definitions of a box fit together: types, queues and filters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which messages are for running instances, by the values that these have added while they run.
+"""Correlation: find the running instances to which a message belongs, by the values that they have added.
 
-Owns how a property's value is written where instances are found by it, and which queues have such properties. Knows
-nothing of connections: who routes is given a function that looks.
+This module decides how a property's value is stored for the search, and which queues have such properties. It knows no
+connections: the caller passes a function that searches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What `MessageBox.define` and `drop` do: writes declarations into the box, again and again with the same result.
+"""The work of `MessageBox.define` and `drop`: write declarations into the box; repeating it changes nothing.
 
-One transaction at a time defines. What it reads of the definitions is its own: it may be rolled back, and nobody else
-shall route by it.
+Only one transaction at a time defines. Definitions that it reads stay private, because it may be rolled back and nobody
+else may route by them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONGEST_NOTE = 10_000
 def define(
     statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
 ) -> list[Change]:
-    """Define and drop, all or nothing, in the statements.
+    """Define and drop, all or nothing, in the transaction.
 
     Returns:
         what has changed, in the order in which it was done; empty if all was so already.

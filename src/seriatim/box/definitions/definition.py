@@ -1,4 +1,4 @@
-"""What is defined in a box, as values."""
+"""The definitions of a box as values: declared objects with their numbers in the box."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _Derived = TypeVar("_Derived")
 
 @dataclass(frozen=True, slots=True)
 class BrokenDefinition:
-    """Something that is defined and can't be used: it takes no part in anything until it is defined again, or dropped.
+    """A definition that can't be used. The box ignores it until it is defined again or dropped.
 
     Args:
         kind: ``type``, ``queue``, ``subscription``, ``contract`` or ``service``.
         name: its name.
-        why: what is wrong with it.
-        id: of a queue or a subscription its number; of a service that of its queue.
-        queue: the name of the queue to which a subscription leads, or that a service has.
-        state: of a subscription its state.
+        why: the fault.
+        id: the number of the queue or subscription; for a service: of its queue.
+        queue: the name of the subscription's or service's queue.
+        state: the subscription's state.
     """
 
     kind: str
@@ -50,11 +50,11 @@ class BrokenDefinition:
 
 @dataclass(frozen=True, slots=True)
 class BoxQueue:
-    """A queue as it is in a box: its id, whether it hands out, and the pipeline that it belongs to, if it does.
+    """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any.
 
-    `incarnation` is that of a group which isn't known.
-    `serves`: messages of dialogs come there, for a service.
-    `problem`: why its definition can't be used; what comes there is invalid, and nothing is handed out.
+    `incarnation`: the incarnation of new groups.
+    `serves`: whether it is the queue of a service, for messages of dialogs.
+    `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
     """
 
     queue_id: int
@@ -67,7 +67,7 @@ class BoxQueue:
 
     @property
     def is_filled_later(self) -> bool:
-        """Whether messages of dialogs wait elsewhere while it is full."""
+        """Whether messages of dialogs wait in the transmission queue while it is full."""
         return self.serves and self.declared.max_messages is not None
 
     @property
@@ -77,15 +77,15 @@ class BoxQueue:
 
     @property
     def holds(self) -> bool:
-        """Whether a message may wait for another one, and be handed out long after what came later."""
+        """Whether a message may wait for another message, and be handed out long after later messages."""
         return not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
 
     def at_most(self, limit: int) -> int:
-        """How many messages may be handed out together where so many are asked for: a set comes whole."""
+        """The most messages of a delivery for a given limit; a set is always handed out whole."""
         return ALL if limit and self._has_sets else limit
 
     def looked_at(self, at_most: int) -> int:
-        """How many of those in line a turn has to know to hand out so many: one more, or the whole set."""
+        """The number of queued messages that a turn has to read for a given limit: one more, or the whole set."""
         return ALL if self._has_sets else at_most + 1
 
     @property
@@ -95,9 +95,10 @@ class BoxQueue:
 
 @dataclass(frozen=True, slots=True)
 class BoxSubscription:
-    """A subscription as it is in a box: its id, and its state.
+    """A subscription in a box: its id and its state.
 
-    `role`: whose it is, None: the owner's. `types`: those that it may match, as they are granted to that role now; None: all.
+    `role`: the role that it belongs to; None: the owner.
+    `types`: the message types that are granted to the role now; None: all.
     """
 
     subscription_id: int
@@ -113,9 +114,9 @@ class BoxSubscription:
 
 @dataclass(frozen=True)
 class Definitions:
-    """All of a box, of one version, by name.
+    """All definitions of a box in one version, by name.
 
-    `unreadable`: what the box has and can't be read, by what it is and its name.
+    `unreadable`: definitions that can't be read, by kind and name.
     """
 
     version: int
@@ -127,10 +128,10 @@ class Definitions:
     unreadable: Mapping[tuple[str, str], BrokenDefinition] = field(default_factory=dict)
 
     def queue(self, name: str) -> BoxQueue:
-        """The queue of that name.
+        """The queue with this name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such queue.
             SchemaMismatch: its definition can't be used.
         """
         found = self.known_queue(name)
@@ -143,10 +144,10 @@ class Definitions:
         return found
 
     def known_queue(self, name: str) -> BoxQueue:
-        """The queue of that name, also one whose definition can't be used.
+        """The queue with this name, even if its definition can't be used.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such queue.
         """
         found = self.queues.get(name) if isinstance(name, str) else None
         if found is None:
@@ -155,7 +156,7 @@ class Definitions:
         return found
 
     def derived(self, make: Callable[[Definitions], _Derived]) -> _Derived:
-        """What is made of them, once."""
+        """Compute a value from the definitions, once."""
         made: dict[Any, Any] = self.__dict__.setdefault("_derived", {})
         if make not in made:
             made[make] = make(self)
@@ -163,17 +164,17 @@ class Definitions:
 
     @cached_property
     def limited(self) -> Mapping[int, BoxQueue]:
-        """The queues that say how many messages they may have, by their ids."""
+        """The queues with `max_messages`, by their ids."""
         return {one.queue_id: one for one in self.queues.values() if one.declared.max_messages is not None}
 
     @cached_property
     def collecting(self) -> frozenset[str]:
-        """The names of the queues that a subscription leads to which isn't started: some of what they have may not leave."""
+        """The names of queues with a subscription that isn't started; such a queue may keep messages back."""
         return frozenset(one.declared.to for one in self.subscriptions.values() if one.state != "started")
 
     @cached_property
     def starting(self) -> Mapping[str, frozenset[str]]:
-        """By the names of the queues the names of the subscriptions that lead there and start instances."""
+        """The names of the starting subscriptions, by queue name."""
         found: dict[str, set[str]] = {}
         for name, one in self.subscriptions.items():
             if one.declared.starts is not None:
@@ -182,5 +183,5 @@ class Definitions:
 
     @cached_property
     def names(self) -> Mapping[int, str]:
-        """The names of the subscriptions by their ids."""
+        """The names of subscriptions, by id."""
         return {one.subscription_id: name for name, one in self.subscriptions.items()}

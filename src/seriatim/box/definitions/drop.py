@@ -1,4 +1,4 @@
-"""What can't be dropped, because something uses it; the refusal says what."""
+"""Refuse to drop a definition that is in use; the error names its user."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_running(
     """Refuse to take a starting subscription away while instances of it run: their messages would find nobody.
 
     Args:
-        statements: in whose statements.
+        statements: in whose transaction.
         before: what is defined.
         name: the subscription's name.
         doing: what it can't do, in words.

@@ -1,4 +1,4 @@
-"""What a process knows of the definitions of a box: read when they have changed, and then shared by all of its sessions."""
+"""The definitions as a process knows them: read again after a change, shared by all its sessions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Routing as messages are published: which queues get them, by whose subscription, and as what.
+"""Route messages at publishing: find each message's queues, subscriptions, and entry in the queue.
 
-Owns how a message's properties become an entry of a queue: group, sequence, size, priority. The filters are the
-kernel's; knows nothing of connections.
+This module turns a message's properties into a queue entry: group, sequence, size, priority. The filters belong to the
+kernel. It knows no connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Contracts and services as `define` and `drop` see them: what goes together, and what is in use."""
+"""Checks of contracts and services for `define` and `drop`: whether they fit together, and whether they are in use."""
 
 from __future__ import annotations
 

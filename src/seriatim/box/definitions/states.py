@@ -1,4 +1,4 @@
-"""Starting and stopping while messages come: subscriptions, queues, their readers. What is declared stays as it is."""
+"""Start and stop subscriptions, queues and activations. The declarations themselves stay the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["set_activated", "set_enabled", "set_state"]
 
 
 def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
-    """Bring subscriptions into a state, all or none, in the statements.
+    """Bring subscriptions into a state, all or none, in the transaction.
 
     What a subscription collected that is started now can be handed out: groups that have some of it are looked at by
     the next turn. What a turn has in its hands while one is stopped isn't taken back.
@@ -45,7 +45,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
 
 
 def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) -> list[Change]:
-    """Turn queues on or off, all or none, in the statements.
+    """Turn queues on or off, all or none, in the transaction.
 
     Raises:
         UsageError: no such queue.
@@ -60,7 +60,7 @@ def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) 
 
 
 def set_activated(statements: Statements, names: Iterable[str], *, activated: bool) -> list[Change]:
-    """Turn the activation of queues on or off, all or none, in the statements.
+    """Turn the activation of queues on or off, all or none, in the transaction.
 
     Raises:
         UsageError: no such queue, or one without an activation.

@@ -1,1 +1,1 @@
-"""Dialogs: their verbs, their timers, what waits for delivery."""
+"""Dialogs: their verbs, timers and lifetimes, and messages that wait for delivery."""

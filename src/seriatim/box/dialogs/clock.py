@@ -1,6 +1,6 @@
-"""What time does to dialogs: timers fire, lifetimes end, and what has long been closed is forgotten.
+"""Timers and lifetimes of dialogs: fire due timers, fail expired dialogs, delete closed dialogs after some time.
 
-It is done by whoever comes first: who receives from a queue of a service, and `tick`.
+There is no background process: receivers of a service's queue and `tick` call this module.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is looked at where messages of dialogs come: whether they are what their types say, whether they are the first, and
-whether they were rolled back again and again.
+"""Checks of dialog messages before a receiver gets them: does the message fit its type, is it the first in its dialog,
+was it rolled back too often.
 """
 
 from __future__ import annotations

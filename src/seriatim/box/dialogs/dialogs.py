@@ -1,6 +1,6 @@
-"""The verbs of dialogs, in one transaction: each a call of a function of the schema, which decides by its table of rules.
+"""The verbs of dialogs in one transaction: each verb calls a function of the schema, which has the table of rules.
 
-A verb that is refused changes nothing, and the transaction can go on.
+A refused verb changes nothing, and the transaction can go on.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _LONGEST_US = 10_000 * 86_400 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A message of a dialog that the box keeps.
+    """A kept message of a dialog.
 
     Args:
-        sent: whether this side sent it; else it came.
-        sequence: its number in its direction; None of an ``Error`` and a ``Timer``.
+        sent: whether this side sent it; False: this side received it.
+        sequence: its number in its direction; None for an ``Error`` or a ``Timer``.
         type: its type.
         body: its content.
-        content_type: how the body is to be read.
-        at: when it was sent, or came.
-        reason: why it was set aside unread; None of others.
+        content_type: the media type of the body.
+        at: the time when it was sent or received.
+        reason: the reason why it was set aside unread; None if it wasn't.
     """
 
     sent: bool
@@ -49,11 +49,11 @@ class Kept:
 
 
 class Dialogs:
-    """What one session does with dialogs.
+    """The verbs of dialogs for one session.
 
     Args:
-        transaction: gives the one in which. It is asked for each time: a worker takes back what a handler that fails has
-            done since.
+        transaction: returns the session's transaction. It is called each time, because a worker rolls back the work of a
+            failed handler through it.
     """
 
     def __init__(self, transaction: Callable[[], Transaction]) -> None:
@@ -75,7 +75,7 @@ class Dialogs:
         handle: UUID | str | None,
         is_monolog: bool,
     ) -> UUID:
-        """Begin a dialog, or a monolog; arguments and errors as of `Session.begin_dialog`."""
+        """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
         if isinstance(to_services, str) or not all(isinstance(one, str) for one in (from_service, *to_services)):
             raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
@@ -101,7 +101,7 @@ class Dialogs:
         return begun
 
     def send(self, messages: Iterable[tuple[UUID | str, str, bytes, str | None]]) -> None:
-        """Send (handle, type, body, content type), all or none; errors as of `Session.send`."""
+        """Send (handle, type, body, content type), all or none. Errors are those of `Session.send`."""
         handles: list[UUID] = []
         types: list[str] = []
         bodies: list[bytes] = []
@@ -128,7 +128,7 @@ class Dialogs:
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
     ) -> None:
-        """End a side; arguments and errors as of `Session.end`. `in_hand`: what the session has received, and not done."""
+        """End a side. Arguments and errors are those of `Session.end`; `in_hand`: the session's messages that aren't done."""
         if error is not None and cleanup:
             raise UsageError(
                 "cleanup and error can't be combined: after a cleanup the other side gets no message",
@@ -144,26 +144,26 @@ class Dialogs:
             self._ended.append(ours)
 
     def has_ended(self, handle: UUID) -> bool:
-        """Whether that side was ended while the session had messages of it in hand, which it still has."""
+        """Whether the session ended the side while it had messages of the side in hand, which it still has."""
         return handle in self._ended
 
     def put_back(self) -> None:
-        """What the session had in its hands was put back: what of it belongs to dialogs that have ended goes."""
+        """Note that the delivery was put back; delete its messages of ended dialogs."""
         if self._ended:
             self._transaction().do("drop_ended", handles=self._ended)
         self._ended = []
 
     def done(self) -> None:
-        """What the session had in its hands is done."""
+        """Note that the delivery is done."""
         self._ended = []
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Set a timer, or take it away; errors as of `Session.set_timer`."""
+        """Set or remove a timer. Errors are those of `Session.set_timer`."""
         period = None if delay is None else _period(delay, "a timer")
         _raise(*self._row("set_dialog_timer", {"handle": handle_of(handle), "delay": period}))
 
     def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
-        """Move a side into another conversation group; errors as of `Session.move`."""
+        """Move a side into another conversation group. Errors are those of `Session.move`."""
         parameters = {
             "handle": handle_of(handle),
             "group": handle_of(group, "a conversation group"),
@@ -184,7 +184,7 @@ class Dialogs:
         return queue, group
 
     def history(self, handle: UUID | str) -> list[Kept]:
-        """What is kept of a dialog, in order of time."""
+        """The kept messages of a dialog, in order of time."""
         rows = self._transaction().rows("history_of", handle=handle_of(handle))
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
@@ -196,10 +196,10 @@ class Dialogs:
 
 
 def handle_of(given: object, what: str = "a handle") -> UUID:
-    """A handle, or the id of a group, from what was given for it.
+    """Parse a handle, or the id of a conversation group.
 
     Raises:
-        UsageError: it is neither a UUID nor the text of one.
+        UsageError: the value is neither a UUID nor its text.
     """
     if isinstance(given, UUID):
         return given

@@ -1,8 +1,8 @@
-"""Poison: a message whose transaction is rolled back again and again has its group suspended, and nobody else's.
+"""Poison messages: count rollbacks with the same message in hand, and suspend its conversation group after too many.
 
-A transaction that is rolled back writes nothing down, whatever ended it: an exception, kill -9, the server's death. But a
-row that it had locked says so ever after. So each turn locks the entry of its first message, and the next turn finds that
-lock; it counts in a transaction apart, because it may be rolled back as well.
+A rolled-back transaction leaves no data, whether an exception, kill -9 or a server crash ended it. But the number of
+the transaction stays on each row that it had locked. So each turn locks the entry of its first message, and the next
+turn finds that number. It counts the rollback in a separate transaction, because its own may be rolled back, too.
 """
 
 from __future__ import annotations

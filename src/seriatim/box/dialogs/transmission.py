@@ -1,6 +1,6 @@
-"""The transmission queue: what couldn't be delivered, because a service wasn't there or its queue was full, goes on its way.
+"""The transmission queue: deliver dialog messages that waited for a missing service or a full queue.
 
-Done by whoever comes first: who receives and finds nothing, who defines, and `tick`.
+There is no background process: receivers that find nothing, `define`, and `tick` call this module.
 """
 
 from __future__ import annotations

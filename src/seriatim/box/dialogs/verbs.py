@@ -1,4 +1,4 @@
-"""The verbs of dialogs, as methods of the session. What each does is in `dialogs.py`, and in the schema."""
+"""The verbs of dialogs as methods of `Session`; `dialogs.py` and functions of the schema implement them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DialogVerbs"]
 
 
 class DialogVerbs(ABC):
-    """What a session can do with dialogs."""
+    """The methods of a session for dialogs."""
 
     _dialogs: Dialogs
     _place: str
@@ -29,11 +29,11 @@ class DialogVerbs(ABC):
 
     @abstractmethod
     def _put_back(self) -> None:
-        """End what was received last."""
+        """End the last delivery."""
 
     @abstractmethod
     def _in_hand(self) -> Sequence[Received]:
-        """What was received last, and isn't done."""
+        """The messages of the last delivery that aren't done."""
 
     def begin_dialog(
         self,
@@ -48,25 +48,25 @@ class DialogVerbs(ABC):
         priority: int = 5,
         handle: UUID | str | None = None,
     ) -> UUID:
-        """Begin a dialog. The other side learns of it with the first message.
+        """Begin a dialog. The other side gets to know it with the first message.
 
         Args:
             from_service: a service of this box.
-            to_service: the other one; what is sent waits while it isn't there, or doesn't accept the contract.
-            contract: which messages may be sent, and who sends each.
-            lifetime: seconds (or ``"5d"``) after which it fails, if it hasn't ended; None: never.
+            to_service: the other service. Messages wait while it doesn't exist or doesn't accept the contract.
+            contract: the contract, which lists the message types and their senders.
+            lifetime: seconds (or ``"5d"``) after which an open dialog fails; None: never.
             encryption: False; anything else is refused until there is encryption of messages that leave the box.
-            related_to: the handle of a dialog whose conversation group it shares.
-            group: the conversation group, instead; one that isn't there is made.
-            priority: 1 to 10, of its messages among those of other groups; a level counts for ten seconds.
-            handle: the handle that it gets; None: the box gives one.
+            related_to: the handle of a dialog; the new dialog shares its conversation group.
+            group: the conversation group, in place of `related_to`; a missing group is created.
+            priority: the priority of its messages, 1 to 10; a level counts as ten seconds of waiting.
+            handle: the new handle; None: the box chooses it.
 
         Returns:
             the handle of this side.
 
         Raises:
-            UsageError: there is no such service, contract or related dialog, or there is a dialog with that handle; or
-                encryption is asked for.
+            UsageError: there is no such service, contract or related dialog; a dialog has the handle already; or `encryption`
+                isn't False.
             Unavailable: the transaction has to be repeated.
         """
         with translated(self._place):
@@ -92,7 +92,7 @@ class DialogVerbs(ABC):
         lifetime: float | str | None = None,
         priority: int = 5,
     ) -> UUID:
-        """Begin one ordered stream to several services, each of which receives it at its own pace and sends nothing.
+        """Begin one ordered stream to several services. Each service receives at its own pace and sends nothing.
 
         Arguments and errors are those of `begin_dialog`.
         """
@@ -111,38 +111,38 @@ class DialogVerbs(ABC):
             )
 
     def send(self, handle: UUID | str, type: str, body: bytes = b"", *, content_type: str | None = None) -> None:  # noqa: A002 -- as the field of a message
-        """Send a message in a dialog; it is there when the transaction commits, after all that was sent before.
+        """Send a message in a dialog. It arrives with the commit, after all messages that were sent before.
 
         Args:
-            handle: of this side.
-            type: one that the contract lets this side send.
+            handle: the handle of this side.
+            type: a message type that the contract allows this side to send.
             body: its content.
-            content_type: how the body is to be read, as a media type.
+            content_type: the media type of the body.
 
         Raises:
-            UsageError: no such dialog, or a message that isn't in the contract. The transaction can go on.
+            UsageError: there is no such dialog, or the contract doesn't allow the message. The transaction can go on.
             ActionRefused: the dialog has ended, or failed. The transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
         self.send_many([(handle, type, body, content_type)])
 
     def send_many(self, messages: Iterable[Sequence[Any]]) -> None:
-        """Send messages in dialogs, all or none, in their order: (handle, type, body), or with a content type behind.
+        """Send messages in dialogs, all or none, in order: (handle, type, body) or (handle, type, body, content type).
 
         Raises:
-            UsageError, ActionRefused, Unavailable: as from `send`, for the first message that is refused.
+            UsageError, ActionRefused, Unavailable: the error of `send` for the first refused message.
         """
         given = [_whole(one) for one in messages]
         with translated(self._place):
             self._dialogs.send(given)
 
     def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
-        """Lock the next conversation group of a service's queue that has messages, and take none of them yet.
+        """Lock the next conversation group with messages, without receiving them. Arguments and errors are those of `receive`.
 
-        Arguments and errors as of `receive`, which then takes them, by ``group``.
+        Then call `receive` with this ``group``.
 
         Returns:
-            its id; None if no group has anything.
+            the group's id; None if no group has messages.
         """
         delivery = self.receive(queue, wait=wait)
         if delivery is None:
@@ -152,10 +152,10 @@ class DialogVerbs(ABC):
         return handle_of(delivery.group, "a conversation group")
 
     def move(self, handle: UUID | str, group: UUID | str) -> None:
-        """Move this side of a dialog into another conversation group of its queue, with what waits for it.
+        """Move this side of a dialog, with its waiting messages, into another conversation group of its queue.
 
         Raises:
-            UsageError: no such dialog.
+            UsageError: there is no such dialog.
             ActionRefused: the dialog has ended.
             Unavailable: the transaction has to be repeated.
         """
@@ -163,33 +163,33 @@ class DialogVerbs(ABC):
             self._dialogs.move(handle, group, self._in_hand())
 
     def end(self, handle: UUID | str, *, error: tuple[int, str] | None = None, cleanup: bool = False) -> None:
-        """End this side of a dialog. What waits for it goes; the other side may still receive what it has.
+        """End this side of a dialog. Its waiting messages are deleted; the other side may still receive its own messages.
 
         Args:
-            handle: of this side. One that has ended already stays as it is.
-            error: (code, text), the code above 0: the dialog has failed, and an ``Error`` message tells the other side.
-            cleanup: the other side is told nothing, and is left alone.
+            handle: the handle of this side. A side that has ended stays as it is.
+            error: (code, text), the code above 0: the dialog fails, and the other side gets an ``Error`` message.
+            cleanup: end this side without any message to the other side.
 
         Raises:
-            UsageError: no such dialog, or no error that can be.
+            UsageError: there is no such dialog, or the error is invalid.
             Unavailable: the transaction has to be repeated.
         """
         with translated(self._place):
             self._dialogs.end(handle, error, cleanup=cleanup, in_hand=self._in_hand())
 
     def has_ended(self, handle: UUID) -> bool:
-        """Whether this session has ended that side since it received messages of it, which it has in hand."""
+        """Whether this session has ended the side since it received the messages that it has in hand."""
         return self._dialogs.has_ended(handle)
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Have a ``Timer`` message come to this side of a dialog, ahead of what waits for it.
+        """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages.
 
         Args:
-            handle: of this side. A second timer takes the place of the first.
-            delay: seconds (or ``"5m"``); None takes the timer away.
+            handle: the handle of this side. A second timer replaces the first.
+            delay: seconds (or ``"5m"``); None removes the timer.
 
         Raises:
-            UsageError: no such dialog.
+            UsageError: there is no such dialog.
             ActionRefused: the dialog has ended, or failed.
             Unavailable: the transaction has to be repeated.
         """
@@ -197,15 +197,16 @@ class DialogVerbs(ABC):
             self._dialogs.set_timer(handle, delay)
 
     def history(self, handle: UUID | str) -> list[Kept]:
-        """What is kept of a dialog: where its service keeps them all messages of both directions, until this side ends;
-        and what was set aside unread, because its lifetime ended or a message wasn't valid.
+        """The kept messages of a dialog, also messages set aside unread after its lifetime or beside an invalid message.
+
+        If the service has `retention`, all messages of both directions are kept until this side ends.
         """
         with translated(self._place):
             return self._dialogs.history(handle)
 
 
 def _whole(given: object) -> tuple[Any, Any, Any, Any]:
-    """A message with its content type, which may be left out."""
+    """Complete a message to (handle, type, body, content type)."""
     match given:
         case (handle, kind, body):
             return handle, kind, body, None

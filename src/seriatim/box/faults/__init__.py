@@ -1,1 +1,1 @@
-"""What handlers fail at, and leases."""
+"""Faults of handlers, and leases of workers."""

@@ -1,4 +1,4 @@
-"""Leases that have run out are taken away by whoever comes first, who counts the attempt: so their groups go on."""
+"""Remove leases that ran out and count the attempt, so that their groups go on. Receivers and `tick` do it."""
 
 from __future__ import annotations
 

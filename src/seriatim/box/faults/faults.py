@@ -1,7 +1,7 @@
-"""What a handler failed at is written down in the transaction of its turn, and what becomes of the message and its group.
+"""Record a handler's fault in the transaction of its turn, and apply the effects on the message and its group.
 
-Owns the effects; when a message is tried again and what a fault does to a group is the kernel's to say. What comes
-before the failed message in its turn is completed in the same commit, what comes after it is put back.
+The kernel decides when a message is retried, and what a fault does to a group. Messages of the turn before the failed
+message are completed in the same commit; later messages are put back.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a handler failed at.
+    """A fault of a handler.
 
     Args:
-        kind: whether the same again may work.
+        kind: the kind of the fault; it decides whether a retry may succeed.
         error_class: the name of the error's class.
-        error: what it said.
-        traceback: where, for people; may be empty.
-        worker: whose handler it was.
-        retry_after: microseconds that the handler asks to wait; None: as the queue says.
+        error: the error's text.
+        traceback: its traceback; may be empty.
+        worker: the worker whose handler failed.
+        retry_after: the delay that the handler requests, microseconds; None: the queue's delay.
     """
 
     kind: FaultKind
@@ -54,11 +54,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """What came of a fault.
+    """The effect of a fault.
 
     Args:
-        attempts: how often the message has been tried.
-        will_retry: whether it will be tried again by itself.
+        attempts: the number of attempts so far.
+        will_retry: whether the message is retried automatically.
     """
 
     attempts: int
@@ -67,14 +67,14 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class LostTurn:
-    """What a worker had in hand that is gone, or was stopped.
+    """The messages in hand of a worker that died or was stopped.
 
     Args:
         queue: the queue's name.
-        group: the key of the group; None where it has none.
-        entry_id: of the message that its handler was given, the first one if it was given several.
-        token: that of its lease, if it had one: it is taken away.
-        has_expired: only if that has run out.
+        group: the key of the group; None in a queue without groups.
+        entry_id: the entry of the first message that the handler had.
+        token: the token of its lease, if any; the lease is removed.
+        has_expired: remove the lease only if it has run out.
     """
 
     queue: str
@@ -87,15 +87,15 @@ class LostTurn:
 def fail(
     transaction: Transaction, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True
 ) -> FaultResult:
-    """Write down a handler's failure, in the transaction of its turn, and end the delivery.
+    """Record a handler's fault, in the transaction of its turn, and end the delivery.
 
     Args:
-        transaction: in which; what the handler wrote for the failed messages is rolled back already.
-        delivery: that of the turn.
-        done: so many messages of it, the first, have been worked on; they are completed.
-        size: so many, the next ones, the handler was given together, and failed at; the others are put back.
-        what: the failure.
-        alone: whether it is known which message it is. Otherwise they are tried one by one, at once.
+        transaction: the transaction; the handler's writes for the failed messages are rolled back already.
+        delivery: the delivery of the turn.
+        done: the number of processed messages, from the first on; they are completed.
+        size: the number of next messages, at which the handler failed together; later messages are put back.
+        what: the fault.
+        alone: whether the failed message is known. Otherwise the messages are retried one by one, at once.
 
     Raises:
         Unavailable: the transaction has to be repeated.
@@ -124,19 +124,19 @@ def fail(
 def note_lost(
     transaction: Transaction, lost: LostTurn, what: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> FaultResult | None:
-    """Write down an attempt whose worker couldn't: it is gone, or was stopped; its transaction was rolled back.
+    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back.
 
-    Waits for the group where another worker has it already. If the message is done by then, there is nothing to note.
+    If another worker has the group already, this waits for it. If the message is done by then, nothing is recorded.
 
     Args:
-        transaction: one in which nothing has been done.
-        lost: what was in hand.
-        what: the failure.
-        patience_s: waits so long for the group.
-        delivery: that of the turn, where its handler may have committed before anything was done: then it is put back.
+        transaction: a transaction in which nothing has been done.
+        lost: the worker's messages.
+        what: the fault.
+        patience_s: the longest wait for the group, seconds.
+        delivery: the delivery of the turn, if its handler may have committed before completing it: it is put back then.
 
     Returns:
-        None where the group wasn't free in time, the message is done, or somebody has taken the lease away before.
+        None if the group wasn't free in time, the message is done, or the lease was removed before.
 
     Raises:
         UsageError: there is no such queue.
@@ -203,7 +203,7 @@ class _Noting:
         if last is None:
             return
         row = self._transaction.maybe("group_ordinal", **self._named)  # fmt: skip
-        if row is not None and row[0] >= last:
+        if row is not None and row.ordinal >= last:
             self._execute(
                 "put_back",
                 {

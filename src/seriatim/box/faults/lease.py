@@ -1,9 +1,9 @@
-"""Leases: claims of workers that are committed, so that no transaction is open while a handler takes long.
+"""Leases: committed claims of workers on groups, so that no transaction is open while a handler takes long.
 
-A lease is a row with a fencing token and an end that its worker puts off again and again. Its messages are queued, and its
-group is nobody else's as long as the row is there; so whoever takes it away, its worker, its supervisor, an operator or
-whoever comes by when it has run out, has to put nothing back. Only who has the token completes, under a lock that the
-others need. All time is the database's.
+A lease is a row with a fencing token and an end, which its worker postpones regularly. Its messages stay queued, and no
+other worker gets the group while the row exists. So removing the row is enough to give the messages back: the worker
+does so, its supervisor, an operator, or another receiver after the lease ran out. Only the holder of the token can
+complete the messages, under a lock that all of them need. All times are the database's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
@@ -179,7 +180,7 @@ def claim(
         "period": timedelta(microseconds=period_us),
     }
     token, incarnation = _row(transaction, "claim_lease", parameters)
-    delivery._let_go()  # noqa: SLF001 -- from here on the lease's end is the delivery's
+    delivery.in_hand.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 

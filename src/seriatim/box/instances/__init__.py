@@ -1,1 +1,1 @@
-"""Instances of long-running handlers, and which message is for which."""
+"""Instances of long-running handlers, and the instance of each message."""

@@ -1,8 +1,8 @@
-"""Instances: what a starting subscription makes, a group's, with a state of its own that is kept from message to message.
+"""Instances: a running handler's state for one group, kept from message to message.
 
-An instance is made by the turn that hands out the first message of its group for such a one. Turns of a group follow
-each other, so two first messages make one instance, and no publisher waits for another. Nothing is written before the
-message is done: then the instance is kept, changed or gone in the same transaction.
+The turn that hands out the first matching message of a group creates the instance. Turns of a group follow each other,
+so two first messages create one instance, and publishers don't wait. Nothing is written before the message is done; its
+transaction then saves, changes or deletes the instance.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ENDED = "its instance has ended"
 
 
 class Instance:
-    """The running instance of one group; see `Session.instance`. Its state is saved when its message is done.
+    """The running instance of one group; see `Session.instance`. Completing its message saves its state.
 
     Attributes:
-        id: its number; nothing else in the box has had it.
+        id: its number, which no other instance of the box ever has.
         queue: the queue's name.
-        group: the key of its group: the value of the first property that its starting subscription correlates by.
+        group: the key of its group: the value of the first property in its starting subscription's `correlate`.
         subscription: the name of the starting subscription that made it.
-        starts: the function that works on its messages, as ``module:name``.
+        starts: the handler of its messages, as ``module:name``.
         is_new: whether the message that was received starts it.
     """
 
@@ -67,10 +67,10 @@ class Instance:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Its state: a dictionary of JSON values, at first empty. Change it, or set another one.
+        """The state: a dictionary of JSON values, at first empty. Change it, or set another dictionary.
 
         Raises:
-            UsageError: on setting what isn't a mapping.
+            UsageError: the new state isn't a mapping.
         """
         return self._state
 
@@ -86,17 +86,17 @@ class Instance:
         return self._ended
 
     def correlate(self, **values: object) -> None:
-        """From the commit on, lead messages with one of these values to it, whatever their type.
+        """Lead messages with one of these values to this instance, whatever their type, from the commit on.
 
-        A message that a subscription leads to the queue, and that has a group of its own, goes by that.
+        If a subscription leads a message to the queue, and the message has its own group, it goes to that group.
 
         Args:
-            values: by the name of a property that the starting subscription correlates by. A property may have several, added
-                one after another.
+            values: values by property name; the properties are in the starting subscription's `correlate`. Further calls may
+                add more values of a property.
 
         Raises:
-            UsageError: a property that the starting subscription doesn't name, or no value of its type. When the message is
-                done, `ActionRefused`: another instance of the queue has the value.
+            UsageError: the starting subscription doesn't name the property, or the value doesn't have its type.
+            ActionRefused: when the message is done: another instance of the queue has the value.
         """
         allowed = self._starting.declared.correlate[1:]
         for name, value in values.items():
@@ -112,7 +112,7 @@ class Instance:
                 self._adding[name, text] = None
 
     def end(self) -> None:
-        """End it when its message is done: its values lead nowhere, and the next starting message starts another instance."""
+        """End the instance when its message is done. The next starting message of the group starts another instance."""
         self._ended = True
 
     def leads(self, message: Received) -> bool:

@@ -1,1 +1,1 @@
-"""Messages as rows; no decisions."""
+"""Convert messages to rows and back, without decisions."""

@@ -1,4 +1,4 @@
-"""Which dialog a message is of, as its context in the spool says."""
+"""Read a message's dialog from its context in the spool."""
 
 from __future__ import annotations
 

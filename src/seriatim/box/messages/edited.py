@@ -1,4 +1,4 @@
-"""Bodies that operators have put in the place of others. What was published stays in the spool as it was."""
+"""Bodies that operators have edited. The published bodies stay in the spool."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from seriatim.box.definitions.definition import BoxQueue
 
 __all__ = ["with_edits"]
 
-#: Where a row of the function ``handed`` has the body, and how often the message was handed out.
-_BODY, _ATTEMPT = 5, 10
-
 
 def with_edits(
-    transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Sequence[Any]]
-) -> Sequence[Sequence[Any]]:
+    transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
+) -> Sequence[Any]:
     """The rows of messages that are handed out, with the bodies that count.
 
     Only what failed is edited, so what is handed out for the first time is asked nothing.
     """
-    tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row[_ATTEMPT]]
+    tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows
     parameters = {"queue_id": queue.queue_id, "entry_ids": tried}
@@ -29,6 +26,6 @@ def with_edits(
     if not bodies:
         return rows
     return [
-        (*row[:_BODY], bodies.get(entry_id, row[_BODY]), *row[_BODY + 1 :])
+        row._replace(body=bodies[entry_id]) if entry_id in bodies else row
         for entry_id, row in zip(entry_ids, rows, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Rows of the box become messages again."""
+"""Convert rows of the box to received messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]
 
 
 def received_of(
-    row: Sequence[Any],
+    row: Any,
     queue: BoxQueue,
     definitions: Definitions,
     sequence: int | None,
@@ -54,38 +54,22 @@ def received_of(
     late: bool,
     parts: Sequence[Part] = (),
 ) -> Received:
-    """The message of a row of the function ``handed``, with its parts."""
-    (
-        message_id,
-        kind,
-        content_type,
-        context,
-        types,
-        body,
-        received_at,
-        location,
-        epoch,
-        number,
-        attempt,
-        priority,
-        ids,
-        _,
-    ) = row
-    properties = context_of(context, types)
+    """The message of a row that has the columns of the function ``handed``, with its parts."""
+    properties = context_of(row.context, row.property_types)
     return Received(
-        message_id=message_id,
-        type=kind,
-        content_type=content_type,
-        dialog=dialog_of(properties, kind) if "dialog" in properties else None,
+        message_id=row.message_id,
+        type=row.type,
+        content_type=row.content_type,
+        dialog=dialog_of(properties, row.type) if "dialog" in properties else None,
         context=properties,
-        body=body,
+        body=row.body,
         parts=parts,
-        received_at=received_at,
-        ticket=Ticket(location, epoch, number),
+        received_at=row.received_at,
+        ticket=Ticket(row.location, row.epoch, row.number),
         sequence=None if queue.declared.sequence is None else sequence,
         ordinal=ordinal,
         late=late,
-        attempt=attempt + 1,
-        priority=priority,
-        subscriptions=tuple(definitions.names[one] for one in ids if one in definitions.names),
+        attempt=row.attempt + 1,
+        priority=row.priority,
+        subscriptions=tuple(definitions.names[one] for one in row.subscription_ids if one in definitions.names),
     )

@@ -1,1 +1,1 @@
-"""What operators do."""
+"""The actions of operators: mend, requeue, forget, purge, grant."""

@@ -1,8 +1,8 @@
-"""What an operator does to a group: in one transaction it is locked, judged, changed, and written down.
+"""An operator's action on a group: one transaction locks the group, judges it, changes it, and logs the action.
 
-Owns when a lock is waited for; what an action does is the kernel's. On a group that somebody works on, `suspend` and
-`resume` are written down as requests, which the group's next turn obeys before anything else: so nothing leaves after
-what is in hand, and nobody waits for a handler. Until then the group shows what it was asked for.
+The kernel decides what an action does; this module decides when to wait for a lock. If a receiver has the group locked,
+`suspend` and `resume` are stored as requests, which the group's next turn carries out first. So no message leaves after
+the messages in hand, and the operator doesn't wait for a handler. Until then the group shows the request.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """What an operator asks.
+    """An operator's request.
 
     Args:
-        action: what to do.
+        action: the action.
         queue: the queue's name.
         group: the group's key.
-        actor: who asks, at most 256 characters.
-        reason: why, at most 4,096 characters.
-        through: of `skip_hole`: the last number to skip; None: all of the hole.
-        following: of `reset`: the number to go on at.
-        body: of `retry`: what to put in the place of the body of the message that failed; None: it stays.
+        actor: the operator's name, at most 256 characters.
+        reason: the reason, at most 4,096 characters.
+        through: for `skip_hole`: the last number to skip; None: the whole hole.
+        following: for `reset`: the next number.
+        body: for `retry`: the new body of the failed message; None: no change.
 
     Raises:
-        UsageError: no actor or reason, a text that can't be kept, or a number to go on at that is out of range.
+        UsageError: the actor or the reason is missing, a text can't be stored, or the next number is out of range.
     """
 
     action: Action
@@ -91,19 +91,19 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What came of an action.
+    """The result of an action.
 
     Args:
         operation_id: its number in the operator log.
-        action: what was done.
+        action: the action.
         queue: the queue's name.
         group: the group's key.
-        obeyed: False where the group is locked: it will be at the end of the turn.
-        before: what the group showed.
-        after: what it shows now.
-        released: how many messages the action has let go; of a long run that is its beginning, and the rest follows.
-        set_aside: how many it has set aside (late or dead).
-        events: what happened to the group, in order; before the action, too, what was due.
+        obeyed: False if the group is locked: the action takes effect at the end of the turn.
+        before: the group's state before.
+        after: the group's state now.
+        released: the number of released messages; of a long run only the beginning, the rest follows later.
+        set_aside: the number of messages set aside (late or dead).
+        events: the group's events, in order, including timers that were due before the action.
     """
 
     operation_id: int
@@ -119,17 +119,17 @@ class Operation:
 
 
 def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = None) -> Operation:
-    """Do what an operator asks, in the transaction.
+    """Perform an operator's action, in the transaction.
 
     Args:
-        transaction: in which.
-        asked: what to do.
+        transaction: the transaction.
+        asked: the request.
         now_us: microseconds, in place of the database's clock.
 
     Raises:
         UsageError: there is no such queue or group.
         ActionRefused: the state of the group doesn't allow it; the remedy lists the allowed actions.
-        Unavailable: a stopped group is judged by a transaction that doesn't end.
+        Unavailable: another transaction judges the stopped group, and doesn't end.
     """
     queue = read_definitions(transaction).queue(asked.queue)
     turns = Turns(transaction, now_us)
@@ -154,10 +154,10 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
 
 
 def require_of(found: GroupView, action: Action) -> None:
-    """Let an action pass that fits the group.
+    """Refuse an action that the group doesn't allow.
 
     Raises:
-        ActionRefused: names the state, and the actions that are allowed; from a worker's lease a group is aborted.
+        ActionRefused: the error names the state and the allowed actions; of a leased group it names `abort`.
     """
     if found.allows(action):
         return

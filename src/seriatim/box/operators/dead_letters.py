@@ -1,4 +1,4 @@
-"""Dead letters: what was set aside for good, and may be put back all the same, or deleted."""
+"""Dead letters: list, requeue and delete messages that failed permanently."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _WARNING = "something later of its group was delivered, or may have been: it goe
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that was set aside for good.
+    """A message that failed permanently and was set aside.
 
     Args:
-        entry_id: its number, by which it is put back or deleted.
+        entry_id: its number, for `requeue` and `delete`.
         queue: the queue's name.
         group: the group's key; empty in a queue that is `Unordered`.
         message_id: its id.
         type: its type.
         sequence: its position in its group, as its producer numbered it.
-        ordinal: the one that it was released with; None where it never was.
-        attempt: how often it was handed out, as far as the box was told.
-        reason: why it was set aside.
-        error: what its handler failed at last; None where none did.
-        aside_at: when it was set aside.
-        received_at: when it was published.
+        ordinal: its ordinal; None if it was never released.
+        attempt: the number of times it was handed out, as far as the box knows.
+        reason: the reason why it was set aside.
+        error: the last error of its handler; None if no handler failed.
+        aside_at: the time when it was set aside.
+        received_at: the time when it was published.
     """
 
     entry_id: int
@@ -67,14 +67,14 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead letters.
+    """A filter for dead letters.
 
     Args:
-        entry_ids: only these.
-        queue: only those of this queue.
-        key: only those of groups whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only those that were set aside longer ago.
-        error: only those whose reason or error has this text in it.
+        entry_ids: only dead letters with these numbers.
+        queue: only dead letters of this queue.
+        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only dead letters that were set aside longer ago than this.
+        error: only dead letters with this text in their reason or error.
     """
 
     entry_ids: Sequence[int] | None = None
@@ -90,9 +90,9 @@ class Requeued:
 
     Args:
         operation_id: its number in the operator log.
-        letter: what it was.
-        place: where it went.
-        warning: what is to be known of that; None where it is back in its place.
+        letter: the dead letter, as it was before.
+        place: the place where it went.
+        warning: a warning about the place; None if it is back in its old place.
     """
 
     operation_id: int
@@ -104,10 +104,10 @@ class Requeued:
 def dead_letters_of(
     transaction: Transaction, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
 ) -> list[DeadLetter]:
-    """Dead letters by their numbers, at most `limit`, those behind `after`.
+    """List at most `limit` dead letters by number, after `after`.
 
     Raises:
-        UsageError: one of the filter's numbers can't be.
+        UsageError: a number in the filter is invalid.
     """
     if chosen.entry_ids is not None:
         check_numbers(chosen.entry_ids)
@@ -124,14 +124,15 @@ def dead_letters_of(
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:
-    """Put some of one group back, in the transaction, in the order in which they were released.
+    """Put dead letters of one group back, in the transaction, in the order in which they were released.
 
-    Each goes to its place if nothing later was delivered, else to the end. What is no dead letter any more is left out.
+    Each goes to its old place if no later message was delivered, otherwise to the end. Messages that are no
+    longer dead letters are left out.
 
     Raises:
-        UsageError: there is no such queue any more.
+        UsageError: the queue was dropped.
         ActionRefused: their group is closed.
-        Unavailable: somebody works on their group, and goes on doing so.
+        Unavailable: a receiver keeps their group locked.
     """
     known = {one.entry_id: one for one in letters}
     moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
@@ -142,10 +143,10 @@ def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operato
 
 
 def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> int:
-    """Delete some, in the transaction; their messages go with the next clean-up. Gives how many.
+    """Delete dead letters, in the transaction, and return their number. The next clean-up deletes their messages.
 
     Raises:
-        UsageError: one of them is no dead letter; the transaction has to be rolled back.
+        UsageError: a number is no dead letter's; the transaction has to be rolled back.
     """
     deleted = delete_entries(transaction, entry_ids, _DEAD, by)
     if missing := set(entry_ids) - deleted:
@@ -154,15 +155,15 @@ def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> 
 
 
 def no_dead_letter(entry_id: int) -> UsageError:
-    """What is raised where there is none with this number."""
+    """The error for a number that no dead letter has."""
     return UsageError(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
 
 
 def check_numbers(entry_ids: object) -> None:
-    """See that these can be the numbers of dead letters.
+    """Check numbers of dead letters.
 
     Raises:
-        UsageError: they can't.
+        UsageError: a number is invalid.
     """
     if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
         raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")

@@ -1,6 +1,6 @@
-"""What mends a group whose handler failed, beside the kernel's part: its message is tried again, or set aside.
+"""The failed message of a faulted group: retry it, edit its body, or make it a dead letter.
 
-The caller has the lock of the group.
+The caller holds the group's lock. The kernel changes the group's state.
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
     rows = transaction.rows("failed", **parameters)
     if not rows:
         return None
-    _, message_id, kind, content_type, context, types, waits = rows[0]
+    first = rows[0]
     message = Message(
-        message_id=message_id, type=kind, content_type=content_type, context=context_of(context, types), body=b""
+        message_id=first.message_id,
+        type=first.type,
+        content_type=first.content_type,
+        context=context_of(first.context, first.property_types),
+        body=b"",
     )
-    return FailedMessage(message, [row[0] for row in rows], waits)
+    return FailedMessage(message, [row.entry_id for row in rows], first.waits)
 
 
 def see_now(transaction: Transaction, what: FailedMessage) -> None:

@@ -1,7 +1,7 @@
-"""Forgetting a group: its next message finds it as if it were new, in its next incarnation.
+"""Forget a group: its next message begins it anew, in the next incarnation.
 
-What a group that is idle leaves behind (next, ordinal, skipped ranges: its tombstone) is its row of ``groups``; so it
-has to do nothing for that, and no index that receivers read has an entry of it.
+An idle group has only its row in ``groups`` (next number, ordinal, skipped ranges). So it costs no time: no index that
+receivers read has an entry for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which queues and locations the roles of applications may use; PostgreSQL itself holds them to it."""
+"""Grant and revoke the rights of database roles on queues and locations. PostgreSQL enforces them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispens
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Rights of a role.
+    """Rights to grant or revoke.
 
     Args:
         publish: the queues that it may publish to.
         receive: the queues that it may receive from.
-        subscribe: the queues that it may make subscriptions for.
-        route: whether it may route what others have published through SQL; it can read that.
+        subscribe: the queues to which its subscriptions may lead.
+        route: whether it may route other roles' messages that were published through SQL; it can read them.
         dispense: the locations whose numbers it may take.
         types: the types of messages that its subscriptions may match.
     """
@@ -59,17 +59,17 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a role may do in a box.
+    """The rights of a role in a box.
 
     Args:
         role: its name.
         publish: the names of the queues that it may publish to, sorted.
-        receive: those that it may receive from.
-        subscribe: those that it may make subscriptions for.
-        route: whether it may route what others publish through SQL.
+        receive: the names of the queues that it may receive from, sorted.
+        subscribe: the names of the queues to which its subscriptions may lead, sorted.
+        route: whether it may route other roles' messages that were published through SQL.
         dispense: the locations whose numbers it may take, sorted.
         types: the types of messages that its subscriptions may match, sorted.
-        id_space: where the ids of the messages are compared that it publishes; ``""`` is the owner's.
+        id_space: the id space of its published messages; ``""`` is the owner's.
     """
 
     role: str
@@ -111,7 +111,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
         raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
     if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
         raise UsageError(
-            f"the id space {role!r} is that of the role {others[0][0]!r}",
+            f"the id space {role!r} is that of the role {others[0].role!r}",
             remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
         )
     transaction.do("grant", role=role, **named)

@@ -1,4 +1,4 @@
-"""What an operator does to an instance: suspended and resumed is its group, terminated it is gone."""
+"""An operator's action on an instance: suspend or resume its group, or terminate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do, and why, written to the operator log."""
+"""The operator log: the actor and the reason of each action."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Cleaning up: what nobody refers to any more, and what is older than it has to be kept, goes.
+"""Clean up: delete rows that nothing refers to, and rows that are older than their keeping time.
 
-Owns what a box keeps and for how long. Works in batches, each a transaction of its own, beside publishers and receivers:
-it takes no lock that they want for longer than a moment, and reads by indexes, whatever the size of the box.
+This module decides what a box keeps and for how long. It works in batches, each in its own transaction, beside
+publishers and receivers. It holds no lock that they need for longer than a moment, and reads by indexes, whatever the
+box's size.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ class Purged:
     """What a clean-up deleted.
 
     Args:
-        messages: messages that nothing referred to any more.
+        messages: messages without references.
         message_bytes: the bytes of their bodies.
         history: entries of the history.
-        days: parts of the history that went whole.
-        message_ids: ids that are no more recognised when they are published again.
-        tickets: rows about numbers whose messages are gone, or that were dispensed.
-        waiters: receivers whose connection is gone.
-        groups: groups that had expired and were forgotten.
-        arrivals: messages that were numbered now, since the transactions that published them hadn't.
-        faults: handlers' failures that were older than they are kept.
-        complete: whether all was looked at; False where the time was over before.
+        days: partitions of the history that were dropped.
+        message_ids: ids that are no longer recognised when they are published again.
+        tickets: rows of dispensed numbers, or of numbers whose messages are gone.
+        waiters: entries of waiting receivers whose connection is gone.
+        groups: expired groups that were forgotten.
+        arrivals: messages that got a number now, because their publishing transactions gave none.
+        faults: faults older than their keeping time.
+        complete: whether the clean-up finished; False if its time was over before.
     """
 
     messages: int = 0
@@ -71,15 +72,15 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class Purgeable:
-    """What a clean-up would free.
+    """The rows that a clean-up would delete.
 
     Args:
-        messages: at most so many messages; those that something else refers to stay.
+        messages: an upper bound of the messages; messages with other references stay.
         history: entries of the history.
-        message_ids: ids that are older than they have to be remembered.
-        size_bytes: what they take in tables and indexes, by the mean size of a row. PostgreSQL uses it for new rows.
-        groups: at most so many groups that have expired, if it is told to forget them.
-        faults: at most so many handlers' failures; the newest one of a message that is there stays.
+        message_ids: ids older than their keeping time.
+        size_bytes: their bytes in tables and indexes, by the mean size of a row. PostgreSQL reuses them for new rows.
+        groups: an upper bound of the expired groups, if they are to be forgotten.
+        faults: an upper bound of the faults; the newest fault of a present message stays.
     """
 
     messages: int
@@ -100,20 +101,20 @@ def run(
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> Purged:
-    """Clean up. Anybody may call it at any time, also several at once; a worker process does from time to time.
+    """Clean up. It may run at any time, also several times at once; worker processes call it from time to time.
 
     Args:
         access: the box.
-        queue: of the history, and of the groups, only this queue's.
-        older_than: history goes that is older than so many seconds (or ``"7d"``), instead of what the queues say.
-        forget_expired: forget groups that have been idle for as long as their queue says with `expire_after`.
-        seconds: end after so many seconds; the next clean-up goes on. None: when all is done.
-        now: the moment; None: the database's clock.
+        queue: delete only this queue's history and groups.
+        older_than: delete history older than this many seconds (or ``"7d"``), in place of each queue's `keep_for`.
+        forget_expired: forget groups that were idle for their queue's `expire_after`.
+        seconds: stop after this time; the next clean-up goes on. None: stop when all is done.
+        now: the present time; None: the database's clock.
         progress: is called after each batch.
 
     Raises:
-        UsageError: no such queue, or a period that can't be.
-        Unavailable: no connection; what is done is done.
+        UsageError: there is no such queue, or the period is invalid.
+        Unavailable: there is no connection; finished batches stay deleted.
     """
     with translated(access.place):
         return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
@@ -122,10 +123,10 @@ def run(
 def purgeable(
     access: Access, *, queue: str | None = None, older_than: float | str | None = None, now: datetime | None = None
 ) -> Purgeable:
-    """What `run` with these arguments would free; it only looks, and counts what it would delete.
+    """Count the rows that `run` with these arguments would delete; changes nothing.
 
     Raises:
-        UsageError: no such queue, or a period that can't be.
+        UsageError: there is no such queue, or the period is invalid.
     """
     with access.transaction() as transaction:
         moment, remembered, _, kept = _keeping(transaction)
@@ -146,10 +147,10 @@ def purgeable(
 
 
 def keep_message_ids(access: Access, period: float | str) -> None:
-    """Set for how long a message that is published again is recognised at least: seconds, or ``"7d"``.
+    """Set the shortest time for which a repeated message is recognised: seconds, or ``"7d"``.
 
     Raises:
-        UsageError: a period that can't be.
+        UsageError: the period is invalid.
     """
     wanted = _period(period)
     if not wanted:
@@ -159,10 +160,10 @@ def keep_message_ids(access: Access, period: float | str) -> None:
 
 
 def keep_faults(access: Access, period: float | str) -> None:
-    """Set for how long faults are kept: seconds, or ``"30d"``; the newest one of a message as long as that is there.
+    """Set how long faults are kept: seconds, or ``"30d"``. A present message keeps its newest fault.
 
     Raises:
-        UsageError: a period that can't be.
+        UsageError: the period is invalid.
     """
     if (wanted := _period(period)) is None:
         raise UsageError("faults have to be kept for some time", remedy='such as "30d"')

@@ -1,4 +1,4 @@
-"""Faulted groups that are retried by themselves, where their queue says so. Done by whoever comes first."""
+"""Retry faulted groups automatically, if their queue has `recoveries`. Workers and `tick` do it."""
 
 from __future__ import annotations
 

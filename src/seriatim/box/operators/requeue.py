@@ -1,6 +1,6 @@
-"""Messages of one group that were set aside are put back: each goes where the kernel says, and the group is judged.
+"""Put back set-aside messages of one group: the kernel decides the place of each, and the group is judged.
 
-However many there are, it takes the same few statements.
+The number of statements doesn't depend on the number of messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Routing again what no subscription wanted, what wasn't what its type said, or what its queue couldn't order."""
+"""Route messages again that were unrouted, or invalid in a queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Resubmitted:
-    """How many messages were `routed`, and how many are `left`, because nobody wants them now either."""
+    """The number of `routed` messages, and of messages that are `left` because still no subscription matches."""
 
     routed: int
     left: int

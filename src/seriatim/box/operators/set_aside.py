@@ -1,4 +1,4 @@
-"""What was set aside, and what is unrouted: listed, put back, deleted. Dead letters are listed in `dead_letters.py`."""
+"""List, requeue and delete set-aside and unrouted messages. For dead letters see `dead_letters.py`."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ REQUEUED = ("late", "duplicate", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a queue has set aside, or that is unrouted.
+    """A message that a queue has set aside, or an unrouted message.
 
     Args:
         message_id: its id.
         type: its type.
-        queue: the queue's name; None where it is unrouted.
-        group: the group's key; None where it has none.
+        queue: the queue's name; None if it is unrouted.
+        group: the group's key; None if it has no group.
         status: one of `SET_ASIDE`.
         sequence: its position in its group, as its producer numbered it.
-        reason: why; None where nobody wanted it.
-        since: when it was set aside, or found to be unrouted.
-        received_at: when it was published.
-        entry_id: the number of its entry in the queue; None where it is unrouted.
-        arrival_id: where the box has the message.
-        position: the same.
+        reason: the reason; None if no subscription matched.
+        since: the time when it was set aside, or found to be unrouted.
+        received_at: the time when it was published.
+        entry_id: the number of its entry in the queue; None if it is unrouted.
+        arrival_id: together with `position`, the message's key in the spool.
+        position: see `arrival_id`.
     """
 
     message_id: str
@@ -65,14 +65,14 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideFilter:
-    """Which of them.
+    """A filter for set-aside messages.
 
     Args:
-        statuses: only those in one of these, of `SET_ASIDE`.
-        queue_id: only those of this queue.
-        group: only those of groups with this key.
-        message_type: only those of this type.
-        older_than: only those that were set aside, or found to be unrouted, longer ago.
+        statuses: only messages with one of these statuses, of `SET_ASIDE`.
+        queue_id: only messages of this queue.
+        group: only messages of groups with this key.
+        message_type: only messages of this type.
+        older_than: only messages that were set aside, or found to be unrouted, longer ago than this.
         message_ids: only these messages.
     """
 
@@ -90,9 +90,9 @@ class PutBack:
 
     Args:
         operation_id: its number in the operator log.
-        message: what it was.
-        place: where it went.
-        status: what it is now: ``"queued"`` or ``"held"``; or set aside once more, by the rules of its queue.
+        message: the message, as it was before.
+        place: the place where it went.
+        status: its present status: ``"queued"`` or ``"held"``; or a status of set-aside messages, by its queue's rules.
     """
 
     operation_id: int
@@ -102,7 +102,7 @@ class PutBack:
 
 
 def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, *, limit: int = 100) -> list[SetAside]:
-    """What was set aside and is no dead letter, and what is unrouted, the oldest first, at most `limit`."""
+    """List at most `limit` unrouted and set-aside messages, except dead letters, oldest first."""
     parameters: dict[str, Any] = {
         "statuses": list(chosen.statuses),
         "queue_id": chosen.queue_id,
@@ -116,14 +116,12 @@ def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, *, limit: int
 
 
 def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> list[PutBack]:
-    """Put some of one group back, in the transaction.
-
-    What isn't there any more as it was found is left out.
+    """Put messages of one group back, in the transaction. Messages that have changed since they were listed are left out.
 
     Raises:
-        UsageError: there is no such queue any more.
+        UsageError: the queue was dropped.
         ActionRefused: their group is closed.
-        Unavailable: somebody works on their group, and goes on doing so.
+        Unavailable: a receiver keeps their group locked.
     """
     known = {one.entry_id: one for one in found}
     queue, group = str(found[0].queue), str(found[0].group)
@@ -133,9 +131,9 @@ def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -
 
 
 def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> int:
-    """Delete some, in the transaction; their messages go with the next clean-up.
+    """Delete set-aside messages, in the transaction, and return their number.
 
-    What isn't there any more as it was found is left out. Gives how many were deleted.
+    The next clean-up deletes the messages themselves. Messages that have changed since they were listed are left out.
     """
     entry_ids = [one.entry_id for one in found if one.entry_id is not None]
     unrouted = [(one.arrival_id, one.position) for one in found if one.entry_id is None]
@@ -143,7 +141,7 @@ def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) ->
 
 
 def delete_entries(transaction: Transaction, entry_ids: Sequence[int], disposition: str, by: Operator) -> set[int]:
-    """Delete those of these entries that were set aside with this disposition; gives their numbers."""
+    """Delete the entries that were set aside with this disposition, and return their numbers."""
     return {one for one in _deleted(transaction, by, entry_ids, (disposition,), ()) if one is not None}
 
 

@@ -1,1 +1,1 @@
-"""Spark's side of a box: what pipelines read from it and write to it."""
+"""Spark's side of a box: what pipelines read from it and write into it."""

@@ -1,6 +1,6 @@
-"""Messages of the box as columns, in Arrow: what Spark reads.
+"""Messages of the box as Arrow columns for Spark.
 
-Owns the columns and their types; knows nothing of Spark, and of queries only what their rows look like.
+This module has the columns and their types. It doesn't know Spark, and of queries only the form of their rows.
 """
 
 from __future__ import annotations

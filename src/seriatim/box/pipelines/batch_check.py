@@ -1,6 +1,6 @@
-"""Whether the messages of dialogs that a pipeline gets are what their types say, looked at once, before their batch is complete.
+"""Validate the dialog messages of a pipeline's batch, once, before the batch is complete.
 
-A dialog with one that isn't fails on both sides: the message leaves the batch, and so does what is behind it in its dialog.
+An invalid message fails its dialog on both sides. It leaves the batch, with all later messages of its dialog.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Batches of a pipeline that are sent in dialogs, each message once: a dialog a key, begun when it is first needed.
+"""Send a pipeline's batches in dialogs, each message once: one dialog for each key, begun when it is first needed.
 
-Tasks stage parts, as for queues. A merge sends the messages of some keys a transaction, and notes with each key that the
-batch is sent; the last of these transactions notes the same of the batch. So one that ends in between is gone on with
-where it was, and a batch of many dialogs doesn't lock all of them at once.
+Tasks stage parts, as for queues. A merge sends the messages of some keys in each transaction, and records the batch
+with each key; the last transaction records it for the whole batch. So an interrupted merge goes on where it stopped,
+and a batch of many dialogs doesn't lock all of them at once.
 """
 
 from __future__ import annotations
@@ -97,17 +97,17 @@ class DialogStaging(Staging):
         before = 0
         while True:
             with self._transaction() as transaction:
-                self._run(transaction, "add_writer", writer=writer)
+                transaction.do("add_writer", writer=writer)
                 (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
                 if batch <= last:
-                    self._run(transaction, "drop_parts", part_ids=part_ids)
+                    transaction.do("drop_parts", part_ids=part_ids)
                     return before
-                self._run(transaction, "hold_definitions")
+                transaction.do("hold_definitions")
                 definitions = self._access.known.current(transaction)
                 self._check_services(definitions)
                 self._versions(transaction, parts)
                 if judged != definitions.version:
-                    self._run(transaction, "judge_sends", part_ids=part_ids, contract=self._speaker.contract)
+                    transaction.do("judge_sends", part_ids=part_ids, contract=self._speaker.contract)
                 keys, messages = self._send(transaction, writer, batch, part_ids)
                 is_whole = keys < _DIALOGS
                 if is_whole:
@@ -117,9 +117,9 @@ class DialogStaging(Staging):
                         transaction.notice(KeptOut())
                     stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
                     if stray:
-                        self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                        transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
                 named = {"writer": writer, "batch": batch if is_whole else last, "version": definitions.version}
-                self._run(transaction, "record_batch", messages=messages, **named)
+                transaction.do("record_batch", messages=messages, **named)
             judged = definitions.version
             before += messages
             if is_whole:

@@ -1,8 +1,8 @@
-"""What a pipeline reads of a box: the batches of a queue that belongs to it, or what a queue or the spool has now.
+"""What a pipeline reads from a box: batches of its own queue, or the present content of a queue or the spool.
 
-A queue's messages are put into batches as they are released; a batch that is complete stays as it is, to be read as
-often as it takes, until the batch after it is worked on. A *reader* is one checkpoint of a pipeline: it is known by a
-name that the checkpoint remembers, and that alone may ask for batches.
+Released messages of a queue are put into batches. A complete batch doesn't change, and can be read again until the next
+batch is worked on. A *reader* is one checkpoint of a pipeline; the checkpoint stores the reader's name, and only the
+reader with that name may request batches.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Feed(Closing):
                 self._batches(transaction, reader)
                 if not self._count(transaction, batch, newest):
                     return reader, batch, 0
-                self._run(transaction, "close_batch", reader=reader, batch=newest)
+                self._do(transaction, "close_batch", reader=reader, batch=newest)
         with self._transaction() as transaction:
             return reader, newest, self._count(transaction, batch, newest)
 
@@ -168,7 +168,7 @@ class Feed(Closing):
             self._look(queue)
         self._route()
         with self._transaction() as transaction:
-            return int(self._run(transaction, "waiting_in_queue")[0][0])
+            return int(self._run(transaction, "waiting_in_queue")[0].messages)
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """What the messages of some batches are cut into, groups whole.
@@ -252,7 +252,7 @@ class Feed(Closing):
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
-            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0][0])
+            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0].taken)
         turns = Turns(transaction)
         locked = LockedGroups(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
@@ -263,7 +263,7 @@ class Feed(Closing):
         handed = judged.handed
         pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]
-        self._run(
+        self._do(
             transaction,
             "put_in_batch",
             batch=batch,
@@ -274,7 +274,7 @@ class Feed(Closing):
         if entry_ids and self._queue().serves:
             gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
             entry_ids = [one for one in entry_ids if one not in gone]
-            self._run(transaction, "talk_in_batch", entry_ids=entry_ids)
+            self._do(transaction, "talk_in_batch", entry_ids=entry_ids)
         return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -335,7 +335,7 @@ class Feed(Closing):
             connection = psycopg.connect(self._connections.dsn, autocommit=True, application_name="seriatim reader")
             deadline = time.monotonic() + _PATIENCE_S
             held = Statements(connection, self._schema)
-            while not self._run(held, "hold_reader")[0][0]:
+            while not self._run(held, "hold_reader")[0].held:
                 if time.monotonic() > deadline:
                     connection.close()
                     raise ActionRefused(
@@ -350,10 +350,10 @@ class Feed(Closing):
         rows = self._run(transaction, "reader_batches", reader=reader)
         if not rows:
             raise self._refused("another checkpoint")
-        return rows[0][0], rows[0][1]
+        return rows[0].batch, rows[0].done
 
     def _count(self, transaction: Transaction, after: int, through: int) -> int:
-        return int(self._run(transaction, "count_batch", after=after, through=through)[0][0])
+        return int(self._run(transaction, "count_batch", after=after, through=through)[0].messages)
 
     def _cut(self, transaction: Transaction, name: str, messages: int, **named: Any) -> list[Part]:
         if not messages:
@@ -378,6 +378,9 @@ class Feed(Closing):
                 ordered=ordered,
                 dialogs=self._service is not None,
             )
+
+    def _do(self, statements: Statements, name: str, **named: Any) -> None:
+        statements.do(name, **self._named(named))
 
     def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
         return statements.rows(name, **self._named(named))

@@ -1,17 +1,17 @@
-"""Rows of a frame, as Arrow columns, become messages.
+"""Convert rows of a frame (Arrow columns) to messages.
 
 =============  ===========================================================================================
-message_id     its id; a new one where there is none
-type           its type, or else the one that goes for all
-body           bytes or text; none: empty
-content_type   how the body is to be read
-location       where it is received
+message_id     its id; if missing, a new id
+type           its type; without it, the type given for all messages
+body           bytes or text; if missing, empty
+content_type   the media type of the body
+location       the location that receives it
 context        properties, as a JSON object
-parts          what it has beside the body, where they are structs; otherwise a property
+parts          attachments, if they are structs; otherwise a property
 (any other)    a property; null: the message doesn't have it
 =============  ===========================================================================================
 
-A row with which something is wrong is kept all the same, as far as it can be, with the reason: it stops nothing.
+An invalid row stops nothing: it is kept, as far as possible, with the reason.
 """
 
 from __future__ import annotations

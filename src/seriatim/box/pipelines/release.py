@@ -1,4 +1,4 @@
-"""Giving a queue back that a pipeline had, which is gone: workers may receive from it again."""
+"""Take a queue back from a pipeline that is gone, so that workers may receive from it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_S, _PAUSE_S = 2.0, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A `queue` that was given back: the `pipeline` that had it, and how many `messages` it had in hand."""
+    """A released `queue`, the `pipeline` that had it, and the number of `messages` that the pipeline had in hand."""
 
     queue: str
     pipeline: str
@@ -25,12 +25,12 @@ class Released:
 
 
 def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released:
-    """Give a queue back, in the transaction; it is written down.
+    """Release a queue from its pipeline, in the transaction, and log it.
 
-    What the pipeline had in hand and hasn't finished is queued again, in its place. Its checkpoint is known no more.
+    Unfinished messages of the pipeline are queued again, in their places. The pipeline's checkpoint is no longer accepted.
 
     Raises:
-        ActionRefused: no pipeline has the queue, or it is reading it now.
+        ActionRefused: no pipeline has the queue, or the pipeline is reading it now.
     """
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}

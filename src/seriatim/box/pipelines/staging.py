@@ -1,9 +1,8 @@
-"""Batches of a pipeline that come into a box, each once.
+"""Write a pipeline's batches into a box, each batch once.
 
-Tasks stage parts, which nobody sees; a merge takes the parts that it names in as one publishing, and writes down whose
-batch it was, in one transaction. A batch that is in the box is nothing the second time, and what a failed task has
-staged is never asked for. Messages are routed where they are staged; where the definitions have changed before the
-merge, it routes them again.
+Tasks stage parts, which receivers can't see. A merge publishes the parts that it names and records the batch, in one
+transaction. A batch that is in the box already is ignored, and parts of failed tasks are never merged. Messages are
+routed when they are staged; the merge routes them again if the definitions have changed.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class Staging(Closing):
                     entries += self._stage(transaction, part_id, messages, placed, definitions)
                     messages += len(placed.messages)
             counts = {"version": version, "messages": messages, "entries": entries}
-            self._run(transaction, "end_part", part_id=part_id, **counts)
+            transaction.do("end_part", part_id=part_id, **counts)
         return part_id, messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
@@ -136,22 +135,22 @@ class Staging(Closing):
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
         with self._transaction() as transaction:
-            self._run(transaction, "add_writer", writer=writer)
+            transaction.do("add_writer", writer=writer)
             (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
             if batch <= last:
-                self._run(transaction, "drop_parts", part_ids=part_ids)
+                transaction.do("drop_parts", part_ids=part_ids)
                 return 0
-            self._run(transaction, "hold_definitions")
+            transaction.do("hold_definitions")
             definitions = self._access.known.current(transaction)
             self._check(transaction, parts, definitions)
             refuse_for_batch(transaction, definitions, part_ids)
             (messages,) = self._run(transaction, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
             transaction.notice(KeptOut())
             version = definitions.version
-            self._run(transaction, "record_batch", writer=writer, batch=batch, version=version, messages=messages)
+            transaction.do("record_batch", writer=writer, batch=batch, version=version, messages=messages)
             stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
             if stray:
-                self._run(transaction, "drop_parts", part_ids=[part_id for (part_id,) in stray])
+                transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
@@ -183,12 +182,12 @@ class Staging(Closing):
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
         found = self._run(transaction, "last_batch", writer=writer)
-        return bool(found) and batch <= found[0][0]
+        return bool(found) and batch <= found[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
         with self._transaction() as transaction:
-            self._run(transaction, "drop_parts", part_ids=[part_id for part_id, _ in parts])
+            transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
         """Let go of the box."""
@@ -203,16 +202,16 @@ class Staging(Closing):
     def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
         """See that all parts are there and whole; by which version of the definitions each was routed."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row[0]: row[1:] for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            _, said, there = found.get(part_id, (None, -1, -1))
-            if not messages == said == there:
+            part = found.get(part_id)
+            if part is None or not messages == part.messages == part.found:
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-        return {part_id: row[0] for part_id, row in found.items()}
+        return {part_id: part.version for part_id, part in found.items()}
 
     def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
         """Route a part anew, under other definitions than it was staged under."""
@@ -221,26 +220,31 @@ class Staging(Closing):
             transaction,
             "staged_messages",
             part_id=part_id,
-            after=found[-1][0] if found else -1,
+            after=found[-1].place if found else -1,
             at_most=_PORTION,
         ):
             found += rows
-        self._run(transaction, "empty_part", part_id=part_id)
+        transaction.do("empty_part", part_id=part_id)
         for begin in range(0, len(found), _PORTION):
             rows = found[begin : begin + _PORTION]
             messages = [
                 Message(
-                    message_id=message_id,
-                    type=kind,
-                    content_type=content_type,
-                    context={**context_of(context, json.loads(types) if types else None), "location": location},
-                    body=body,
-                    parts=[Part(*one) for one in parts] if parts else (),
+                    message_id=row.message_id,
+                    type=row.type,
+                    content_type=row.content_type,
+                    context={
+                        **context_of(row.context, json.loads(row.property_types) if row.property_types else None),
+                        "location": row.location,
+                    },
+                    body=row.body,
+                    parts=[Part(*one) for one in row.parts] if row.parts else (),
                 )
-                for _, message_id, kind, location, content_type, context, types, body, _, _, parts, _ in rows
+                for row in rows
             ]
             # What is wrong stays wrong: of such a message not everything is kept as it was.
-            placed = PartRows(messages, [row[8] for row in rows], [row[9] for row in rows], [row[11] for row in rows])
+            placed = PartRows(
+                messages, [row.group_key for row in rows], [row.sequence for row in rows], [row.problem for row in rows]
+            )
             self._stage(transaction, part_id, begin, placed, definitions)
 
     def _stage(

@@ -1,1 +1,1 @@
-"""Statements, migrations, and the driver's values and errors."""
+"""SQL statements, migrations, and the conversion of the driver's values and errors."""

@@ -1,6 +1,6 @@
-"""Columns as PostgreSQL writes arrays.
+"""Write a column of values as a PostgreSQL array literal.
 
-The driver looks at each value of a list in Python, and more than once; joined like this, a column costs a sixth of it.
+The driver checks each value of a list in Python, more than once; a column joined here takes a sixth of that time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Whether a box is what its migrations make, where nobody has written down what these were.
+"""Compare a box with a box that its migrations create, if the box has no checksums of its migrations.
 
-All of it is asked of PostgreSQL, and compared with what it says of a box that is made for that, under the same name and by
-the same server, in a savepoint that is rolled back. What somebody has added is left out of it, such as an index or the day
-of a history; what is in a table is not.
+A new box of the same name is created by the same server in a savepoint, both are described by PostgreSQL's catalogue,
+and the savepoint is rolled back. Additions such as an index or a day of the history are ignored; a table's data isn't.
 """
 
 from __future__ import annotations

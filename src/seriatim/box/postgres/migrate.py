@@ -1,8 +1,8 @@
-"""Makes the schema of a box and brings it up to date; knows which version this seriatim works with.
+"""Create the schema of a box, or migrate it to the version that this seriatim works with.
 
-A box is made by all migrations, in order; an older one goes through those that it lacks; in one transaction, one process
-at a time. There is no way back: a newer schema is for a newer seriatim. A migration is never edited, and a box keeps the
-checksum of each that was applied: so one that another build has made otherwise isn't taken for one of this.
+All migrations, in order, create a box; an older box gets the migrations that it lacks. This runs in one transaction,
+and one process at a time. There is no way back: a newer schema needs a newer seriatim. A migration is never edited. A
+box stores the checksum of each applied migration, so a box of a different build is detected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The SQL of the box: one statement a file, with the schema's name put in as an identifier."""
+"""Run the SQL statements of the box: one file for each, with the schema's name put in as an identifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, namedtuple_row, tuple_row
+from psycopg.rows import class_row, dict_row, namedtuple_row
 
 from seriatim.box.postgres.arrays import written
 from seriatim.errors import UsageError, shown
@@ -39,7 +39,7 @@ def checked_schema(schema: str) -> str:
 class Statements:
     """The statements of a box, executed on one connection: each is a file, called by its name with named parameters.
 
-    Rows are tuples, or of a class whose fields have the names of the columns, or dictionaries.
+    Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
     Lists of numbers, booleans or texts are sent as the text of an array, of which the statement says the type.
 
     Args:
@@ -58,10 +58,9 @@ class Statements:
     @overload
     def rows(self, name: str, of: type[_Row], /, **parameters: Any) -> list[_Row]: ...
     def rows(self, name: str, of: type | None = None, /, **parameters: Any) -> list[Any]:
-        """All rows of a statement's result; none of one that has none."""
+        """All rows of a statement's result."""
         with self.connection.cursor(row_factory=_factory(of), binary=True) as cursor:
-            cursor.execute(statement(name, self.schema), written(parameters))
-            return cursor.fetchall() if cursor.description else []
+            return cursor.execute(statement(name, self.schema), written(parameters)).fetchall()
 
     @overload
     def one(self, name: str, of: None = None, /, **parameters: Any) -> Any: ...
@@ -80,7 +79,7 @@ class Statements:
         return next(iter(self.rows(name, of, **parameters)), None)
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once, as named tuples; the server keeps the rest."""
+        """The rows of a large result, at most `size` at once; the server keeps the rest."""
         with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
             cursor.execute(statement(name, self.schema), written(parameters))
             while rows := cursor.fetchmany(size):
@@ -93,7 +92,7 @@ class Statements:
 
 def _factory(of: type | None) -> Any:
     if of is None:
-        return tuple_row
+        return namedtuple_row
     return dict_row if of is dict else class_row(of)
 
 

@@ -1,4 +1,4 @@
-"""The one place where errors of the driver become errors of seriatim."""
+"""Translate the driver's errors to seriatim's; no other module does so."""
 
 from __future__ import annotations
 

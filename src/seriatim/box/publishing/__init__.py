@@ -1,1 +1,1 @@
-"""Publishing: messages are taken in and routed into queues."""
+"""Publishing: route messages and store them in queues."""

@@ -1,4 +1,4 @@
-"""What `Session.publish` sends: messages as columns, checked, in statements of a size that PostgreSQL takes well."""
+"""Check the messages of a `publish` call and split them into statements of a suitable size, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publisher is answered."""
+"""`Published`, the result of publishing: the ids of the messages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["Published"]
 
 
 class Published(list[str]):
-    """The ids of the messages that were given, in that order.
+    """The ids of the published messages, in the order of the call.
 
     Args:
         ids: the ids.
-        left_out: those of messages that were not taken in.
+        left_out: the ids of messages that were left out.
 
     Attributes:
-        left_out: an id for each message that was left out, in order, because one of that id was published before in the id
-            space of the publisher, or comes earlier in the same call.
+        left_out: the ids of messages that were left out, in order. Their ids were published before in the publisher's id space,
+            or are repeated in the call.
     """
 
     __slots__ = ("left_out",)

@@ -1,4 +1,4 @@
-"""Publishing: a call's messages are routed, find room in their queues, and are taken in, all or none."""
+"""`Publisher`: route the messages of a call, find room in their queues, and store all or none."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
 class Publisher:
-    """What one call of `Session.publish` does.
+    """One call of `Session.publish`.
 
     Args:
-        messages: in the order in which they get their tickets.
-        delay: as of `Session.publish`, like the next two.
-        visible_at: the moment before which they aren't handed out, instead.
-        wait: how long for room.
-        own: whether the transaction is ours, and not one that the caller began.
-        once: whether nothing else is done in it.
+        messages: the messages, in the order of their tickets.
+        delay: as in `Session.publish`.
+        visible_at: as in `Session.publish`.
+        wait: as in `Session.publish`.
+        own: whether the transaction is ours; False: the caller began it.
+        once: whether the transaction does nothing else.
 
     Raises:
-        UsageError: something that isn't a message, a body that is too large, times that can't be.
+        UsageError: an argument isn't a message, a body is too large, or a time is invalid.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Publisher:
         self._once = once
 
     def publish(self, transaction: Transaction) -> Published:
-        """Take the messages in.
+        """Publish the messages.
 
         Returns:
-            the ids of all that were given, in that order, and which of them were left out.
+            the ids of all messages, in order, and the ids that were left out.
 
         Raises:
-            UsageError: a property that has no place in a context, an address that is no queue.
+            UsageError: a property can't be stored, or an address names no queue.
             QueueFull: a queue has no room.
         """
         fresh, until = self._fresh, time.monotonic() + self._wait_s
@@ -195,7 +195,7 @@ class Publisher:
 
 
 def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
-    """Of each id that was given what isn't taken in: all of it where it was known before, else what comes after the first."""
+    """The ids to leave out: all messages with a known id, and repetitions of an id within the call."""
     seen: set[str] = set()
     found = []
     for one in ids:

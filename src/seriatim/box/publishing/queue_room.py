@@ -1,4 +1,4 @@
-"""Whether queues that may have so many messages take more: what is published waits for room, or is refused."""
+"""Room in queues with `max_messages`: a publisher waits for room or is refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
     mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
     rooms = _asked(transaction, "room_in", {"queue_ids": asked, "mosts": mosts})
     full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
-    transaction.do("refuse_staged", **parameters, queue_ids=full, why=NO_ROOM)
+    transaction.do("refuse_staged", **(parameters | {"queue_ids": full}), why=NO_ROOM)
 
 
 def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:

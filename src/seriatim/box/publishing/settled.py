@@ -1,9 +1,9 @@
-"""Where to look for what was published through SQL and waits to be routed.
+"""Remember from where to search for messages published through SQL that wait to be routed.
 
-What was routed stands there until it is vacuumed, as in `heads.py`; but here nothing may be passed over, since nothing that
-came later is judged before. So the place is said by transactions: what comes later is of those that hadn't ended when it
-was found, and they are in it. A connection remembers it, and no longer than it lives: a server that crashed or was
-replaced may give the numbers of transactions once more.
+Routed rows stay in the index until vacuum, as in `queue_heads.py`; but here no row may be missed, because no later
+message is judged before. So the place is a set of transactions: a later row belongs to a transaction that hadn't ended
+when the place was found. A connection remembers the place only while it lives, because a server that crashed or was
+replaced may use transaction numbers again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Routing what was published through SQL, by whoever comes first: a receiver, or `tick`.
+"""Route messages that were published through SQL. Receivers and `tick` do it.
 
-It waits in ``to_route`` from its commit on. Until it is routed, nothing that was committed later is judged.
+After its commit such a message waits in ``to_route``. Until it is routed, no message that was committed later is
+judged.
 """
 
 from __future__ import annotations

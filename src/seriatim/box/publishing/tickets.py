@@ -1,4 +1,4 @@
-"""Tickets: runs of numbers from a location's dispenser."""
+"""`Tickets`: a run of ticket numbers that a transaction took from a location."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["Ticket", "Tickets"]
 
 @dataclass(frozen=True, slots=True)
 class Tickets:
-    """A run of tickets without a gap, from (`epoch`, `first`) on.
+    """A run of tickets without a gap. Iterate over it to get each `Ticket`.
 
-    They are all of one epoch, unless the location's numbers turned over among them; then `last_epoch` is a later one,
-    and `last` is a number in that. Iterating gives each `Ticket`, over a turn-over too.
+    All tickets have one epoch, unless the location's numbers reached `last_number` and began again at 1. Then `last_epoch`
+    is a later epoch, and `last` is a number in it.
 
     Args:
         location: the location's name.
         epoch: the epoch of the first ticket.
-        first: its number.
+        first: the number of the first ticket.
         last: the number of the last ticket.
-        last_epoch: its epoch; None: the same.
-        last_number: the number after which the location turns over.
+        last_epoch: the epoch of the last ticket; -1: the same as `epoch`.
+        last_number: the location's highest number; the next number is 1, in the next epoch.
     """
 
     location: str
@@ -54,7 +54,7 @@ class Tickets:
 
     @property
     def ranges(self) -> tuple[Tickets, ...]:
-        """The same tickets as runs of one epoch each; mostly one."""
+        """The same tickets as runs of one epoch each; usually one run."""
         epochs = range(self.epoch, self.last_epoch + 1)
         return tuple(
             Tickets(

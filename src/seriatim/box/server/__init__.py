@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL."""
+"""The embedded PostgreSQL: start it, share it, stop it."""

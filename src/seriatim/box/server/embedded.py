@@ -1,11 +1,11 @@
 """The embedded PostgreSQL: a private server of one folder, shared by the processes of one user.
 
-The folder has to be that user's alone, and the data in it have to be known as his; neither what the server does nor
-which path is used comes from a file that somebody else may have put there.
+The folder has to belong to the user alone, and the user has to have created or trusted its data. No file that another
+user could have put there decides what the server does, or which path is used.
 
-Three locks, all by the kernel (`flock`), so that a process that dies leaves none behind: ``users.lock`` is held
-shared by everybody who uses the server, ``start.lock`` by the one who starts it, ``supervisor.lock`` by the
-supervisor, which stops it with the last user.
+There are three locks (`flock`), which the kernel releases when a process dies: every user of the server shares
+``users.lock``, the process that starts it holds ``start.lock``, and the supervisor, which stops it after the last user,
+holds ``supervisor.lock``.
 """
 
 from __future__ import annotations

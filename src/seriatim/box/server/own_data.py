@@ -1,9 +1,9 @@
-"""Which data folders this user has made or trusts, noted outside of any project.
+"""A list of the PostgreSQL data folders that this user created or trusts; it is stored outside of projects.
 
-What lies in a project can come from anywhere: an archive, a repository, a shared folder. A data folder of PostgreSQL is
-code, too (whoever made it decides what its server does as the user who starts it). So each has an id, written beside it, and
-this user's notes have a file of that name, with the number of the folder (its inode): a copy, and data that were unpacked
-or restored, are others.
+A project can come from anywhere: an archive, a repository, a shared folder. A data folder of PostgreSQL is like code:
+its author decides what the server does, as the user who starts it. So each folder has an id in a file beside it, and
+the user's list has a file of that name with the folder's inode number. A copied, unpacked or restored folder has
+another inode, so it isn't trusted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A folder that is this user's alone, opened once: what is in it nobody else has put there, or can put there.
+"""A folder that only this user can write to; it is opened once, and all files are reached from it.
 
-It and the folder above it have to belong to the user, and nobody else may write to either, nor enter the inner one. All
-files are reached from the open folder and not by a path, so that a folder above in which others may rename things leads
-nowhere else; links and whatever else isn't a plain file are not followed, because an archive may have them.
+The folder and its parent have to belong to the user. Nobody else may write to either, or enter the inner folder. Files
+are reached from the open folder and not by a path, so renaming a parent folder can't lead elsewhere. Links, and
+everything else that isn't a plain file, are refused, because an archive may contain them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A user of the system for a server that root starts: PostgreSQL refuses to be root, and shares nothing with ``nobody``.
+"""A system user for a server that root starts: PostgreSQL refuses root, and ``nobody`` is shared with others.
 
-The user has a number and no name, so nothing has to be added to the system. One program needs a name: ``initdb`` looks up
-the user that it runs as. It runs as a user who has one, but in the group that only the server has, so that other
-processes of that user can neither look into it nor trace it; what it made is then given away.
+The user has a number and no name, so nothing has to be added to the system. Only ``initdb`` needs a name: it looks up
+the user that it runs as. So it runs as a user with a name, but in a group that only the server has; other processes of
+that user can neither read its files nor trace it. Its files are then given to the server's user.
 """
 
 from __future__ import annotations

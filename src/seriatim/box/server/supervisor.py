@@ -1,10 +1,10 @@
-"""A program of its own: keeps the embedded PostgreSQL running for as long as anybody uses it.
+"""A separate program that keeps the embedded PostgreSQL running while a process uses it.
 
-Whoever uses the server holds a shared lock on ``users.lock``; the kernel releases it when that process ends, however
-it ends. The supervisor waits for the exclusive lock: when it gets it, nobody is left, and it stops the server. A
-server that dies while it is used is started again. If the supervisor itself is killed, the server stops with it.
+Each process that uses the server holds a shared lock on ``users.lock``; the kernel releases it when the process ends,
+for any reason. The supervisor waits for the exclusive lock. When it gets the lock, no user is left, and it stops the
+server. It restarts a server that dies while it is used. If the supervisor itself is killed, the server stops, too.
 
-It is run by path and needs the standard library only, so that it starts at once and drags nothing along.
+It is started by its path and uses the standard library only, so that it starts fast.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Turns: a group is locked, judged and handed out."""
+"""Turns: lock a group, judge its messages, and hand them out."""

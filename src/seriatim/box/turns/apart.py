@@ -1,8 +1,8 @@
-"""Work that has to be committed whatever becomes of the session's transaction: routing, timers, leases that ran out.
+"""Transactions for work that must be committed even if the session rolls back: routing, timers, expired leases.
 
-It is done on the session's own connection wherever that can be, for another one may not be had: a session that waits for a
-second connection holds on to its first one, and where there are few all of them wait for ever. Where the transaction is the
-caller's, or has done something already, a connection that is free this moment does it, or else the transaction itself.
+If possible, this work runs on the session's own connection: a session that waits for a second connection keeps its
+first one, so with few connections all sessions would wait for ever. If the transaction is the caller's, or has done
+other work, a connection that is free now does the work; if there is none, the transaction itself does it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["SeparateTransaction"]
 
 
 class SeparateTransaction:
-    """Gives the transactions for that to one call.
+    """The separate transactions of one call.
 
     Args:
-        transaction: the session's.
-        is_free: whether its transaction is the session's own, and has done nothing but what this call did: it may be
-            committed as long as nothing is handed out.
+        transaction: the session's transaction.
+        is_free: whether the session began its transaction, and only this call has used it. It may then be committed until
+            messages are handed out.
     """
 
     __slots__ = ("_transaction", "is_free")
@@ -32,7 +32,7 @@ class SeparateTransaction:
 
     @contextmanager
     def __call__(self) -> Iterator[Transaction]:
-        """A transaction; nothing may be in hand where the session's may be committed."""
+        """Begin a transaction; with `is_free` the session must have nothing in hand."""
         session = self._transaction
         if self.is_free:
             session.commit()

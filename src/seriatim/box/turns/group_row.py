@@ -1,4 +1,4 @@
-"""The state of a group as the table of groups has it."""
+"""Convert a group's state between the kernel's columns and its row in the table of groups."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""How much of what a group holds a turn has to read, and what it may conclude from that.
+"""Decide how many held messages of a group a turn reads, and what it may conclude from them.
 
-Of a long run behind a hole a turn reads the beginning, and looks up the numbers that arrive: nothing else can leave, or be
-repeated, in this turn. Where all of that leaves, nobody knows yet whether the run goes on behind it. Then the turn says in
-the group's state that it is leaving, and since when (`Flag.LEAVING`), and ends; the next turn goes on there, before it takes in
-anything that arrived, as if all had left at that moment. Owns that; the rules are the kernel's.
+Behind a hole there may be a long run of held messages. A turn reads the beginning of the run, and looks up the numbers
+that arrive; no other held message can leave, or be repeated, in this turn. If the whole part leaves, the turn doesn't
+know whether the run goes on. Then it stores in the group's state that the group is leaving, and since when
+(`Flag.LEAVING`), and ends. The next turn goes on there before it takes in arrivals, as if all had left at that moment.
+The rules themselves are the kernel's.
 """
 
 from __future__ import annotations

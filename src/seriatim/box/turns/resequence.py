@@ -1,7 +1,7 @@
-"""A turn: what the box has of some groups of one queue, judged by the kernel, and what that changes.
+"""A turn: the kernel judges messages of some groups of a queue, and the result is written to the box.
 
-Owns how rows of the box become the kernel's columns and the other way round. Every decision is the kernel's; knows
-nothing of connections.
+This module converts rows of the box to the kernel's columns and back. The kernel makes every decision; this module
+knows no connections.
 """
 
 from __future__ import annotations
@@ -88,21 +88,20 @@ class Entries(Columns):
     waits: Bools
 
     @classmethod
-    def of(cls, lists: Sequence[Sequence[Any] | None]) -> Entries:
-        """From the lists that the statement gives, in its order; None where there are no rows."""
-        place, status, entry_id, sequence, size, rank, visible, arrival, ordinal, late, waits = lists
+    def of(cls, row: Any) -> Entries:
+        """From the row that the statement gives, with a list for each column; None where there are no entries."""
         return cls(
-            _ints(place),
-            _ints(status),
-            _ints(entry_id),
-            _ints(sequence, 0),
-            _ints(size, NOT_SAID),
-            _ints(rank),
-            _ints(visible, 0),
-            _ints(arrival, 0),
-            _ints(ordinal, 0),
-            np.array(late or (), np.bool_),
-            np.array(waits or (), np.bool_),
+            _ints(row.places),
+            _ints(row.codes),
+            _ints(row.entry_ids),
+            _ints(row.sequences, 0),
+            _ints(row.sizes, NOT_SAID),
+            _ints(row.ranks),
+            _ints(row.visible, 0),
+            _ints(row.arrivals, 0),
+            _ints(row.ordinals, 0),
+            np.array(row.late or (), np.bool_),
+            np.array(row.waits or (), np.bool_),
         )
 
 

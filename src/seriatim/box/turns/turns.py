@@ -1,4 +1,4 @@
-"""Turns: the next group of a queue that is ready, locked until the transaction ends, and what of it may leave."""
+"""`Turns`: lock the next ready group of a queue until the transaction ends, and find the messages that may leave."""
 
 from __future__ import annotations
 
@@ -186,12 +186,11 @@ class Turns:
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         (row,) = self._transaction.rows(name, **parameters)
-        keys, now, isolation, *more = row[:6]
-        _check_isolation(isolation)
-        locked = LockedGroups(keys, now, *more)
-        if not keys or locked.version != version:
+        _check_isolation(row.isolation)
+        locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
+        if not locked.keys or locked.version != version:
             return locked, None
-        return locked, _turn_of(queue, locked, row[6:], at_most, portion)
+        return locked, _turn_of(queue, locked, row, at_most, portion)
 
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
@@ -323,14 +322,20 @@ class Turns:
             rows = commit_between(own, done, (statement(name, self._transaction.schema), parameters))
         if not rows:
             return None, definitions.version
-        version, isolation, key, incarnation = rows[0][:4]
-        _check_isolation(isolation)
-        columns = list(zip(*rows, strict=True))
-        handed = HandedMessages(key, incarnation, *map(list, columns[4:8]))
-        delivery = self._delivery(queue, handed, [row[8:22] for row in rows], definitions)
+        first = rows[0]
+        _check_isolation(first.isolation)
+        handed = HandedMessages(
+            first.group_key,
+            first.incarnation,
+            [row.entry_id for row in rows],
+            [row.sequence for row in rows],
+            [row.ordinal for row in rows],
+            [row.late for row in rows],
+        )
+        delivery = self._delivery(queue, handed, rows, definitions)
         if arrived:
-            delivery.mark = Mark(*rows[0][22:])
-        return delivery, version
+            delivery.mark = Mark(first.rolled_back, first.own)
+        return delivery, first.version
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
@@ -339,14 +344,14 @@ class Turns:
         if not rows:
             return None, definitions.version
         none: list[int | None] = [None] * len(rows)
-        handed = HandedMessages(None, 0, [row[1] for row in rows], none, none, [False] * len(rows))
-        return self._delivery(queue, handed, [row[2:] for row in rows], definitions), rows[0][0]
+        handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, none, [False] * len(rows))
+        return self._delivery(queue, handed, rows, definitions), rows[0].version
 
     def _delivery(
-        self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Sequence[Any]], definitions: Definitions
+        self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Any], definitions: Definitions
     ) -> Delivery:
         rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
-        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row[-1]]
+        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
         parts = parts_of(self._transaction, queue, having)
         sequences = handed.sequences
         if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
@@ -432,14 +437,13 @@ def _portion(
     }
 
 
-def _turn_of(
-    queue: BoxQueue, locked: LockedGroups, row: Sequence[Any], at_most: int, portion: dict[str, int]
-) -> TurnStart:
+def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int]) -> TurnStart:
     """The turn of locked groups, by the row that says all about them."""
-    columns, unrouted, known, asked = row[:11], row[11], row[12:18], row[18:]
+    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided)
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
+    asked = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
-    entries = Entries.of(columns)
+    entries = Entries.of(row)
     turn = Turn(
         queue.declared.policy_of(locked.keys[0]),
         locked.keys,
@@ -451,7 +455,7 @@ def _turn_of(
         queue.incarnation,
         **portion,
     )
-    return TurnStart(turn, unrouted)
+    return TurnStart(turn, row.unrouted)
 
 
 def _completion(named: dict[str, Any], count: int) -> Completion:

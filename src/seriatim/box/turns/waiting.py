@@ -1,6 +1,6 @@
-"""Waiting for a message without a transaction: whoever brings one calls, at its commit, as many as there are messages.
+"""Wait for messages without a transaction: a publisher's commit notifies as many receivers as it has messages.
 
-Behind a connection pooler nobody can be called: there it is looked again and again.
+Behind a connection pooler notifications don't work, so a receiver looks again and again.
 """
 
 from __future__ import annotations

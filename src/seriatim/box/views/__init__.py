@@ -1,1 +1,1 @@
-"""What operators see; nothing is changed or locked."""
+"""What operators see. Views change nothing and take no locks."""

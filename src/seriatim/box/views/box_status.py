@@ -1,4 +1,4 @@
-"""What is in a box, for people and programs that ask; reads without locks."""
+"""The status of a box: version, sizes, next numbers. Reads without locks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ __all__ = ["BoxStatus", "Dispenser", "TableSize", "read_status"]
 
 @dataclass(frozen=True, slots=True)
 class Dispenser:
-    """What a `location` gives next: `next_number` in `epoch`; after `last_number` it turns over.
+    """The ticket counter of a `location`: `next_number` in `epoch`; after `last_number` a new epoch begins at 1.
 
-    `in_queue` of its messages are in queues, or will be when they are routed. Through `last_sent` of `last_sent_epoch`
-    none is any more (None: before the first number); what was never routed to a queue counts like what has left it.
+    `in_queue`: the number of its messages in queues, or still to be routed. All messages up to `last_sent` of
+    `last_sent_epoch` have left their queues (None: no message has); a message that was never routed to a queue
+    counts as left.
     """
 
     location: str
@@ -32,7 +33,7 @@ class Dispenser:
 class TableSize:
     """A table of a box: its `rows` and `dead_rows`, as PostgreSQL estimates them, and its bytes with all indexes.
 
-    `more_rows` and `more_bytes`: how many more they are than at the moment that the status names; fewer are negative.
+    `more_rows` and `more_bytes`: the growth since the status's `since`; negative if the table shrank.
     """
 
     name: str
@@ -45,17 +46,17 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class BoxStatus:
-    """A box at one moment.
+    """The status of a box at one moment.
 
     Args:
         place: host, database and schema.
         version: the version of the schema.
         postgresql: the version of the server.
-        size_bytes: all of its tables and indexes.
-        locations: their dispensers, by name.
-        tables: the tables and sequences, the largest first.
-        since: the moment that they are compared with: a day ago, or when the first clean-up since then noted their
-            sizes; None: no clean-up has.
+        size_bytes: the bytes of all tables and indexes.
+        locations: the locations' ticket counters, by name.
+        tables: the tables and sequences, largest first.
+        since: the time from which growth is counted: a day ago, or the first clean-up after that, which recorded the
+            sizes; None: no clean-up did.
     """
 
     place: str
@@ -69,17 +70,17 @@ class BoxStatus:
 
     @property
     def more_bytes(self) -> int:
-        """How many bytes more it has than at the moment `since`."""
+        """The growth in bytes since the time `since`."""
         return sum(one.more_bytes for one in self.tables)
 
 
 def read_status(statements: Statements, place: str) -> BoxStatus:
-    """Look at a box of the present version, in the transaction."""
+    """Read the status of a box of the present version, in the transaction."""
     tables = tuple(statements.rows("sizes", TableSize, schema=statements.schema))
     noted = statements.rows("earlier_sizes")
-    since = noted[0][0] if noted else None
+    since = noted[0].taken_at if noted else None
     found = find(statements)
-    earlier = {name: (rows, size) for _, name, rows, size in noted}
+    earlier = {one.name: (one.rows, one.size_bytes) for one in noted}
     if since is not None:
         tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
     dispensers = tuple(statements.rows("dispensers", Dispenser))

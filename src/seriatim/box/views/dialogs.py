@@ -1,4 +1,4 @@
-"""The sides of dialogs as they stand, for people; and what an operator does to them."""
+"""List the sides of dialogs; end them for operators."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class DialogView:
     """One side of a dialog.
 
     Args:
-        handle: by which it is called.
-        conversation_id: what both sides have in common.
-        state: the two letters; `state_name` says them in words.
-        service: its own; `to_services` the other side's, of a monolog all.
-        queue: where its messages come, in the conversation group `group_id`.
-        send_sequence: the number that it sends next; `receive_sequence` the one that comes next.
-        unread: how many messages wait for it.
-        waiting: how many of its own can't be delivered yet; `transmission_status` says why.
-        error: why it failed, with `error_code`, as far as the other side or the box said so.
-        suspended: by whom its conversation group is suspended, and why; None where it isn't.
+        handle: its handle.
+        conversation_id: the id that both sides share.
+        state: the state, two letters; `state_name` has it in words.
+        service: its service; `to_services` has the other side's service, or all receiving services of a monolog.
+        queue: the queue of its messages; they are in the conversation group `group_id`.
+        send_sequence: the number of the next sent message; `receive_sequence` is the number of the next received message.
+        unread: the number of messages that wait for this side.
+        waiting: the number of its messages that can't be delivered yet; `transmission_status` has the reason.
+        error: the text of its error, if any; `error_code` is the code.
+        suspended: the actor and the reason of its conversation group's suspension; None if the group isn't suspended.
     """
 
     handle: UUID
@@ -80,7 +80,7 @@ def dialogs_of(
     """The sides of dialogs, oldest first.
 
     Raises:
-        UsageError: not a state, not a handle, or a limit that can't be.
+        UsageError: there is no such state, or the handle or the limit is invalid.
     """
     names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
     if state is not None and state not in names:
@@ -104,10 +104,10 @@ def clean_up(
     older_than: float | str,
     dry_run: bool,
 ) -> list[DialogView]:
-    """Clean up the sides in a state that began so long ago: the other side is told nothing. Those that it was done to.
+    """End the sides in a state that are old enough, without notifying the other sides; return them.
 
     Raises:
-        UsageError: not a state, or not a period. None isn't any: it would take away what goes on.
+        UsageError: there is no such state, or the period is invalid. None is refused: it would end active dialogs.
     """
     for given, what in ((state, "a state"), (older_than, "a period as older_than")):
         if given is None:

@@ -1,4 +1,4 @@
-"""What handlers failed at, as it was written down. Reads without locks."""
+"""List the recorded faults of handlers. Reads without locks."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of",
 
 @dataclass(frozen=True, slots=True)
 class FaultView:
-    """A handler's failure.
+    """A fault of a handler.
 
     Args:
         fault_id: its number.
-        queue: the queue's name; None where the queue is gone.
+        queue: the queue's name; None if the queue was dropped.
         group: the group's key; empty in a queue that is `Unordered`.
-        message_id: at which message.
+        message_id: the id of the message.
         type: the message's type.
         sequence: the message's position in its group, as its producer numbered it.
-        ordinal: its position among what leaves the group.
-        attempt: which attempt it was, from 1.
+        ordinal: the message's position among the released messages of the group.
+        attempt: the number of the attempt, from 1.
         kind: ``transient``, ``business``, ``poison`` or ``timeout``.
         error_class: the name of the error's class.
-        error: what it said.
-        traceback: where it came from; may be empty.
-        at: when.
-        worker: whose handler it was.
-        retry_at: when it is tried again by itself; None: it isn't, or at once.
+        error: the error's text.
+        traceback: its traceback; may be empty.
+        at: the time.
+        worker: the worker whose handler failed.
+        retry_at: the time of the automatic retry; None: no retry, or at once.
     """
 
     fault_id: int
@@ -54,16 +54,16 @@ class FaultView:
 
 @dataclass(frozen=True, slots=True)
 class FaultFilter:
-    """Which faults.
+    """A filter for faults.
 
     Args:
-        queue: only those of this queue.
-        group: only those of the group with this key.
-        key: only those of groups whose key fits this pattern.
-        message_id: only those at this message.
-        kind: only those of this kind.
-        older_than: only those that are older than that.
-        error: only those whose class or text has this in it.
+        queue: only faults of this queue.
+        group: only faults of the group with this key.
+        key: only faults of groups whose key matches this pattern.
+        message_id: only faults at this message.
+        kind: only faults of this kind.
+        older_than: only faults older than this.
+        error: only faults with this text in their class or text.
     """
 
     queue: str | None = None
@@ -78,13 +78,13 @@ class FaultFilter:
 def faults_of(
     transaction: Transaction, chosen: FaultFilter, *, before: int | None = None, limit: int = 100
 ) -> list[FaultView]:
-    """Faults, newest first, at most `limit`; those with a lower number than `before`."""
+    """List at most `limit` faults, newest first, with numbers below `before`."""
     return _read(transaction, chosen, None, before, limit)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFaults:
-    """How many `faults` there are, `since` when (None: there are none), and how long they are `kept_for`."""
+    """The number of recorded `faults`, the oldest one's time (`since`; None: no faults), and their keeping time (`kept_for`)."""
 
     faults: int
     since: datetime | None
@@ -100,7 +100,7 @@ def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
     """One fault.
 
     Raises:
-        UsageError: there is none of that number, or it can't be one.
+        UsageError: there is no fault with this number, or the number is invalid.
     """
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")

@@ -1,4 +1,4 @@
-"""How one group stands: what stops it, the message that blocks it, how much waits, and what helps. Reads without locks."""
+"""Diagnose one group: the message that blocks it, the backlog, the actions that help. Reads without locks."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LOGGED = 10
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A message that a group has in front.
+    """A message at the head of a group.
 
     Args:
         message_id: its id.
         type: its type.
         status: ``"queued"``, ``"held"`` or ``"arrived"``.
         sequence: its position in its group, as its producer numbered it.
-        ordinal: its position among what leaves the group; None before it is released.
+        ordinal: its position among the released messages of the group; None before it is released.
         late: whether it is out of order.
-        attempt: how often it was handed out, as far as the box was told.
-        visible_at: the moment before which it isn't handed out.
+        attempt: the number of times it was handed out, as far as the box knows.
+        visible_at: the earliest time at which it is handed out.
         received_at: when it was published.
         entry_id: its number in the queue.
-        failed: whether it is what its handler failed at last.
+        failed: whether its handler failed at it last.
     """
 
     message_id: str
@@ -52,17 +52,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a group stands.
+    """The diagnosis of a group.
 
     Args:
-        view: its facts.
-        why: what it waits for, in words.
+        view: its state and counts.
+        why: the reason why it waits, in words.
         blocks: the message that blocks it, if a message does.
-        following: the message that is processed next, when nothing blocks any more.
-        behind: how many messages wait, the one that blocks not counted.
-        allowed: the actions that it takes now.
-        helps: those that let it go on, best first.
-        operations: what operators did to it, newest first, the last few.
+        following: the message that is processed next, when nothing blocks the group any more.
+        behind: the number of waiting messages without the blocking message.
+        allowed: the actions that are allowed now.
+        helps: the actions that let it go on, best first.
+        operations: the operators' newest actions on it, newest first.
     """
 
     view: GroupView
@@ -76,10 +76,10 @@ class Standing:
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
-    """How a group stands.
+    """Diagnose a group.
 
     Raises:
-        UsageError: there is no such queue, or it has never received a message of the group.
+        UsageError: there is no such queue, or it never got a message of the group.
     """
     found = read_definitions(transaction).queue(queue)
     view = group_of(transaction, queue, group)

@@ -1,4 +1,4 @@
-"""The groups of a box as they stand: read without locks, in one statement that counts no entry twice."""
+"""List groups and their states. Reads without locks, in one statement that counts no entry twice."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group as it stands.
+    """The present state of a group.
 
     Args:
         queue: the queue's name.
         group: its key.
-        state: what it shows.
-        since: since when it shows that, as far as it is known; None where nobody has judged it.
-        locked: whether somebody works on it; to be seen in `state` only where nothing else stops it.
-        locked_by: the process of the database that works on it.
-        next: the number that leaves next; None where its policy has none.
-        arrived: messages that nobody has judged yet.
-        held: messages that wait for others, or for an operator.
+        state: its state.
+        since: the time from which it has this state, as far as known; None if it was never judged.
+        locked: whether a receiver has it; `state` shows that only if nothing else stops the group.
+        locked_by: the server process that has the lock.
+        next: the next number to leave; None if its policy has no numbers.
+        arrived: messages that aren't judged yet.
+        held: messages that wait for other messages, or for an operator.
         queued: messages that are released and not handed out.
-        in_hand: messages that the queue's pipeline has in its hands; what a worker has is counted as it was before.
-        hole_since: since when it waits for a missing number; None where it doesn't.
-        hole_through: the last of the missing numbers, the first is `next`.
-        last_released: the sequence of what was released last; microseconds where the queue goes by time.
-        ordinal: how many were released.
-        incarnation: which life of the group it is, from 0.
-        due_at: when its next timer, or what may not be seen before, is due.
-        touched_at: when it was worked on or judged last; None where nobody has.
-        suspended_by: who suspended it; None where nobody did, or a rule of order.
-        suspended_because: the reason that was given; or the rule, with the sequence of the late message that came.
-        error: what the handler failed at that has stopped it, or that is to be tried again; None where it isn't so.
-        leased_by: the worker that has it in a lease; None where none has.
-        leased_until: when that lease runs out, unless its worker puts it off.
-        late: how many of those that it holds are out of order.
-        retry_at: when what its handler failed at is tried again; None where nothing waits for its next attempt.
-        obeyed: False where it is suspended only when the turn ends in which somebody works on it.
+        in_hand: messages that the queue's pipeline has in hand; a worker's messages are counted as before it got them.
+        hole_since: the time from which it waits for a missing number; None if it doesn't wait.
+        hole_through: the last missing number; the first is `next`.
+        last_released: the sequence of the last released message; microseconds if the queue orders by time.
+        ordinal: the number of released messages.
+        incarnation: its incarnation, from 0; a forgotten group that comes again has a higher one.
+        due_at: the time of its next timer or of its next delayed message.
+        touched_at: the time when it was last handed out or judged; None: never.
+        suspended_by: the actor who suspended it; None if it isn't suspended, or a rule of order suspended it.
+        suspended_because: the actor's reason; or the rule, with the sequence of the late message.
+        error: the handler's error that stopped it or that will be retried; None if there is none.
+        leased_by: the worker that has it under a lease; None if there is no lease.
+        leased_until: the end of that lease, unless its worker renews it.
+        late: the number of held messages that are late.
+        retry_at: the time of the failed message's next attempt; None if no message waits for an attempt.
+        obeyed: False if its suspension begins only at the end of the present turn.
     """
 
     queue: str
@@ -78,12 +78,12 @@ class GroupView:
 
     @property
     def waiting(self) -> int:
-        """How many messages it has."""
+        """The number of its messages."""
         return self.arrived + self.held + self.queued + self.in_hand
 
     @property
     def reason(self) -> str | None:
-        """Why it is suspended, faulted, or tried again later, and by whom; None where it is nothing of that."""
+        """The reason and the actor of its suspension, fault or retry; None if there is none."""
         if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
             return f"{self.suspended_by}: {self.suspended_because}"
         if self.state is GroupState.SUSPENDED:
@@ -92,11 +92,11 @@ class GroupView:
 
     @property
     def tries_again(self) -> bool:
-        """Whether nothing stops it but the time until the next attempt."""
+        """Whether it waits only for the next attempt."""
         return self.retry_at is not None and self.state in TRIED_AGAIN
 
     def allows(self, action: Action) -> bool:
-        """Whether it takes an action now: what its state allows, and what is so besides."""
+        """Whether the group allows an action now, by its state and other conditions."""
         if action is Action.ABORT and self.leased_by is not None:
             return True  # that fences the worker off
         if action is Action.SKIP_MESSAGE and self.state is GroupState.SUSPENDED and not self.late:
@@ -109,14 +109,14 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """Which groups.
+    """A filter for groups.
 
     Args:
-        queue: only those of this queue.
-        key: only those whose key fits this pattern: ``*`` stands for any text, ``?`` for one character.
-        states: only those that show one of these.
-        older_than: only those that have shown their state for longer than that.
-        error: only those where the reason for the stop has this text in it, in capitals or not.
+        queue: only groups of this queue.
+        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
+        states: only groups in one of these states.
+        older_than: only groups that have been in their state for longer than this.
+        error: only groups with this text in the reason of their stop; case is ignored.
     """
 
     queue: str | None = None
@@ -130,7 +130,7 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     """One group.
 
     Raises:
-        UsageError: the queue has never received a message of it, or there is no such queue.
+        UsageError: there is no such queue, or it never got a message of the group.
     """
     found = _views(transaction, GroupFilter(queue), 1, group=group)
     if not found:
@@ -148,7 +148,7 @@ def groups_of(
     *,
     group: str | None = None,
 ) -> list[GroupView]:
-    """Groups by queue and key, at most `limit`; those behind the queue and key of `after`; those of one key."""
+    """List at most `limit` groups by queue and key: after the queue and key in `after`, or only groups with one key."""
     return _views(transaction, chosen, limit, after=after, group=group)
 
 

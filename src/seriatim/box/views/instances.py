@@ -1,4 +1,4 @@
-"""The instances of a box as they stand: read without locks, from the view ``instances``."""
+"""List running and suspended instances. Reads the view ``instances`` without locks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["InstanceStatus", "InstanceView", "instance_of", "instances_of"]
 
 
 class InstanceStatus(StrEnum):
-    """What an instance shows; one that has ended is gone."""
+    """The status of an instance; an ended instance is deleted."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -23,21 +23,21 @@ class InstanceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceView:
-    """An instance as it stands.
+    """The present state of an instance.
 
     Args:
         instance_id: its number.
         queue: the queue's name.
         group: the key of its group.
-        status: suspended while its group is.
-        subscription: the starting subscription that made it.
-        starts: the function that works on its messages, as ``module:name``.
+        status: suspended while its group is suspended.
+        subscription: the starting subscription that created it.
+        starts: the handler of its messages, as ``module:name``.
         correlations: the values that it has added, by property.
-        waiting: how many messages its group has.
-        state: what it keeps.
-        version: how often it was written.
-        started_at: when it was started.
-        changed_at: when it was written last.
+        waiting: the number of messages in its group.
+        state: its state, as JSON values.
+        version: the number of times that it was saved.
+        started_at: the time when it was started.
+        changed_at: the time when it was last saved.
     """
 
     instance_id: int
@@ -58,7 +58,7 @@ def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
     """One instance.
 
     Raises:
-        UsageError: there is none: it never was, or it has ended.
+        UsageError: there is no such instance, or it has ended.
     """
     found = instances_of(transaction, instance_id=instance_id, limit=1)
     if not found:
@@ -76,7 +76,7 @@ def instances_of(
     after: int = 0,
     limit: int = 1000,
 ) -> list[InstanceView]:
-    """Instances by their numbers, at most `limit`, those behind `after`; of one queue, group or status."""
+    """List at most `limit` instances by number, after `after`; filters: queue, group, status."""
     parameters = {
         "instance_id": instance_id, "queue": queue, "group_key": group, "status": status, "after": after, "limit": limit,
     }  # fmt: skip

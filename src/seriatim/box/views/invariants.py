@@ -1,4 +1,4 @@
-"""What has to hold of a live box, looked at without locks: for `seriatim doctor`, and for tests."""
+"""Check the laws of a running box, without locks: for `seriatim doctor` and for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where messages are: in which queues, held or set aside for what reason, or nowhere. Reads without locks."""
+"""Find messages: the queues that have them, held or set aside with the reason, or unrouted. Reads without locks."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ STATUSES = (
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A message in one queue, or one that is unrouted.
+    """A message in one queue, or an unrouted message.
 
     Args:
         message_id: its id.
         type: its type.
-        location: where it was received.
-        epoch: of its ticket.
-        number: of its ticket.
-        queue: the queue's name; None where it is unrouted.
-        group: the group's key; None where it has none.
+        location: the location that received it.
+        epoch: the epoch of its ticket.
+        number: the number of its ticket.
+        queue: the queue's name; None if it is unrouted.
+        group: the group's key; None if it has no group.
         status: one of `STATUSES`.
-        reason: why it was set aside, or isn't what its type says.
-        sequence: its position in its group, as its producer numbered it; microseconds where the queue goes by time.
-        ordinal: its position among all that left its group.
+        reason: the reason why it was set aside or is unrouted.
+        sequence: its position in its group, as its producer numbered it; microseconds if the queue orders by time.
+        ordinal: its position among the released messages of its group.
         priority: 1 to 10.
-        attempt: how often it has been handed out, as far as the box was told.
-        visible_at: the moment before which it isn't handed out.
-        waits: whether only subscriptions that aren't started have collected it.
-        subscriptions: their names.
+        attempt: the number of times it was handed out, as far as the box knows.
+        visible_at: the earliest time at which it is handed out.
+        waits: whether it waits because all subscriptions that collected it are stopped.
+        subscriptions: the names of the subscriptions that collected it.
         received_at: when it was published.
-        since: when it was set aside, done, or found to be unrouted.
-        body_bytes: how long its body is.
-        parts: how many parts it has beside it.
-        id_space: where its id is compared: that of the role that published it; ``""``: the owner's.
+        since: the time when it was set aside, done, or found to be unrouted.
+        body_bytes: the length of its body.
+        parts: the number of its attachments.
+        id_space: the id space of its publisher's role; ``""``: the owner's.
     """
 
     message_id: str
@@ -100,10 +100,10 @@ def places_of(
     id_space: str | None = None,
     limit: int | None = None,
 ) -> list[Placed]:
-    """Where messages are, oldest first: of one queue, group, status, type, id or id space; at most `limit`.
+    """List messages with their places, oldest first; filters: queue, group, status, type, id, id space; at most `limit`.
 
     Raises:
-        UsageError: not a status, or a group, a type, an id or a limit that can't be.
+        UsageError: there is no such status, or the group, type, id or limit is invalid.
     """
     if status is not None and status not in STATUSES:
         raise UsageError(f"{shown(status)} is not a status", remedy=f"one of {', '.join(STATUSES)}")
@@ -123,7 +123,7 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
     """Refuse an id that messages of several id spaces have.
 
     Raises:
-        UsageError: names the id spaces.
+        UsageError: there are several; the error names the id spaces.
     """
     if len(spaces) > 1:
         named = ", ".join(map(repr, sorted(spaces)))
@@ -135,19 +135,28 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
     """A message with its body and parts; the newest, if it was published again after its id was forgotten.
 
     Raises:
-        UsageError: the box has none of that id, or in several id spaces, and none is named.
+        UsageError: the box has no message with the id; or several id spaces have the id, and none is named.
     """
     checked_text(message_id, "a message's id")
     rows = transaction.rows("message", message_id=message_id, id_space=id_space)
-    check_one_space(message_id, {row[-3] for row in rows})
+    check_one_space(message_id, {row.id_space for row in rows})
     if not rows:
         raise UsageError(
             f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted"
         )
-    name, kind, location, epoch, number, content_type, written, types, body, received_at, count, space, *place = rows[0]
+    (row,) = rows
     parts: tuple[Part, ...] = ()
-    if count:
-        where = dict(zip(("arrival_id", "position"), place, strict=True))
-        parts = tuple(Part(*one) for one in transaction.rows("message_parts", **where))
-    context = context_of(written, types)
-    return Stored(name, kind, Ticket(location, epoch, number), content_type, context, body, received_at, parts, space)
+    if row.parts:
+        found = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)
+        parts = tuple(Part(*one) for one in found)
+    return Stored(
+        row.message_id,
+        row.type,
+        Ticket(row.location, row.epoch, row.number),
+        row.content_type,
+        context_of(row.context, row.property_types),
+        row.body,
+        row.received_at,
+        parts,
+        row.id_space,
+    )

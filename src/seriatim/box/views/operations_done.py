@@ -1,4 +1,4 @@
-"""What operators did, and why, read from the operator log."""
+"""Read the operator log: actions with their actors and reasons."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ class Logged:
 
     Args:
         operation_id: its number.
-        at: when it was done.
-        actor: who did it.
-        action: what was done.
-        queue: to which queue.
-        group: to which group of it.
-        reason: why.
-        details: what was given, and what came of it.
-        role: the role of PostgreSQL that had logged in (`session_user`), whoever the actor says that he is; None where
-            that was not written down yet.
+        at: the time of the action.
+        actor: the actor, as the caller gave it.
+        action: the action.
+        queue: the queue's name.
+        group: the group's key.
+        reason: the reason.
+        details: the action's arguments and result.
+        role: the PostgreSQL role that had logged in (`session_user`); None in entries older than this field.
     """
 
     operation_id: int
@@ -43,6 +42,6 @@ class Logged:
 def logged(
     transaction: Transaction, *, queue: str | None = None, group: str | None = None, limit: int = 100
 ) -> list[Logged]:
-    """What was done, newest first, at most `limit`; to one queue or group."""
+    """List at most `limit` entries, newest first; filters: queue, group."""
     parameters = {"queue": queue, "group_key": group, "limit": limit}
     return transaction.rows("operator_log", Logged, **parameters)

@@ -1,9 +1,11 @@
-"""Looking at what is in a queue, without locks and without taking anything."""
+"""Look at the messages of a queue without locks, and without taking any."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
@@ -20,15 +22,14 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """A message that is in a queue.
+    """A message in a queue.
 
     Args:
         group: the group's key; None in a queue that is `Unordered`.
-        status: ``"arrived"`` (nobody has judged it yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a
-            pipeline).
-        visible_at: the moment before which it isn't handed out.
-        waits: whether only subscriptions that aren't started have collected it.
-        message: the message; its `attempt` is the one that it would be. It has an `ordinal` if it is queued.
+        status: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).
+        visible_at: the earliest time at which it is handed out.
+        waits: whether it waits because all subscriptions that collected it are stopped.
+        message: the message; its `attempt` is the number of the next attempt. It has an `ordinal` if it is queued.
     """
 
     group: str | None
@@ -39,28 +40,26 @@ class Peeked:
 
 
 def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
-    """What is in a queue, or in one of its groups, by group, in the order in which it would leave.
+    """List the messages of a queue or a group, by group, in the order of leaving.
 
     Raises:
-        UsageError: no such queue, or a limit that can't be.
+        UsageError: there is no such queue, or the limit is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)
     ordered = not isinstance(found.declared.policy, Unordered)
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
-    rows = transaction.rows("peek", **parameters)
-    bodies = with_edits(transaction, found, [row[-1] for row in rows], [row[7:-1] for row in rows])
-    parts = parts_of(transaction, found, [row[-1] for row in rows if row[-2]])
+    rows: Sequence[Any] = transaction.rows("peek", **parameters)
+    rows = with_edits(transaction, found, [row.entry_id for row in rows], rows)
+    parts = parts_of(transaction, found, [row.entry_id for row in rows if row.parts])
     return [
         Peeked(
-            key if ordered else None,
-            status,
-            visible_at,
-            waits,
-            received_of(body, found, definitions, sequence, ordinal, late, parts.get(entry_id, ())),
+            row.group_key if ordered else None,
+            row.status,
+            row.visible_at,
+            row.waits,
+            received_of(row, found, definitions, row.sequence, row.ordinal, row.late, parts.get(row.entry_id, ())),
         )
-        for (key, status, visible_at, waits, sequence, ordinal, late, *_, entry_id), body in zip(
-            rows, bodies, strict=True
-        )
+        for row in rows
     ]

@@ -1,4 +1,4 @@
-"""What each queue of a box has, counted. Reads without locks."""
+"""Count the messages of each queue. Reads without locks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["QueueCounts", "counts_of"]
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """A queue at one moment. What is in the hands of a worker is counted as it was before.
+    """The counts of a queue at one moment. A message in a worker's hand is counted with its status from before.
 
     Args:
         queue: its name.
         policy: how its groups are ordered.
-        enabled: whether it hands out.
-        owner: the pipeline that it belongs to.
-        arrived: messages that nobody has judged yet.
-        held: messages that wait for others, or for an operator.
+        enabled: whether it hands messages out.
+        owner: the pipeline that owns it, if any.
+        arrived: messages that aren't judged yet.
+        held: messages that wait for other messages, or for an operator.
         queued: messages that are released and not handed out.
-        in_hand: messages that the queue's pipeline has in its hands.
-        late: set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
-        oldest: when the one was published that has been there longest; None where it is empty.
-        max_messages: with so many it is full; None: there is no limit.
+        in_hand: messages that the queue's pipeline has in hand.
+        late: messages set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
+        oldest: the publishing time of its oldest message; None if it is empty.
+        max_messages: the number of messages at which it is full; None: no limit.
     """
 
     queue: str
@@ -46,11 +46,11 @@ class QueueCounts:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many messages as it may; publishers wait, or are refused."""
+        """Whether the queue is full: publishers wait, or are refused."""
         most, there = self.max_messages, self.arrived + self.held + self.queued + self.in_hand
         return most is not None and there >= most
 
 
 def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueCounts]:
-    """The queues by name, or the one."""
+    """The counts of all queues by name, or of one queue."""
     return transaction.rows("queue_counts", QueueCounts, queue=queue)

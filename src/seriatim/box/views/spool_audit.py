@@ -1,4 +1,4 @@
-"""Whether the spool is whole: each reference has its message, and each message its ticket."""
+"""Check the spool: each reference has its message, and each message its ticket."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The way of a message, or of a group's messages: step by step, with the time of each as far as it is known.
+"""Trace a message, or the messages of a group, step by step with the known times.
 
-Put together from what the box keeps anyway; nothing is written down for it. What a queue keeps nothing of is said so.
+The steps are found in data that the box has anyway. Steps that a queue doesn't keep are listed as unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST = 1000
 
 
 class StepKind(StrEnum):
-    """What happened to a message, or to its group."""
+    """The kind of a step: what happened to a message or its group."""
 
     RECEIVED = "received"
     ROUTED = "routed"
@@ -44,15 +44,15 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step.
+    """A step of a trace.
 
     Args:
-        at: when; None where the box doesn't keep that.
+        at: the time; None if the box doesn't keep it.
         kind: what happened.
-        text: the same for people, with what is known of it.
-        message_id: to which message; None where it was the group.
-        queue: in which queue; None before it is in one.
-        group: in which group of it.
+        text: the step in words, with the known details.
+        message_id: the id of the message; None if the step concerns the group.
+        queue: the queue's name; None before the message is in a queue.
+        group: the group's key.
     """
 
     at: datetime | None
@@ -93,7 +93,7 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
     """The steps of one message, in order.
 
     Raises:
-        UsageError: the box knows nothing of it; or it knows messages of the id in several id spaces, and none is named.
+        UsageError: the box doesn't know the message; or several id spaces have the id, and none is named.
     """
     named: dict[str, object] = {
         "message_id": message_id, "id_space": id_space, "queue_id": None, "group_key": None,
@@ -125,10 +125,10 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
 
 
 def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
-    """The steps of the messages of a group that are known, the newest `limit` of them, and what was done to the group.
+    """The steps of the newest `limit` known messages of a group, and the actions on the group.
 
     Raises:
-        UsageError: there is no such queue, or it has never received a message of the group.
+        UsageError: there is no such queue, or it never got a message of the group.
     """
     found = read_definitions(transaction).queue(queue)
     view = group_of(transaction, queue, group)
@@ -178,7 +178,7 @@ def _gone(
             remedy="it was never published, or it and its id were deleted",
         )
     if rows:
-        yield Step(rows[0][0], StepKind.RECEIVED, "published", message_id)
+        yield Step(rows[0].published_at, StepKind.RECEIVED, "published", message_id)
     text = "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
     yield Step(None, StepKind.UNKNOWN, text, message_id)
 

@@ -1,4 +1,4 @@
-"""Work that one process at a time does for a box, whoever comes first."""
+"""Chores: work for a box that one process at a time does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The session of a handler that works in a lease: its transaction begins when the handler first asks for it.
+"""The session of a handler that works under a lease: its transaction begins when the handler first uses it.
 
-What the handler writes in it and that the message is done commit together, if the lease is still there by then; otherwise
-all of it is rolled back.
+The handler's writes and the completion of its message commit together, if the lease still exists; otherwise everything
+is rolled back.
 """
 
 from __future__ import annotations

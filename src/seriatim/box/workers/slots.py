@@ -1,6 +1,7 @@
-"""The places that queues have for readers: numbered from 1, and each of one process at a time, on whatever machine.
+"""Numbered places for the readers of a queue, to limit their number on all machines together.
 
-A place is had by a connection, and free again when that is gone: with its process at once, with its machine after ten seconds.
+A connection holds a place. The place is free when the connection is gone: at once after the death of its process, after
+ten seconds after the loss of its machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The messages of a turn, one after another: what the handler of one wrote is rolled back if it fails, and no more.
+"""Call a handler with the messages of a turn, one after another; a failure rolls back only that message's writes.
 
-A savepoint is set when a handler first asks for the connection, and given up together with the setting of the next: a
-handler that writes nothing costs no round trip, any other one. Where it is gone by then, the handler before has ended the
-transaction.
+A savepoint is set when a handler first uses the connection, and released together with the next savepoint. So a handler
+that writes nothing costs no round trip, and any other handler costs one. If the savepoint is gone by then, the previous
+handler has ended the transaction.
 """
 
 from __future__ import annotations
@@ -246,8 +246,7 @@ def _refused(connection: psycopg.Connection) -> int:
 
 def _change_role(statements: Statements, role: str) -> str:
     """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
-    (before,) = statements.one("change_role", role=role)
-    return str(before)
+    return str(statements.one("change_role", role=role).role)
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:

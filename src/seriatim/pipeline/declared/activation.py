@@ -23,18 +23,18 @@ class Activation:
     A reader is a process that works on one group at a time. The numbers count the readers on all machines together.
 
     Args:
-        handler: the function that is called with messages, ``module:function``; None: what the subscriptions with
-            `starts` name that lead to the queue.
+        handler: the function that is called with messages, ``module:function``; None: the functions that the queue's starting
+            subscriptions name.
         minimum: the number of readers that run even without work; 0 to `maximum`.
         maximum: the largest number of readers; 1 to 256.
         batch: call the handler once with all messages of a run, as a `Worker` does.
         run_as: the database role of the handler; None: the reader's role.
         enabled: whether readers are started.
-        port: what messages are handed to instead of a handler, as text (``docs/reference/ports.md``): kept as it is, and
-            ``${NAME}`` in it is replaced where a reader works.
+        port: the port that gets the messages in place of a handler, as text (``docs/reference/ports.md``). A reader
+            replaces ``${NAME}`` in it by its own environment's value.
 
     Raises:
-        UsageError: a value that can't be.
+        UsageError: a value is invalid.
     """
 
     handler: str | None = None

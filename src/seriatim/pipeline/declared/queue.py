@@ -48,43 +48,41 @@ class Queue:
     Args:
         name: its name; a routed message carries it in the column ``destination``.
         policy: how its groups are ordered.
-        group: the property (column) that is the unit of order. Not for `Unordered`.
+        group: the property (column) with the key of a message's group, the unit of order. Not for `Unordered`.
         sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
-        default_group: the group of messages whose key is null, empty, too long or has a NUL;
-            without it they are invalid.
+        default_group: the group of messages whose key is null, empty, too long or has a NUL; None: such messages are invalid.
 
-    What follows is for queues of a message box; pipelines don't look at it.
+    The following arguments are for queues of a message box; pipelines ignore them.
 
     Args:
-        errors: what happens when a handler fails for good: ``"suspend"`` (the group stops, all others go on),
+        errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
             ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
-        priority: the property with a message's priority, a long from 1 to 10 (highest); where it has none: 5.
-        keep: which messages stay when they are done: ``"nothing"``, ``"faults"`` (those that failed) or ``"everything"``.
-        keep_for: seconds (or ``"7d"``) for which they stay, at most 10,000 days; None: until they are purged.
-        max_messages: how many messages may be in it before it is full; None: no limit.
-        when_full: whether publishers ``"wait"`` for a full queue, or are told to come back (``"refuse"``).
-        enabled: whether messages are handed out. They are taken in either way.
-        expire_after: seconds (or ``"90d"``) after which a group that is idle has expired. It keeps its next number, its
-            ordinal and what was skipped, until a clean-up is told to forget what has expired; None: none expires.
-        attempts: how often a message is handed to a worker's handler, the first time included, before it has failed
-            for good; 1 to 1,000.
+        priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
+        keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before) or ``"everything"``.
+        keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: until they are purged.
+        max_messages: the most messages in the queue; None: no limit.
+        when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
+        enabled: whether messages are handed out. The queue takes messages in either way.
+        expire_after: seconds (or ``"90d"``) after which an idle group has expired. Its state (next number, ordinal, skipped
+            numbers) stays until a clean-up with `forget_expired`; None: groups don't expire.
+        attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
+            1 to 1,000.
         retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits.
-        retry_factor: by which the delay grows from attempt to attempt; 1 to 100.
-        retry_ceiling: seconds (or ``"5m"``) beyond which it doesn't grow.
-        retry_jitter: by how much of itself a delay may differ by chance, 0 to 1.
-        recoveries: how often a faulted group is retried by itself with the message that failed, before it is left to an
-            operator; 0 to 1,000.
+        retry_factor: the factor by which the delay grows with each attempt; 1 to 100.
+        retry_ceiling: the longest delay, in seconds (or ``"5m"``).
+        retry_jitter: the share of a delay by which it varies at random, 0 to 1.
+        recoveries: the number of automatic retries of a faulted group, before it waits for an operator; 0 to 1,000.
         recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
-        recover_factor: by which that grows from recovery to recovery; 1 to 100.
-        activation: what works on it, for ``seriatim serve``; None: only who is started otherwise.
-        rollbacks: of a queue of a service: after so many rollbacks in a row of transactions that had the same message in
-            hand its conversation group is suspended; 1 to 1,000, None (or 0): never.
-        level: what is put in order: all of the ``"queue"``; or each ``"type"`` of messages in it by itself. Then a group is
-            the type and the key, ``"order/c1"``.
-        policies: where it is the type: types that have a policy of their own; `policy` is that of all others.
+        recover_factor: the factor by which this delay grows with each recovery; 1 to 100.
+        activation: the readers that ``seriatim serve`` starts; None: it starts no readers.
+        rollbacks: for the queue of a service: the number of rollbacks in a row, with the same message in hand, after which
+            the conversation group is suspended; 1 to 1,000, None (or 0): never.
+        level: ``"queue"``: a group has messages of all types; ``"type"``: each message type is ordered separately, and a
+            group is the type and the key, ``"order/c1"``.
+        policies: with ``level="type"``, policies by message type; `policy` is the policy of all other types.
 
     Raises:
-        UsageError: a value that can't be, or a policy that needs a group or a sequence without one.
+        UsageError: a value is invalid, or the policy needs a group or a sequence that is missing.
     """
 
     name: str
@@ -180,11 +178,11 @@ class Queue:
             raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
 
     def all_policies(self) -> tuple[Policy, ...]:
-        """Its policy, and those of types."""
+        """The queue's policy, and its policies by type."""
         return (self.policy, *self.policies.values())
 
     def policy_of(self, group: str | None) -> Policy:
-        """The policy of one of its groups, by its key."""
+        """The policy of a group, by the group's key."""
         if not self.policies or group is None:
             return self.policy
         return self.policies.get(type_of(group), self.policy)
@@ -243,11 +241,11 @@ class Queue:
         return seconds(period)
 
     def retry(self) -> Retry:
-        """How a handler's failures are tried again, as the kernel has it."""
+        """The rules for retries of a failed handler, for the kernel."""
         return Retry(
             self.attempts, micros(self.retry_delay), self.retry_factor, micros(self.retry_ceiling), self.retry_jitter
         )
 
     def recover(self) -> Recover:
-        """How faulted groups are retried by themselves, as the kernel has it."""
+        """The rules for automatic retries of faulted groups, for the kernel."""
         return Recover(self.recoveries, micros(self.recover_delay), self.recover_factor)

@@ -21,7 +21,7 @@ class Subscription:
 
     Args:
         name: its name, unique among the subscriptions of one router.
-        where: the filter, see ``docs/reference/filters.md``. It is parsed where the properties are known.
+        where: the filter, see ``docs/reference/filters.md``. It is parsed later, when the properties are known.
         to: the destination of the messages for which the filter is TRUE.
         state: ``"started"``; ``"enlisted"`` (not started yet) or ``"stopped"``: it collects messages that the box doesn't
             hand out; ``"unenlisted"``: it collects nothing. On Spark the first three are the same.
@@ -31,8 +31,8 @@ class Subscription:
             which a running instance may add values. Only with `starts`.
 
     Raises:
-        UsageError: a name, filter or destination that is empty or no text, a state that isn't one, no name of a
-            function, or a starting subscription that doesn't say what it correlates by.
+        UsageError: a name, filter or destination is empty or no text; there is no such state; `starts` names no function;
+            or `starts` is given without `correlate`.
     """
 
     name: str

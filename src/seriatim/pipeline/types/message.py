@@ -187,18 +187,18 @@ class Dialog(NamedTuple):
 class Received(Message):
     """A message as a queue of a box hands it out.
 
-    What it consists of was checked when it was published, and is again where it is published once more.
+    The message was checked when it was published. Publishing it again checks it again.
 
     Args:
-        ticket: which message of which location it is.
+        ticket: its number at its location.
         received_at: when it was published.
-        sequence: its position in its group, as its producer numbered it; None where the queue doesn't go by that.
-        ordinal: its position among all that left its group; None in a queue that is `Unordered`.
-        late: whether it is out of order.
-        attempt: how often it has been handed out, this time included, as far as the box was told.
+        sequence: its position in its group, as its producer numbered it; None if the queue's policy needs no sequence.
+        ordinal: its position among the released messages of its group; None in an `Unordered` queue.
+        late: whether it left out of order.
+        attempt: the number of times it was handed out, this time included, as far as the box knows.
         priority: 1 to 10.
-        subscriptions: the names of those that brought it here.
-        dialog: of a message of a dialog which that is; None otherwise.
+        subscriptions: the names of the subscriptions that led it to the queue.
+        dialog: its dialog; None if it was published.
     """
 
     ticket: Ticket

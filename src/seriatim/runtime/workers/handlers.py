@@ -1,4 +1,4 @@
-"""Handlers: the user's functions are imported and checked, and their answers read."""
+"""Handlers: import and check the user's functions, and read their answers."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ Handler: TypeAlias = Callable[[Any, Session], Answer]
 
 
 class Handlers:
-    """What a worker calls.
+    """The handlers of a worker.
 
     Args:
-        given: a function; one for each message type; names of such (``module:function``); None: each message goes to
-            the function that the starting subscription of its instance names.
-        folders: where modules are looked for besides Python's own path.
+        given: a function; a mapping from message types to functions; names of functions (``module:function``); None: the
+            handlers that the starting subscriptions of the instances name.
+        folders: folders to import modules from, besides Python's own path.
 
     Raises:
-        UsageError: something that can't be called with a message and a session.
+        UsageError: a handler can't be called with a message and a session.
     """
 
     def __init__(self, given: Handler | str | Mapping[str, Handler | str] | None, folders: Sequence[str] = ()) -> None:
@@ -76,7 +76,7 @@ class Handlers:
 
     @property
     def by_type(self) -> bool:
-        """Whether there is one for each type."""
+        """Whether there is a handler for each type."""
         return bool(self._by_type)
 
     @property

@@ -257,7 +257,7 @@ class _Turn:
         self.tried += size
         self._slot.call(self.at_hand)
         with self.steps.step(self.at_hand):
-            with self.delivery._lend():  # noqa: SLF001 -- a worker does so
+            with self.delivery.in_hand.lent():
                 answer = self._turns.handlers.handler(message, self._session)(given, self._session)
             self._check_in_hand()
             published, consumed = answered(answer, size)

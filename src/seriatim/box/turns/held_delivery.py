@@ -1,4 +1,4 @@
-"""What was received on a connection, which all sessions on it have in common: locks are the connection's."""
+"""The delivery in hand on a connection; sessions on one connection share it, because locks belong to connections."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _IN_HAND = "_seriatim_in_hand"
 def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
     """What was received last in the transaction of a connection, by whichever session."""
     if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
-        return cast("Delivery | None", connection.in_hand)
-    return cast("Delivery | None", vars(connection).get(_IN_HAND, {}).get(schema))
+        held = connection.in_hand
+    else:
+        held = vars(connection).get(_IN_HAND, {}).get(schema)
+    return None if held is None else cast("Delivery", held.delivery)
 
 
 def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
     """Let all sessions on a connection know what was received."""
+    held = None if delivery is None else delivery.in_hand
     if isinstance(connection, OwnConnection):
-        connection.in_hand = delivery
+        connection.in_hand = held
     else:
-        vars(connection).setdefault(_IN_HAND, {})[schema] = delivery
+        vars(connection).setdefault(_IN_HAND, {})[schema] = held

@@ -1,0 +1,113 @@
+"""A delivery in hand: which state it is in, and which event leads where. It belongs to the transaction of a connection.
+
+The connection tells of rollbacks, savepoints and statements that end the transaction; the delivery tells of its end; a
+worker lends it to a handler; a lease takes it over. All of them ask this, and nobody else keeps a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+
+from seriatim.errors import InvariantBroken
+
+__all__ = ["TRANSITIONS", "Event", "InHand", "State"]
+
+
+class State(Enum):
+    """What has become of a delivery; the values are for errors."""
+
+    OPEN = "it has not ended"
+    DONE = "it is done"
+    PUT_BACK = "it was put back"
+    LOST = "it was rolled back"
+    LEFT = "a statement has ended its transaction"
+    COMMITTED = "its transaction was committed before, and it was put back"
+    ELSEWHERE = "somebody else ends it"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the delivery isn't done, and has to be put back."""
+        return self in (State.OPEN, State.LEFT)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a delivery in this state can't be completed any more."""
+        return self in (State.PUT_BACK, State.LOST, State.LEFT, State.COMMITTED)
+
+
+class Event(Enum):
+    """What happens to a delivery."""
+
+    COMPLETED = "all of it is done"
+    RETURNED = "it is put back, or what is left of it"
+    ROLLED_BACK = "its transaction, or the part of it in which it was received, is rolled back"
+    END_ROLLED_BACK = "what has ended it is rolled back"
+    ENDED = "a statement ends its transaction"
+    COMMITTED = "an application commits without ending it, and it is put back apart"
+    TAKEN_OVER = "a lease takes it over"
+
+
+#: For each state the events that can happen in it, and the state that each leads to.
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    State.OPEN: {
+        Event.COMPLETED: State.DONE,
+        Event.RETURNED: State.PUT_BACK,
+        Event.ROLLED_BACK: State.LOST,
+        Event.ENDED: State.LEFT,
+        Event.COMMITTED: State.COMMITTED,
+        Event.TAKEN_OVER: State.ELSEWHERE,
+    },
+    State.LEFT: {Event.RETURNED: State.PUT_BACK, Event.ROLLED_BACK: State.LOST},
+    State.DONE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
+    State.PUT_BACK: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
+    State.ELSEWHERE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
+    State.LOST: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
+    State.COMMITTED: {Event.ROLLED_BACK: State.LOST},
+}
+
+
+class InHand:
+    """A delivery that was received in a transaction.
+
+    Args:
+        delivery: which.
+
+    Attributes:
+        state: what has become of it.
+        is_lent: whether a worker's handler has it: then nobody else may end it.
+    """
+
+    __slots__ = ("delivery", "is_lent", "state")
+
+    def __init__(self, delivery: object) -> None:
+        self.delivery = delivery
+        self.state = State.OPEN
+        self.is_lent = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has to be ended in its transaction still."""
+        return self.state.is_open
+
+    def happens(self, event: Event) -> None:
+        """An event leads to another state.
+
+        Raises:
+            InvariantBroken: the event can't happen in this state.
+        """
+        try:
+            self.state = TRANSITIONS[self.state][event]
+        except KeyError:
+            what = f"a delivery in state {self.state.name} cannot take the event {event.name}"
+            raise InvariantBroken(what) from None
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Around a worker's handler: meanwhile nobody ends the delivery, and nothing is received in its session."""
+        self.is_lent = True
+        try:
+            yield
+        finally:
+            self.is_lent = False
