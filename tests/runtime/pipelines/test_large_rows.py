@@ -13,7 +13,6 @@ from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.set_aside import read_set_aside
 from tests import soak
-from tests.delivered import table_of
 
 FILE = """
 name: orders
@@ -55,7 +54,8 @@ def pipeline(tmp_path):
 
 
 def versions(folder):
-    return [int(row["version"]) for row in table_of(folder / "out", "json").to_pylist()]
+    files = sorted((folder / "out").glob("batch=*/part-*"))  # pyarrow takes no line of 100 MB
+    return [int(json.loads(line)["version"]) for file in files for line in file.read_bytes().splitlines()]
 
 
 def test_rows_that_are_too_large(pipeline, tmp_path):
