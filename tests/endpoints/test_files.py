@@ -87,5 +87,5 @@ def test_no_two_have_one_name(parts):
 def test_what_cannot_be_is_refused(tmp_path, suffix):
     with pytest.raises(sq.UsageError, match="suffix can't be"):
         FilePort(tmp_path, suffix=suffix)
-    with pytest.raises(sq.UsageError, match="no such folder"):
+    with pytest.raises(sq.UsageError, match="folder does not exist"):
         FilePort(tmp_path / "nowhere")

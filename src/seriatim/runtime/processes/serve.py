@@ -1,4 +1,4 @@
-"""Serving: readers for all queues that have an activation, as the load and the definitions want them."""
+"""Serving: readers for all queues with an activation, as the load and the definitions require."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Serve:
         for queue in queues:
             if definitions.queue(queue).declared.activation is None:
                 raise UsageError(
-                    "it has no activation", where=f"queue {queue!r}", remedy="define one: activation=Activation(…)"
+                    "the queue has no activation",
+                    where=f"queue {queue!r}",
+                    remedy="define one: activation=Activation(…)",
                 )
         self._box = box
         self._queues = frozenset(queues)

@@ -1,4 +1,4 @@
-"""The supervisor: starts worker processes, replaces those that die, and writes down what they died of.
+"""The supervisor: starts worker processes, replaces those that die, and records the message at which they died.
 
 What a process had in hand lies on its scoreboard, which outlives it. An attempt that killed it is counted under the lock of
 its group, before another worker gets the message wherever that can be: whoever waits for a lock has it first.
@@ -91,7 +91,7 @@ class Supervisor:
                 f"processes can't be {shown(processes)}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}"
             )
         if not queues or len(set(queues)) != len(queues):
-            raise UsageError("queues are named once each, and one at least")
+            raise UsageError("a queue is missing, or named twice")
         definitions = box.definitions()
         for queue in queues:
             definitions.queue(queue)
