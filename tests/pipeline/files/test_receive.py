@@ -246,6 +246,10 @@ FAULTS = [
         "4:62: receive[0].source.options.multiline is true or false",
     ),
     (
+        ("location: crm", "source: {format: json, path: inbox, options: {maxRowBytes: 1GB}}", KEY),
+        "4:64: maxRowBytes is a number of bytes from 1 to 536,870,912, not '1GB'",
+    ),
+    (
         ("location: crm", "source: {format: json, path: inbox, options: {maxFilePerTrigger: 1}}", KEY),
         "4:51: unknown option 'maxFilePerTrigger' of json (did you mean 'maxFilesPerTrigger'?)",
     ),

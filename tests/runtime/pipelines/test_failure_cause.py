@@ -56,6 +56,11 @@ def test_a_cause_without_words_tells_nothing():
     assert error.what == "the query failed: file:/in/a.parquet is not a Parquet file"
 
 
+def test_an_exception_of_the_jvm_that_has_no_cause():
+    text = "An error occurred while calling o45.start.\n: java.lang.IllegalStateException: a log is damaged\n\tat x(Y.java:1)"
+    assert cause_of(RuntimeError(text)).what == "the query failed: a log is damaged"
+
+
 def test_long_causes_are_cut():
     assert len(cause_of(RuntimeError("x" * 10_000)).what) < 600
 

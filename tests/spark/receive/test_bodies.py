@@ -21,6 +21,7 @@ from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import Reading
+from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
@@ -90,7 +91,7 @@ def read(reading, *files):
         [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)],
         names=["body", "path", "block", "received_at"],
     )
-    return [row for one in Lines(reading, "/in")([batch]) for row in one.to_pylist()]
+    return [row for one in Lines(reading, "/in", Shape(2**30))([batch]) for row in one.to_pylist()]
 
 
 def xml(*promote, namespaces=None, split=None):
@@ -230,7 +231,7 @@ def test_a_function_reads_the_properties(code):
     ]
 
 
-@pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "can't be called")])
+@pytest.mark.parametrize(("name", "told"), [("absent", "has no 'absent'"), ("not_a_function", "isn't callable")])
 def test_a_function_that_is_none_is_told_at_once(code, name, told):
     with pytest.raises(UsageError, match=told):
         Reading("lab", RETURNED, Documents(Returned(code(name), RETURNED))).check()
@@ -493,7 +494,7 @@ def test_parts_that_are_large_come_in_several_batches():
     types = [pa.binary(), pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, names=["body", "path", "block", "received_at"])
-    sizes = [one.num_rows for one in Lines(json_lines("$.a"), "/in")([batch])]
+    sizes = [one.num_rows for one in Lines(json_lines("$.a"), "/in", Shape(2**30))([batch])]
     assert sizes == [80, 40]
 
 

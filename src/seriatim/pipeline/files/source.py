@@ -14,7 +14,7 @@ from seriatim.pipeline.declared.pipeline import Source, Split
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.text.section import Section, likely
 
-__all__ = ["FILE_OPTIONS", "KNOWN", "OPTIONS", "column_of", "in_body", "source"]
+__all__ = ["FILE_OPTIONS", "KNOWN", "MAX_ROW_BYTES", "OPTIONS", "column_of", "in_body", "row_bytes", "source"]
 
 #: What every format of files takes, in lower case: how Spark finds files and how many it takes at once.
 FILE_OPTIONS = frozenset(
@@ -34,15 +34,19 @@ FILE_OPTIONS = frozenset(
 )
 #: What each known format takes besides, in lower case.
 OPTIONS: Mapping[str, frozenset[str]] = {
-    "json": frozenset({"multiline", "linesep"}),
-    "csv": frozenset({"header", "sep", "delimiter", "quote", "escape", "linesep"}),
-    "text": frozenset({"multiline", "wholetext", "linesep"}),
-    "xml": frozenset({"multiline", "linesep"}),
+    "json": frozenset({"multiline", "linesep", "maxrowbytes"}),
+    "csv": frozenset({"header", "sep", "delimiter", "quote", "escape", "linesep", "maxrowbytes"}),
+    "text": frozenset({"multiline", "wholetext", "linesep", "maxrowbytes"}),
+    "xml": frozenset({"multiline", "linesep", "maxrowbytes"}),
     "parquet": frozenset(),
 }
+#: The option that says how many bytes a row of text may have, in lower case.
+MAX_ROW_BYTES = "maxrowbytes"
 #: The formats that are known well.
 KNOWN = tuple(sorted(OPTIONS))
 
+_WHOLE_NUMBER = re.compile(r"\d{1,12}", re.ASCII)
+_USUAL_BYTES, _MOST_BYTES = 128 * 2**20, 512 * 2**20
 _FLAGS = frozenset({"header", "multiline", "wholetext"})
 _SPELLING: Mapping[str, str] = {
     "cleansource": "cleanSource",
@@ -50,6 +54,7 @@ _SPELLING: Mapping[str, str] = {
     "latestfirst": "latestFirst",
     "maxbytespertrigger": "maxBytesPerTrigger",
     "maxfileage": "maxFileAge",
+    "maxrowbytes": "maxRowBytes",
     "maxfilespertrigger": "maxFilesPerTrigger",
     "multiline": "multiLine",
     "pathglobfilter": "pathGlobFilter",
@@ -87,6 +92,18 @@ def column_of(path: str) -> tuple[str | None, str | None]:
         return None, None
     into = _INTO_COLUMN.fullmatch(path)
     return (path, None) if into is None else (into[1], into[2])
+
+
+def row_bytes(options: Mapping[str, str]) -> int:
+    """How many bytes a row may have, by options whose names are in lower case.
+
+    Raises:
+        ValueError: what is said is no such number; tells what is.
+    """
+    written = options.get(MAX_ROW_BYTES, str(_USUAL_BYTES))
+    if not _WHOLE_NUMBER.fullmatch(written) or not 0 < int(written) <= _MOST_BYTES:
+        raise ValueError(f"maxRowBytes is a number of bytes from 1 to {_MOST_BYTES:,}, not {written!r:.60}")
+    return int(written)
 
 
 def source(location: Section, paths: Paths) -> Source | None:
@@ -148,3 +165,8 @@ def _check_options(section: Section, kind: str, options: Mapping[str, str]) -> N
             inner.problems.add(inner.key_place(name), what, likely(name, spelt))
         elif name.lower() in _FLAGS and value.lower() not in ("true", "false"):
             inner.fault(name, f"{inner.full(name)} is true or false, not {value!r}")
+        elif name.lower() == MAX_ROW_BYTES:
+            try:
+                row_bytes({MAX_ROW_BYTES: value})
+            except ValueError as error:
+                inner.fault(name, str(error))

@@ -12,7 +12,7 @@ __all__ = ["cause_of"]
 _TRACEBACK = "Traceback (most recent call last):"
 # "module.Class: text" where a Python traceback ends; frames are indented.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+)(?:: (.*))?$")
-_CAUSED = re.compile(r"^(?:Caused by: |.*terminated with exception: )(.*)$", re.MULTILINE)
+_CAUSED = re.compile(r"^(?:: |Caused by: |.*terminated with exception: )(.*)$", re.MULTILINE)
 _PREFIXED = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w+(?:Exception|Error): ")
 _WORDLESS = re.compile(r"[\w.$]+$")  # the name of a class, and nothing else
 _MOST = 500

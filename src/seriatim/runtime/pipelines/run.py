@@ -37,6 +37,7 @@ from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forge
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
 from seriatim.spark.receive.listed_files import check_files
+from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
 
 __all__ = ["run"]
@@ -164,6 +165,7 @@ def _start(
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)
+        check_row_sizes(session, checkpoint.query, batch)
         forget_fatal(checkpoint.calls, batch)
 
     try:

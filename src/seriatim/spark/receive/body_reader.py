@@ -18,7 +18,7 @@ from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.calls.child_process import Ended, ends
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.property_types import arrow_type, ddl_of
-from seriatim.spark.receive.row_formats import Block, Documents, ReadRow, RowFormat
+from seriatim.spark.receive.row_formats import Block, CsvRows, Documents, ReadRow, RowFormat
 from seriatim.spark.receive.row_paths import Columns
 from seriatim.spark.receive.split import NothingToSplit, Split, Splitter
 
@@ -34,6 +34,7 @@ _ARROW = {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
 _MOST_BYTES = 64 * 2**20
 _LARGEST = 2**30
 _NO_COLUMNS: Columns = {}
+_NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ class Reader:
         first: int = 0,
         refused: list[str | None] | None = None,
         columns: Sequence[Columns] | None = None,
+        lacking: Mapping[int, str] = _NONE,
     ) -> Iterator[Found]:
         """Read rows.
 
@@ -161,6 +163,7 @@ class Reader:
             first: which of the batch's rows has the first body.
             refused: of all rows of the batch, why a row is no message as far as that is known already.
             columns: of all rows of the batch, the columns that properties may be found in.
+            lacking: of the rows whose bodies were too much to be taken, by their places, why.
 
         Yields:
             What rows of the batch gave, in their order, where it becomes large; the rest is `taken`.
@@ -175,15 +178,17 @@ class Reader:
             )
             for place, body in enumerate(bodies, first)
         ]
+        lacking = {place - first: why for place, why in lacking.items() if 0 <= place - first < len(rows)}
         if self._calling is None or not rows:
-            yield from self._rows(rows, {})
+            yield from self._rows(rows, lacking)
             return
         with self._calling.noted(len(rows), self._prefix + rows[0].name):
-            yield from self._rows(rows, self._fatal(self._calling, rows))
+            yield from self._rows(rows, {**self._fatal(self._calling, rows), **lacking})
 
     def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[Found]:
         for place, row in enumerate(rows):
             if place in fatal:
+                self._pass_header(row)
                 self._add(row, row.name, self._nothing, _reason(row, fatal[place]), row.body)
             elif self._split is None:
                 self._one(row)
@@ -191,6 +196,13 @@ class Reader:
                 self._several(row, self._split)
                 if self._found.size > _MOST_BYTES:
                     yield self.taken()
+
+    def _pass_header(self, row: _RowAt) -> None:
+        """A row that can't be taken may be the header of the others."""
+        if row.body is None and isinstance(self._reading.rows, CsvRows):
+            self._read(None, row.columns)
+            if self._split is not None:
+                self._whole(None, row.columns)
 
     def taken(self) -> Found:
         """What was read and not yet handed on; a batch ends with it."""

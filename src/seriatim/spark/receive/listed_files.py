@@ -4,7 +4,7 @@ Spark notes the files of a micro-batch in the checkpoint and looks them up when 
 by then is left out without a word, and the batch is committed without its rows. So what was noted is compared with
 what was found, before anything of the batch is delivered. A file that was found and is gone before a task opens it
 fails the task, unless Spark was told to ignore that. Nothing is read for all this: not the files, and the folders not
-once more.
+once more. Files that Spark would read several times are read once (`repeated_files.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from seriatim.errors import EnvironmentProblem
+from seriatim.spark.receive.repeated_files import is_like_pattern, read_once
 
-__all__ = ["check_files"]
+__all__ = ["check_files", "execution_of", "noted_files", "relations"]
 
 _MOST_NAMED = 3
 _QUERY_ID = "sql.streaming.queryId"
@@ -37,14 +38,18 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
     Raises:
         EnvironmentProblem: files are gone; names them.
     """
-    noted = Counter(_noted(query, batch))
+    noted = Counter(noted_files(query, batch))
     if not noted:
         return
-    listings = list(_listings(session))
-    if sum(listing.allFiles().size() for listing in listings) == noted.total():
+    execution = execution_of(session)
+    listings = [relation.location() for relation in relations(execution)]
+    if any(is_like_pattern(unquote(name)) for name in noted):
+        # Their number says nothing: some are listed several times, and others may be gone.
+        read_once(session, execution, len(listings))
+    elif sum(listing.allFiles().size() for listing in listings) == noted.total():
         return
-    # Across the bridge to the JVM each name costs a call: they are fetched only where some are missing.
-    found = Counter(str(name) for listing in listings for name in listing.inputFiles())
+    # Across the bridge to the JVM each name costs a call: they are fetched only where some may be missing.
+    found = Counter(name for listing in listings for name in {str(name) for name in listing.inputFiles()})
     gone = sorted(_plain(name) for name in noted - found)
     if gone:
         more = f" and {len(gone) - _MOST_NAMED:,} more" if len(gone) > _MOST_NAMED else ""
@@ -55,7 +60,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
         )
 
 
-def _noted(query: Path, batch: int) -> Iterator[str]:
+def noted_files(query: Path, batch: int) -> Iterator[str]:
     """The files of a micro-batch, as URIs, from the logs of all sources that are files."""
     before, after = _offsets(query, batch - 1), _offsets(query, batch)
     for place, last in after.items():
@@ -82,18 +87,23 @@ def _logged(log: Path, after: int, last: int) -> Iterator[str]:
         yield from (entry["path"] for entry in entries if entry["batchId"] == number)
 
 
-def _listings(session: SparkSession) -> Iterator[Any]:
-    """What Spark has found for the micro-batch that this thread runs: a listing of files for each source."""
+def execution_of(session: SparkSession) -> Any:
+    """Spark's execution of the micro-batch that this thread runs."""
     # Nothing public tells: the frame that the batch is handed as is cut off from its sources.
     id_ = session.sparkContext.getLocalProperty(_QUERY_ID)
-    running = session._jsparkSession.streams().get(id_)  # noqa: SLF001
-    leaves = running.streamingQuery().lastExecution().logical().collectLeaves()
+    return session._jsparkSession.streams().get(id_).streamingQuery().lastExecution()  # noqa: SLF001
+
+
+def relations(execution: Any) -> Iterator[Any]:
+    """What Spark has found for a micro-batch: a relation for each source that is files, with its listing and options."""
+    leaves = execution.logical().collectLeaves()
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
         if leaf.isStreaming() and leaf.getClass().getSimpleName() == "LogicalRelation":
-            yield leaf.relation().location()
+            yield leaf.relation()
 
 
 def _plain(uri: str) -> str:
+    """A file's URI as people write it: a path, where it is on this machine."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri

@@ -106,6 +106,8 @@ class _UnderHeader:
             self._begin(header)
 
     def __call__(self, body: bytes | None, _: Columns) -> Promoted | None:
+        if body is None and self._read is None:
+            self._read = lambda _: _refuse("the header can't be read: it is too large")
         if body is None or not _is_filled(body):
             return None
         if self._read is None:

@@ -16,9 +16,10 @@ from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import Receive
-from seriatim.pipeline.files.source import FILE_OPTIONS, OPTIONS
+from seriatim.pipeline.files.source import FILE_OPTIONS, MAX_ROW_BYTES, OPTIONS, row_bytes
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import OWN_COLUMNS, Reading
+from seriatim.spark.receive.gz_files import HANDED_OVER, Shape
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents, RowFormat
 from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
@@ -57,22 +58,25 @@ def read_files(
     """
     folder, path = folder_of(entry)
     options = checked_options(entry)
-    reader = open_files(spark, "text", entry, options, static=static)
-    if _whole_files(entry, options):
-        reader = reader.option("wholetext", "true")
-    elif "linesep" in options:
-        reader = reader.option("lineSep", options["linesep"])
-    lines = reader.load(path).select(
-        F.col("value").cast("binary").alias("body"),
-        F.col("_metadata.file_path").alias("path"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.col("_metadata.file_modification_time").alias("received_at"),
+    shape = _shape(entry, options)
+    reader = open_files(spark, "text", entry, options, static=static).options(**HANDED_OVER)
+    reader = reader.option(MAX_ROW_BYTES, str(shape.most))  # for `row_sizes.py`
+    cut = ("wholetext", "true") if shape.whole else ("lineSep", shape.between.decode())
+    lines = (
+        reader.option(*cut)
+        .load(path)
+        .select(
+            F.col("value").cast("binary").alias("body"),
+            F.col("_metadata.file_path").alias("path"),
+            F.col("_metadata.file_block_start").alias("block"),
+            F.col("_metadata.file_modification_time").alias("received_at"),
+        )
     )
     rows = _rows(spark, entry, options, folders)
     splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
     reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls)
     reading.check()
-    return lines.mapInArrow(Lines(reading, str(folder)).__call__, OWN_COLUMNS + reading.schema())
+    return lines.mapInArrow(Lines(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:
@@ -175,6 +179,16 @@ def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folde
             "plain text has no paths", where=f"location {entry.location}", remedy="promote it by a function"
         )
     return Documents(returned)
+
+
+def _shape(entry: Receive, options: Mapping[str, str]) -> Shape:
+    """What a row of a location is."""
+    separator = options["linesep"].encode() if "linesep" in options else None
+    try:
+        most = row_bytes(options)
+    except ValueError as error:
+        raise UsageError(str(error), where=f"location {entry.location}") from error
+    return Shape(most, separator, _whole_files(entry, options))
 
 
 def _whole_files(entry: Receive, options: Mapping[str, str]) -> bool:

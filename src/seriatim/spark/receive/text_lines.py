@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.spark.receive.body_reader import Found, Reader, Reading
+from seriatim.spark.receive.gz_files import Rows, Shape, rows_of
 from seriatim.spark.receive.row_formats import Block
 
 __all__ = ["Lines"]
@@ -28,17 +29,18 @@ class Lines:
     Args:
         reading: how they are read.
         root: the location's folder, absolute; files are named from there.
+        shape: what a row is.
     """
 
     reading: Reading
     root: str
+    shape: Shape
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """From (body, path, block, received_at) to the columns of `receive`."""
         counter = _Counter(self)
-        for batch in batches:
-            if batch.num_rows:
-                yield from counter.read(batch)
+        for rows in rows_of(batches, self.shape):
+            yield from counter.read(rows)
 
     def file(self, path: str) -> str:
         """A file's name from the location's folder."""
@@ -56,7 +58,8 @@ class _Counter:
         self._rows = 0
         self._file = self._name = ""
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def read(self, arrived: Rows) -> Iterator[pa.RecordBatch]:
+        batch = arrived.batch
         starts = batch.column(2).to_numpy()
         positions = np.empty(batch.num_rows, np.int64)
         names: list[str] = []
@@ -70,7 +73,7 @@ class _Counter:
             files += [self._file] * count
             self._rows += count
             bodies = batch.column(0).slice(first, count).to_pylist()
-            for found in self._reader.read(bodies, names, first):
+            for found in self._reader.read(bodies, names, first, lacking=arrived.refused):
                 yield _named(found, batch, files, positions)
         yield _named(self._reader.taken(), batch, files, positions)
 

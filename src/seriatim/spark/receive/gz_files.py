@@ -1,0 +1,264 @@
+"""Rows of text files as a location means them: `.gz` files expanded, and no row larger than the location allows.
+
+Spark expands a file in its own process and puts a row there together as a whole: a row of 1 GiB, which takes 5 MB as a
+`.gz`, ends that process at each start. So Spark is told to hand over `.gz` files as they are, in pieces (`HANDED_OVER`), and
+they are expanded here, a little at a time; what of a row is beyond the limit is never kept. A file of any other kind is
+Spark's to read: how large its rows are is looked at before the batch (`row_sizes.py`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["HANDED_OVER", "NEW_LINE", "ZIPPED", "Rows", "Shape", "rows_of"]
+
+#: The end of the name of a file that is expanded here.
+ZIPPED = ".gz"
+#: Options with which Spark's text source hands over `.gz` files unexpanded. Its build of Hadoop knows the second by a
+#: name of its own; others know it by the usual one.
+HANDED_OVER = {
+    "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
+    "org.apache.hadoop.shaded.io.compress.passthrough.extension": ".gz",
+    "io.compress.passthrough.extension": ".gz",
+}
+#: What ends a line that Spark hands over; a carriage return is looked at here.
+NEW_LINE = b"\n"
+
+_MARK_OF_UTF8 = b"\xef\xbb\xbf"
+_STEP_BYTES = 2**20
+_MOST_ROWS, _ENOUGH_BYTES = 10_000, 16 * 2**20
+_BODY = pa.field("body", pa.binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a row of a location is.
+
+    Args:
+        most: bytes that it may have.
+        separator: what ends it; None: a new line, a carriage return, or both together.
+        whole: whether it is a whole file.
+    """
+
+    most: int
+    separator: bytes | None = None
+    whole: bool = False
+
+    @property
+    def between(self) -> bytes:
+        """What Spark takes away between two rows that it hands over."""
+        return b"" if self.whole else self.separator or NEW_LINE
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether a row is a line as people mean it."""
+        return self.separator is None and not self.whole
+
+    def refusal(self, size: int, *, whole_size: bool = True) -> str:
+        """Why a row of this many bytes is no message; `whole_size`: else it was looked at no further."""
+        told = f"{size:,}" if whole_size else f"more than {self.most:,}"
+        return f"the row has {told} bytes, and the location takes {self.most:,} (maxRowBytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive rows: (body, path, block, received_at), and by place why one of them is no message."""
+
+    batch: pa.RecordBatch
+    refused: dict[int, str]
+
+
+def rows_of(batches: Iterable[pa.RecordBatch], shape: Shape) -> Iterator[Rows]:
+    """What a task is handed over by Spark, as rows of the location.
+
+    Args:
+        batches: of (body, path, block, received_at).
+        shape: what a row is.
+
+    Raises:
+        EnvironmentProblem: a `.gz` file is damaged or cut off; names it.
+    """
+    zipped: _Zipped | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        for first, past in _runs(batch.column(1)):
+            path = batch.column(1)[first].as_py()
+            if zipped is not None and zipped.path != path:
+                yield from zipped.end()
+                zipped = None
+            piece = batch.slice(first, past - first)
+            if not path.endswith(ZIPPED):
+                yield _plain(piece, shape)
+                continue
+            zipped = zipped or _Zipped(path, piece.slice(0, 1), shape)
+            yield from zipped.take(piece.column(0).to_pylist())
+    if zipped is not None:
+        yield from zipped.end()
+
+
+def _plain(batch: pa.RecordBatch, shape: Shape) -> Rows:
+    """Rows that Spark has read itself."""
+    body = batch.column(0)
+    if shape.by_lines and pc.any(pc.match_substring(body, b"\r")).as_py():
+        batch = _parted(batch)
+        body = batch.column(0)
+    sizes = pc.binary_length(body).to_numpy(zero_copy_only=False)
+    large = np.flatnonzero(sizes > shape.most).tolist()
+    if large:
+        kept = pc.if_else(pa.array(sizes <= shape.most), body, pa.scalar(None, body.type))
+        batch = batch.set_column(0, _BODY, kept)
+    return Rows(batch, {place: shape.refusal(int(sizes[place])) for place in large})
+
+
+def _parted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that end with a new line, where a carriage return ends one, too."""
+    bodies: list[bytes] = []
+    places: list[int] = []
+    for place, body in enumerate(batch.column(0).to_pylist()):
+        lines = _lines(body)
+        bodies += lines
+        places += [place] * len(lines)
+    taken = batch.take(pa.array(places, pa.int64()))
+    return taken.set_column(0, _BODY, pa.array(bodies, pa.binary()))
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """The lines of a text without new lines."""
+    return body.removesuffix(b"\r").split(b"\r") if b"\r" in body else [body]
+
+
+def _runs(paths: pa.Array) -> Iterator[tuple[int, int]]:
+    """The stretches of rows that are of one file, as (first, past the last)."""
+    files = paths.dictionary_encode().indices.to_numpy()
+    yield from pairwise([0, *(np.flatnonzero(files[1:] != files[:-1]) + 1).tolist(), len(files)])
+
+
+class _Zipped:
+    """A `.gz` file that is expanded.
+
+    Args:
+        path: a URI.
+        like: a row of it, for its other columns.
+        shape: what a row is.
+    """
+
+    def __init__(self, path: str, like: pa.RecordBatch, shape: Shape) -> None:
+        self.path = path
+        self._like = like
+        self._shape = shape
+        self._expand = zlib.decompressobj(wbits=31)
+        self._ended = False  # a member of the file
+        self._pieces = 0
+        self._part = bytearray()  # of the row that has begun
+        self._size = 0  # of that row, kept or not
+        self._tail = b""  # what may be the beginning of a separator
+        self._is_first = True
+        self._bodies: list[bytes | None] = []
+        self._refused: dict[int, str] = {}
+        self._bytes = 0
+
+    def take(self, pieces: list[bytes]) -> Iterator[Rows]:
+        """The next pieces of the file; gives the rows that they complete, as soon as there are many."""
+        between = self._shape.between
+        yield from self._feed((between if self._pieces else b"") + between.join(pieces))
+        self._pieces += len(pieces)
+
+    def end(self) -> Iterator[Rows]:
+        """What is left at the end of the file."""
+        if not self._ended and not self._is_over:
+            yield from self._feed(self._shape.between)  # which may have been its last bytes
+            if not self._ended:
+                raise self._damaged("it is cut off")
+        if self._shape.by_lines:
+            self._add(NEW_LINE if self._tail or self._size else b"")
+        else:
+            self._keep(self._tail)
+            if self._size:
+                self._complete()
+        yield from self._given()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing of the rest of the file matters."""
+        return self._shape.whole and self._size > self._shape.most
+
+    def _feed(self, data: bytes) -> Iterator[Rows]:
+        filled = False  # there may be more than fitted
+        while (data or filled) and not self._is_over:
+            if self._ended:
+                data = data.lstrip(b"\0")
+                if not data:
+                    return
+                self._expand, self._ended = zlib.decompressobj(wbits=31), False
+            try:
+                expanded = self._expand.decompress(data, _STEP_BYTES)
+            except zlib.error as error:
+                raise self._damaged(str(error)) from error
+            self._ended, filled = self._expand.eof, len(expanded) == _STEP_BYTES and not self._expand.eof
+            data = self._expand.unused_data if self._ended else self._expand.unconsumed_tail
+            self._add(expanded)
+            if self._bytes > _ENOUGH_BYTES or len(self._bodies) > _MOST_ROWS:
+                yield from self._given()
+
+    def _add(self, expanded: bytes) -> None:
+        separator = self._shape.between
+        if not separator:
+            self._keep(expanded)
+            return
+        text = self._tail + expanded
+        if self._shape.by_lines and b"\r" in text:
+            text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+            text = text.replace(b"\r\n", NEW_LINE).replace(b"\r", NEW_LINE)
+        else:
+            held = b""
+        *complete, rest = text.split(separator)
+        for part in complete:
+            self._keep(part)
+            self._complete()
+        kept = max(0, len(rest) - len(separator) + 1)
+        self._tail = rest[kept:] + held
+        self._keep(rest[:kept])
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= self._shape.most:
+            self._part += part
+        else:
+            self._part.clear()
+
+    def _complete(self) -> None:
+        body: bytes | None = bytes(self._part)
+        if self._size > self._shape.most:
+            self._refused[len(self._bodies)] = self._shape.refusal(self._size, whole_size=not self._shape.whole)
+            body = None
+        elif self._is_first and body is not None and not self._shape.whole:
+            body = body.removeprefix(_MARK_OF_UTF8)
+        self._bodies.append(body)
+        self._bytes += len(self._part)
+        self._is_first = False
+        self._part.clear()
+        self._size = 0
+
+    def _given(self) -> Iterator[Rows]:
+        if not self._bodies:
+            return
+        like = self._like.take(pa.array([0] * len(self._bodies), pa.int64()))
+        yield Rows(like.set_column(0, _BODY, pa.array(self._bodies, pa.binary())), self._refused)
+        self._bodies, self._refused, self._bytes = [], {}, 0
+
+    def _damaged(self, what: str) -> EnvironmentProblem:
+        name = unquote(urlsplit(self.path).path)
+        return EnvironmentProblem(
+            f"the file {name} can't be expanded: {what}", remedy="put a whole one in its place, or an empty one"
+        )

@@ -1,0 +1,67 @@
+"""Keeps Spark from reading files of a micro-batch several times.
+
+Where the name of a file looks like a pattern (``export[1].json``), Spark puts all files of the micro-batch on its list once
+more (SPARK-58518), and would read each of the others twice. What it is about to read stands in the partitions of its
+scans: there the repetitions are taken out, before a task is started.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["is_like_pattern", "read_once"]
+
+_OF_PATTERNS = frozenset("{}[]*?\\")
+_SCAN = "FileSourceScanExec"
+
+
+def is_like_pattern(path: str) -> bool:
+    """Whether Spark takes a path for a pattern."""
+    return not _OF_PATTERNS.isdisjoint(path)
+
+
+def read_once(session: SparkSession, execution: Any, sources: int) -> None:
+    """Take repeated files out of what a micro-batch is about to read.
+
+    Args:
+        session: the session in which the query was started.
+        execution: Spark's of the micro-batch; nothing of it has run yet.
+        sources: how many of its sources are files.
+
+    Raises:
+        EnvironmentProblem: Spark shows no scan for one of the sources.
+    """
+    leaves = execution.executedPlan().collectLeaves()
+    scans = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.getClass().getSimpleName() == _SCAN]
+    if len(scans) < sources:
+        raise EnvironmentProblem(
+            "files whose names have one of { } [ ] * ? \\ would be read several times, and what is read can't be seen",
+            remedy="report this with Spark's version, and give the files other names",
+        )
+    for scan in scans:
+        _take_out(session, scan.inputRDD().partitions())
+
+
+def _take_out(session: SparkSession, partitions: Any) -> None:
+    """Give the partitions that repeat a block anew, without it; the array is the one from which Spark makes its tasks."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    spark = jvm.org.apache.spark.sql.execution.datasources
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001
+    seen: set[tuple[str, int]] = set()
+    for place in range(len(partitions)):
+        blocks = list(partitions[place].files())
+        kept = []
+        for block in blocks:
+            key = (str(block.filePath().toString()), int(block.start()))
+            if key not in seen:
+                seen.add(key)
+                kept.append(block)
+        if len(kept) < len(blocks):
+            files = gateway.new_array(spark.PartitionedFile, len(kept))
+            for number, block in enumerate(kept):
+                files[number] = block
+            partitions[place] = spark.FilePartition(place, files)
