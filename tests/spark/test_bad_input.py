@@ -188,7 +188,7 @@ def test_a_query_sets_bad_rows_aside_and_goes_on(spark: SparkSession, tmp_path: 
         ({"clock": "wall"}, UsageError, 'clock must be "processing" or "event"'),
         ({"output": "everything"}, UsageError, "output must be"),
         ({"invalid": "nix"}, ColumnError, "column 'nix'"),
-        ({"queues": []}, UsageError, "queues= contradicts"),
+        ({"queues": []}, UsageError, "queues= can't be combined with"),
         ({"buckets": 0}, UsageError, "buckets must be a whole number"),
     ],
     ids=str,

@@ -222,7 +222,7 @@ def test_a_ticket_is_an_arrival_and_a_sequence(spark: SparkSession) -> None:
 
 def refusals() -> list[tuple[str, Callable[[DataFrame], DataFrame], type[Exception], str]]:
     return [
-        ("no policy", lambda f: resequence(f, group="g", sequence="n"), UsageError, "no policy"),
+        ("no policy", lambda f: resequence(f, group="g", sequence="n"), UsageError, "the policy is missing"),
         ("no such group", lambda f: resequence(f, group="x", sequence="n", policy=Standard()), ColumnError, "'x'"),
         ("no such sequence", lambda f: resequence(f, group="g", sequence="x", policy=Standard()), ColumnError, "'x'"),
         ("a map as key", lambda f: resequence(f, group="m", sequence="n", policy=Standard()), ColumnError, "map"),

@@ -147,8 +147,8 @@ def test_an_order_that_is_not_total_names_both(
     [
         ({"order_by": ["nix"]}, ColumnError, "column 'nix': there is no such column for the order of arrival"),
         ({"order_by": []}, UsageError, "order_by names no column"),
-        ({"order_by": ["n", "m"]}, ColumnError, "column 'm': a map<string,int> says no order"),
-        ({"order_by": "d"}, ColumnError, "column 'd': a double says no order"),
+        ({"order_by": ["n", "m"]}, ColumnError, "column 'm': a map<string,int> has no order"),
+        ({"order_by": "d"}, ColumnError, "column 'd': a double has no order"),
         ({"location": "g"}, UsageError, "'g' is a column of the frame, but text is the name of one location"),
         ({"location": len}, UsageError, "a location must be text or a column"),
         ({"location": 5}, UsageError, "a location must be text or a column, not 5"),
