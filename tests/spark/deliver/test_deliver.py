@@ -473,8 +473,8 @@ def test_a_folder_belongs_to_one_checkpoint(spark, tmp_path):
     ("kind", "options", "message"),
     [
         ("json", {"colour": "red"}, "unknown option 'colour' of json"),
-        ("parquet", {"compression": "zip"}, "compression is none or snappy"),
-        ("csv", {"sep": "||"}, "sep is one character"),
+        ("parquet", {"compression": "zip"}, "compression must be none or snappy"),
+        ("csv", {"sep": "||"}, "sep must be one character"),
     ],
 )
 def test_what_a_port_may_say(tmp_path, kind, options, message):
