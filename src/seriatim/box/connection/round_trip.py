@@ -424,7 +424,7 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         found = cursor.execute(*first).fetchall()
-        names = tuple(column.name for column in cursor.description or ())
+        names = tuple(column.name.encode() for column in cursor.description or ())
     return list(map(_row_class(names)._make, found))
 
 
@@ -493,16 +493,17 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
 def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
     reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
     reader.set_pgresult(result)
-    names = tuple((result.fname(column) or b"").decode() for column in range(result.nfields))
+    names = tuple(map(result.fname, range(result.nfields)))
     rows = reader.load_rows(0, result.ntuples, _row_class(names)._make)
     reader.set_pgresult(None)  # bodies may be large
     return rows
 
 
 @cache
-def _row_class(names: tuple[str, ...]) -> Any:
+def _row_class(names: tuple[bytes | None, ...]) -> Any:
     """The named tuples of a result with these columns."""
-    return namedtuple("Row", names, rename=True)  # noqa: PYI024 -- the columns are known when they come
+    columns = [(name or b"").decode() for name in names]
+    return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
 
 
 def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
