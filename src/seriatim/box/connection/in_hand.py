@@ -16,7 +16,7 @@ __all__ = ["TRANSITIONS", "Event", "InHand", "State"]
 
 
 class State(Enum):
-    """What has become of a delivery; the values are for errors."""
+    """The state of a delivery; the values are for errors."""
 
     OPEN = "it has not ended"
     DONE = "it is done"

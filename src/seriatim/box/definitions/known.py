@@ -54,7 +54,7 @@ class Known:
 
 
 def read_definitions(statements: Statements) -> Definitions:
-    """What is defined, as the transaction sees it. What can't be read stops nothing else."""
+    """The definitions, as the transaction sees them. One that can't be read stops no other."""
     rows = statements.rows("definitions")
     types: dict[str, MessageType] = {}
     queues: dict[str, BoxQueue] = {}

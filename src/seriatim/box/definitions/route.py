@@ -100,7 +100,7 @@ class Routed:
         return replace(self, entries=replace(self.entries, problems=problems))
 
     def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
-        """What is told of messages that were routed now, and are new to the box or to their queues.
+        """The notices of messages that were routed now, and are new to the box or to their queues.
 
         Args:
             definitions: what is defined.
@@ -537,7 +537,7 @@ def router_of(definitions: Definitions) -> Router:
 
 
 def broken_in(definitions: Definitions) -> tuple[BrokenDefinition, ...]:
-    """What is defined and can't be used, sorted: it can't be read, or doesn't go with the rest."""
+    """The definitions that can't be used, sorted: unreadable ones, and ones that contradict others."""
     unfit = {key: BrokenDefinition(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
     found = {**unfit, **definitions.unreadable}
     return tuple(found[key] for key in sorted(found))

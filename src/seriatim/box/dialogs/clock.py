@@ -41,7 +41,7 @@ def fire(access: Access, apart: Begin | None = None) -> int:
             parameters = {"at_most": _DIALOGS}
             done, set_aside = transaction.one("fire_dialogs", **parameters)
             if set_aside:
-                access.known.current(transaction)  # whoever fires may have known nothing yet, or for long
+                access.known.current(transaction)  # this process may have read no definitions yet, or old ones
                 transaction.notice(EntriesSetAside(set_aside))
         total += done
     return total
