@@ -70,15 +70,15 @@ Notice = MessageFailed | EntryFailed | EntriesSetAside | HolePassed | KeptOut
 
 
 def dead(queue: str | None, group: str | None, why: str) -> Failed:
-    """What is told of a message that was set aside for good."""
+    """The failure of a message that was set aside for good."""
     return Failed(queue, group or None, kind="dead", error_class="DeadLetter", error=why, attempts=0, dead_letter=True)
 
 
 def invalid(queue: str | None, group: str | None, why: str | None) -> Failed:
-    """What is told of a message that isn't what the queue, or its type, asks for."""
+    """The failure of a message that doesn't fit its queue or its type."""
     return Failed(queue, group or None, kind="invalid", error_class="Invalid", error=why or "", attempts=0)
 
 
 def unrouted(why: str | None) -> Failed:
-    """What is told of a message that is in no queue: why, if not that nobody wants it."""
+    """The failure of a message that is in no queue; `why` is None if no subscription matches it."""
     return Failed(None, None, kind="unrouted", error_class="Unrouted", error=why or _NOBODY, attempts=0)

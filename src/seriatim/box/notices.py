@@ -145,7 +145,7 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
 
 
 def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
-    """What is told of holes: by the message that waits, or has waited, behind each."""
+    """The failures of holes, each with the message that waits, or has waited, behind its hole."""
     told = []
     for queue_id in {one.queue_id for one in holes}:
         mine = [one for one in holes if one.queue_id == queue_id]

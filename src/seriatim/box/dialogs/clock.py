@@ -48,7 +48,7 @@ def fire(access: Access, apart: Begin | None = None) -> int:
 
 
 def forget_closed(transaction: Transaction, older_than_s: float = CLOSED_KEPT_S) -> int:
-    """Forget the sides that have been closed for so many seconds; how many."""
+    """Forget the sides that were closed at least `older_than_s` seconds ago; gives their number."""
     parameters = {"older_than": timedelta(seconds=older_than_s)}
     (gone,) = transaction.one("forget_closed", **parameters)
     return int(gone)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reap"]
 
-#: Whoever has the group this moment is about to commit.
+#: A session that has the group at this moment is about to commit.
 _PATIENCE_S = 0.05
 
 

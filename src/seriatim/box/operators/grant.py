@@ -108,7 +108,9 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     named = _named(transaction, rights)
     _check_locations(transaction, rights.dispense)
     if not transaction.rows("let_in", role=role):
-        raise UsageError(f"there is no role {role!r}", remedy="CREATE ROLE … LOGIN, by whoever runs PostgreSQL")
+        raise UsageError(
+            f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
+        )
     if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
         raise UsageError(
             f"the id space {role!r} is that of the role {others[0].role!r}",
