@@ -110,7 +110,8 @@ class _Run:
         if self.case.per_call:  # what a round leaves behind is due at once
             left[-1] += self._turns(micros(self.case.last_time))
         fates = list(self.released.values())
-        fates += [Fate(n, disposition) for n, disposition in self._aside()]
+        aborted = self._aborted()
+        fates += [Fate(n, disposition) for n, disposition in self._aside() if n not in aborted]
         fates += [Fate(n, "held") for n in self._entries("held")]
         fates += [Fate(n, "invalid") for n in self.refused]
         assert self._entries("arrived") == [], "all that arrived is judged"
@@ -272,6 +273,11 @@ class _Run:
             )
             return list(rows)
 
+    def _aborted(self) -> set[int]:
+        """What was released, waited in a suspended group, and is dead by an abort: in memory a release is the end."""
+        waited = self.released.keys() - {fate.message for fate in self.handed}
+        return {n for n, disposition in self._aside() if n in waited and disposition == "dead"}
+
     def _view(self, group: str) -> GroupView:
         with self.box.session() as tx:
             return group_of(tx.transaction, self.case.name, group)
@@ -312,7 +318,8 @@ class _Run:
             same(
                 f"groups' {disposition.word}", int(decided[disposition]), 0 if disposition.word == "held" else expected
             )
-        same("released = queued + done", len(self.released), len(self._queued()) + len(self.handed))
+        left = len(self._queued()) + len(self.handed) + len(self._aborted())
+        same("released = queued + done + aborted", len(self.released), left)
         same("handed out once", len({fate.message for fate in self.handed}), len(self.handed))
         last: dict[Any, int] = {}
         for fate in self.handed:

@@ -9,10 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from seriatim import CheckpointMismatch, ColumnError, SeriatimError, Standard, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
@@ -20,7 +23,9 @@ from seriatim.pipeline.declared.pipeline import Receive, Source, Stamp
 from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.spark import resequence, stamp
 from seriatim.spark.resequence.operator import FINISH
-from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, StampPlan
+from seriatim.spark.stamp.stage import TICKET, stamp_locations, with_tickets
+from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, to_bytes
 from tests.spark.resequence.test_resequence import EVERY_TYPE, as_text, put, run_until, stream_of
 
 Ticket = tuple[str | None, int | None, int | None]
@@ -212,6 +217,25 @@ def test_a_batch_that_runs_again_gives_the_same_tickets(spark: SparkSession, tmp
     for place in ("a", "b"):
         in_order = [batch[place, n] for batch in (first, again, last) for at, n in sorted(batch) if at == place]
         assert in_order == numbered(place, 30, 7)
+
+
+def test_packets_are_the_same_in_whichever_order_a_shuffle_brings_them(spark: SparkSession) -> None:
+    """Spark compares what a task writes for others when it runs again, and ends the query if it differs."""
+    plan, columns = StampPlan(("n",), 7, ""), pa.schema([("n", pa.int64()), (LOCATION, pa.string())])
+    stamped = []
+    for bucket, place in ((0, 0), (0, 1), (1, 1), (1, 2)):
+        numbers = pa.array(range(10 * bucket, 10 * bucket + 5 + place))
+        rows = pa.table([numbers, pa.array([str(bucket)] * len(numbers))], schema=columns)
+        positions = np.arange(1, len(numbers) + 1, dtype=np.int64)
+        stamped.append((bucket, place, to_bytes(rows).to_pybytes(), positions.tobytes()))
+    shown = T.StructType().add("n", "long").add("ticket", TICKET)
+    found = []
+    for order in (stamped, stamped[::-1], stamped[2:] + stamped[:2]):
+        frame = spark.createDataFrame(order, STAMPED_SCHEMA).coalesce(1)
+        ticketed = with_tickets(frame, plan, shown).withColumn("even", F.col("n") % 2)
+        found.append(sorted(ticketed.mapInArrow(pack_by("even", [0, 1]), PACKET_SCHEMA).collect()))
+    assert found[0]
+    assert found[0] == found[1] == found[2]
 
 
 def test_another_declaration_is_refused_before_anything_is_stamped(spark: SparkSession, tmp_path: Path) -> None:

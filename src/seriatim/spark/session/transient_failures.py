@@ -28,6 +28,7 @@ HEALING: tuple[tuple[str, str], ...] = (
     # Executors, and what they keep.
     (r"ExecutorLostFailure|ExecutorDeadException|Executor heartbeat timed out", "an executor was lost"),
     (r"FetchFailed|FetchFailedException|MetadataFetchFailedException", "an executor was lost"),
+    (r"shuffle map stage with indeterminate output was failed and retried", "an executor was lost"),
     (
         r"UNRELEASED_THREAD_ERROR|could not be acquired by|RocksDB instance .* lock",
         "a task before still held its state",

@@ -27,9 +27,10 @@ __all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", 
 
 #: Our column in the packets: the location of a message, null for one that gets no ticket.
 LOCATION = "__sq_location"
-#: What comes out of the operator; packets of one location have places one after another.
-STAMPED_SCHEMA = "packet binary, positions binary, place int"
+#: What comes out of the operator; packets of one bucket have places one after another.
+STAMPED_SCHEMA = "bucket int, place int, packet binary, positions binary"
 
+_COLUMNS = ("bucket", "place", "packet", "positions")
 #: How many bytes of packets leave in one piece.
 _PIECE_BYTES = 64 * 2**20
 
@@ -71,7 +72,8 @@ class Stamper(StatefulProcessor):
             for start, end in _pieces(packets):
                 told = [position.tobytes() for position in positions[start:end]]
                 places = np.arange(key[0] + start, key[0] + end, dtype=np.int32)
-                yield pd.DataFrame({"packet": packets[start:end], "positions": told, "place": places})
+                bucket = np.full(end - start, key[0], np.int32)
+                yield pd.DataFrame({"bucket": bucket, "place": places, "packet": packets[start:end], "positions": told})
         if packets or value is None:
             self._counters.update((counters.to_bytes(fingerprint),))
 
@@ -147,15 +149,21 @@ def _keys(column: pa.ChunkedArray) -> list[Ints]:
 
 
 def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of the packets with their tickets."""
+    """A function for ``mapInArrow``: the messages of the packets with their tickets.
+
+    A shuffle brings packets in any order. They are sorted, so that what follows packs the same messages into the same
+    packets when a part of it runs again: Spark ends a query whose second run writes a row that differs in a byte
+    (``spark.sql.shuffle.orderIndependentChecksum``).
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for packet, positions in zip(batch.column("packet"), batch.column("positions"), strict=True):
-                position = np.frombuffer(positions.as_buffer(), np.int64)
-                for messages in pa.ipc.open_stream(packet.as_buffer()):
-                    yield _ticketed(plan, messages, position[: messages.num_rows])
-                    position = position[messages.num_rows :]
+        stamped = [row for batch in batches for row in zip(*(batch.column(name) for name in _COLUMNS), strict=True)]
+        stamped.sort(key=lambda row: (row[0].as_py(), row[1].as_py()))
+        for _, _, packet, positions in stamped:
+            position = np.frombuffer(positions.as_buffer(), np.int64)
+            for messages in pa.ipc.open_stream(packet.as_buffer()):
+                yield _ticketed(plan, messages, position[: messages.num_rows])
+                position = position[messages.num_rows :]
 
     return run
 

@@ -30,7 +30,7 @@ from seriatim.spark.stamp.operator import (
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
 
-__all__ = ["TICKET", "stamp", "stamp_locations"]
+__all__ = ["TICKET", "stamp", "stamp_locations", "with_tickets"]
 
 #: The type of a ticket.
 TICKET = T.StructType(
@@ -220,7 +220,11 @@ def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, b
         outputMode="Append",
         timeMode="None",
     )
-    # All messages of a location come out of one task. What follows is work for all of them.
-    tasks = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    return with_tickets(stamped, plan, shown)
+
+
+def with_tickets(stamped: DataFrame, plan: StampPlan, shown: T.StructType) -> DataFrame:
+    """The messages with their tickets, spread over the tasks. All of a location come out of one; what follows is work for all."""
+    tasks = int(stamped.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     spread = stamped.repartitionById(tasks, F.pmod(F.col("place"), F.lit(tasks)))
     return spread.mapInArrow(add_tickets(plan), shown)
