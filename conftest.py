@@ -8,7 +8,6 @@ free of faults; the input folders that they name are made for them.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 
 from seriatim import MessageBox
 from seriatim.pipeline.files import pipeline_file
+from tests.box.embedding import data_of, has_gone
 
 
 class _PipelineFiles(CodeBlockParser):
@@ -58,9 +58,8 @@ def _place(namespace: dict[str, Any]) -> Iterator[None]:
         yield
         for box in [value for value in namespace.values() if isinstance(value, MessageBox)]:
             box.close()
-        supervised = folder / ".seriatim/postgres/supervisor.lock"
-        if supervised.exists():  # the server writes there until it has ended
-            subprocess.run(["flock", "--shared", "--wait", "30", supervised, "true"], check=True)  # noqa: S607 -- wherever it is
+        if data_of(folder).exists() and not has_gone(folder):  # it writes there until it has ended
+            pytest.fail("the embedded PostgreSQL of a document doesn't stop")
 
 
 def _enter(namespace: dict[str, Any]) -> None:

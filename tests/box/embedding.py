@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -60,8 +61,19 @@ class User:
 
 
 def has_gone(folder: Path) -> bool:
-    """Whether the server of a folder has gone, or goes within the deadline."""
-    return has_no_supervisor(folder) and not servers_in(data_of(folder))
+    """Whether the server of a folder has gone, or goes within the deadline: one that lost its supervisor is told to stop."""
+    return has_no_supervisor(folder) and all(map(_ends, servers_in(data_of(folder))))
+
+
+def _ends(process: int) -> bool:
+    try:
+        ended = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([ended], [], [], DEADLINE_S)[0])
+    finally:
+        os.close(ended)
 
 
 def has_no_supervisor(folder: Path) -> bool:
