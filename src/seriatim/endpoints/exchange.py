@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any
 
 import httpcore
@@ -183,7 +183,7 @@ def _left(moment: float | None, late: type[httpcore.TimeoutException]) -> float:
 
 def _addresses(host: str, port: int, moment: float | None) -> list[str]:
     """The numbers of a host. The system looks them up without a time-out, so another thread waits for it."""
-    told: SimpleQueue[list[str] | Exception] = SimpleQueue()
+    told: Queue[list[str] | Exception] = Queue()
 
     def ask() -> None:
         try:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from logging.handlers import QueueHandler
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Queue
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -36,7 +36,7 @@ def away(box) -> Iterator[None]:
 @contextmanager
 def records(name):
     """What is logged there, as it comes."""
-    told = SimpleQueue()
+    told = Queue()
     handler, logger = QueueHandler(told), logging.getLogger(name)
     level = logger.level
     logger.addHandler(handler)

@@ -12,7 +12,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Queue
 from threading import Event, Thread
 
 import psycopg
@@ -116,7 +116,7 @@ def test_an_open_box_finds_the_server_again_whose_supervisor_was_killed(folder, 
 @linux
 def test_a_worker_goes_on_after_the_supervisor_was_killed(folder):
     """Its connections are its own, by the DSN; nobody uses the box that it was given."""
-    attempts = SimpleQueue()
+    attempts = Queue()
 
     def handle(message, tx):
         attempts.put(message.message_id)
@@ -226,7 +226,7 @@ def test_a_server_that_is_killed_as_soon_as_it_answers_comes_back_each_time(fold
 @linux
 def test_what_was_answered_is_there_after_all_of_the_server_was_killed(folder):
     """`box.publish` commits before it is on disk, and answers after."""
-    answered = SimpleQueue()
+    answered = Queue()
 
     def publish(box, group, killed):
         while not killed.is_set():

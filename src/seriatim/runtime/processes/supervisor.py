@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
@@ -109,7 +109,7 @@ class Supervisor:
         self.alive = 0
         self._has_begun = False
         self._stop = Stop()
-        self._ended: SimpleQueue[_WorkerProcess] = SimpleQueue()
+        self._ended: Queue[_WorkerProcess] = Queue()
         self._noting: list[threading.Thread] = []
 
     def run(self) -> None:
