@@ -33,6 +33,7 @@ from psycopg import IsolationLevel, sql
 from benchmarks.measure import Claim
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import retention
 
 __all__ = ["sizes"]
 
@@ -131,7 +132,7 @@ def _prepare(dsn: str) -> None:
             Queue(_QUEUE, policy=Fifo(), group=_GROUP, keep="everything"),
             Subscription("all-orders", where=f"type = '{_TYPE}'", to=_QUEUE),
         )
-        box.purge()  # makes the days of the history
+        retention.purge(box)  # makes the days of the history
 
 
 def _fill(dsn: str, rows: int) -> None:

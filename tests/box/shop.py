@@ -7,6 +7,7 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 
 import seriatim as sq
+from seriatim.operations import queues
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
 
@@ -49,5 +50,5 @@ def seen(box: Any) -> list[tuple[str, int]]:
 
 def left(box: Any, queue: str = "shop") -> int:
     """How many messages are in the queue."""
-    (found,) = [one for one in box.queues() if one.queue == queue]
+    (found,) = [one for one in queues.queues(box) if one.queue == queue]
     return int(found.arrived + found.held + found.queued)

@@ -25,9 +25,11 @@ from seriatim.box.publishing import batch as sending
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.box.views.message_places import places_of
-from seriatim.operations import dead_letters
+from seriatim.operations import dead_letters, groups, queues, subscriptions
+from seriatim.operations import messages as message_operations
 from seriatim.operations.faults import fault_view
 from seriatim.operations.instances import instances
+from seriatim.operations.messages import resubmit
 from tests.command import environment
 from tests.databases import box_with
 
@@ -85,16 +87,16 @@ def received_none(box, name):
     [
         (lambda box: received_none(box, "ordres"), "there is no queue 'ordres'.*did you mean 'orders'"),
         (lambda box: box.peek("ordres"), "there is no queue 'ordres'"),
-        (lambda box: box.turn_off("ordres"), "no queue 'ordres'"),
-        (lambda box: box.forget("ordres", "a"), "there is no queue 'ordres'"),
-        (lambda box: box.stop("al"), "no subscription 'al'"),
+        (lambda box: queues.turn_off(box, "ordres"), "no queue 'ordres'"),
+        (lambda box: groups.forget(box, "ordres", "a"), "there is no queue 'ordres'"),
+        (lambda box: subscriptions.stop(box, "al"), "no subscription 'al'"),
         (lambda box: box.drop(subscription="al"), "no subscription 'al'"),
         (lambda box: box.drop(type="ordr"), "no type 'ordr'"),
         (lambda box: box.drop(queue="ordres"), "no queue 'ordres'"),
-        (lambda box: box.message("nobody"), "there is no message 'nobody'"),
-        (lambda box: box.messages(queue="ordres"), "there is no queue 'ordres'"),
+        (lambda box: message_operations.message(box, "nobody"), "there is no message 'nobody'"),
+        (lambda box: message_operations.messages(box, queue="ordres"), "there is no queue 'ordres'"),
         (lambda box: instances(box, "ordres"), "there is no queue 'ordres'"),
-        (lambda box: box.messages(status="lost"), "'lost' is not a status"),
+        (lambda box: message_operations.messages(box, status="lost"), "'lost' is not a status"),
         (lambda box: publish(box, sq.Message(type="order", context={"to": "ordres"})), "addressed to 'ordres', which is no queue"),
         (lambda box: box.define(sq.Subscription("s", where="TRUE", to="ordres")), "ordres"),
         (lambda box: box.define(sq.Subscription("s", where="costumer = 'a'", to="orders")), "costumer.*did you mean 'customer'"),
@@ -127,7 +129,7 @@ def test_what_can_be_no_argument_is_refused_and_nothing_is_done(queue, act):
         with pytest.raises(sq.UsageError):
             act(tx)
         tx.publish(order())
-    assert [one.arrived for one in queue.queues()] == [1]
+    assert [one.arrived for one in queues.queues(queue)] == [1]
 
 
 def test_what_is_no_dsn_is_refused():
@@ -137,7 +139,7 @@ def test_what_is_no_dsn_is_refused():
 
 def test_messages_of_unknown_types_and_with_unknown_properties_are_kept_with_the_reason(queue):
     publish(queue, sq.Message(type="ordr"), sq.Message(type="order", context={"costumer": "a"}), order())
-    assert [(one.type, one.reason) for one in queue.messages(status="unrouted")] == [
+    assert [(one.type, one.reason) for one in message_operations.messages(queue, status="unrouted")] == [
         ("ordr", None), ("order", "type 'order' declares no property 'costumer'"),
     ]  # fmt: skip
     assert len(received(queue, "orders")) == 1
@@ -164,15 +166,17 @@ def test_nothing_that_is_given_becomes_sql(queue, text):
     assert [message.context for message in received(queue, "rest")] == [{text: text}]
     publish(queue, given)
     assert [(one.group, one.message.parts) for one in queue.peek(text, text)] == [(text, given.parts)]
-    assert [one.queue for one in queue.messages(queue=text, group=text, message_type=text)] == [text]
-    assert queue.message(text)[0].body == text.encode()
+    assert [one.queue for one in message_operations.messages(queue, queue=text, group=text, message_type=text)] == [
+        text
+    ]
+    assert message_operations.message(queue, text)[0].body == text.encode()
     (message,) = received(queue, text, group=text)
     assert message.context == given.context
     assert (message.message_id, message.type, message.content_type, message.parts) == (text, text, text, given.parts)
     assert (message.subscriptions, message.ticket.location) == ((text,), text)
-    queue.stop(text)
-    queue.start(text)
-    queue.turn_off(text)
+    subscriptions.stop(queue, text)
+    subscriptions.start(queue, text)
+    queues.turn_off(queue, text)
     queue.drop(subscription=text, queue=text, type=text)
     publish(queue, order())
     assert len(received(queue, "orders")) == 1
@@ -230,13 +234,13 @@ NUL = "a\0b"
         lambda box: received(box, "orders", group=NUL),
         lambda box: box.peek(NUL),
         lambda box: box.peek("orders", NUL),
-        lambda box: box.stop(NUL),
-        lambda box: box.turn_off(NUL),
+        lambda box: subscriptions.stop(box, NUL),
+        lambda box: queues.turn_off(box, NUL),
         lambda box: box.drop(queue=NUL),
-        lambda box: box.resubmit([NUL]),
-        lambda box: box.messages(group=NUL),
-        lambda box: box.message(NUL),
-        lambda box: box.forget("orders", "a", reason=NUL),
+        lambda box: resubmit(box, [NUL]),
+        lambda box: message_operations.messages(box, group=NUL),
+        lambda box: message_operations.message(box, NUL),
+        lambda box: groups.forget(box, "orders", "a", reason=NUL),
         lambda _: sq.MessageBox.open(f"postgresql://me@127.0.0.1:1/{NUL}"),
         lambda box: sq.MessageBox.open(box.dsn, schema=NUL),
     ],
@@ -264,7 +268,7 @@ def test_nul_in_a_body_is_a_byte_like_any_other_and_none_in_what_is_promoted_fro
     bodies = [b'{"customer": "a\\u0000b"}', b'{"customer": "a", "note": "\\u0000"}', b"\0"]
     publish(box, *(sq.Message(type="order", body=body) for body in bodies))
     assert [message.body for message in received(box, "orders", limit=9)] == bodies[1:2]
-    assert len(box.messages(status="unrouted")) == 2
+    assert len(message_operations.messages(box, status="unrouted")) == 2
 
 
 def test_ten_thousand_properties_that_are_declared(box):
@@ -309,16 +313,16 @@ def test_a_number_of_too_many_characters_is_refused_before_it_is_sent(queue, kin
         assert tx.connection.info.transaction_status == TransactionStatus.IDLE
     with pytest.raises(sq.UsageError, match="message m: the property 'version'"):
         queue.publish(message)
-    assert queue.messages() == []
+    assert message_operations.messages(queue) == []
 
 
 def test_numbers_of_as_many_characters_as_can_be_come_back(queue):
     given = {"long": Decimal("9" * 100), "small": Decimal("0." + "1" * 98), "far": Decimal("1e99"), "double": 1e308}
     queue.publish(sq.Message(type="poison", message_id="m", context=given))
-    assert queue.message("m")[0].context == given
-    assert queue.resubmit().left == 1
+    assert message_operations.message(queue, "m")[0].context == given
+    assert resubmit(queue).left == 1
     queue.define(sq.MessageType("poison"), sq.Subscription("poison", where="type = 'poison'", to="orders"))
-    assert queue.resubmit().left == 1
+    assert resubmit(queue).left == 1
 
 
 def test_whole_numbers_from_sql_that_are_no_long_are_resubmitted(queue):
@@ -326,14 +330,14 @@ def test_whole_numbers_from_sql_that_are_no_long_are_resubmitted(queue):
         publish_sql = f"SELECT {queue.schema}.publish('poison', '', jsonb_build_object('x', 10::numeric ^ 30))"
         tx.connection.execute(publish_sql)
     queue.tick()
-    assert queue.resubmit().left == 1
+    assert resubmit(queue).left == 1
 
 
 def test_a_property_that_cant_be_in_a_later_statement_of_the_call_takes_nothing_in(queue, monkeypatch):
     monkeypatch.setattr(sending, "_PORTION_BYTES", 10)
     with queue.session() as tx, pytest.raises(sq.UsageError, match="the property 'customer'"):
         tx.publish([order(body=bytes(10)), order(NUL, body=bytes(10))])
-    assert queue.messages() == []
+    assert message_operations.messages(queue) == []
 
 
 @pytest.mark.parametrize("message_id", ["m" * 1025, "☃" * 342])
@@ -357,7 +361,7 @@ def test_a_message_id_that_is_as_long_as_can_be(queue):
             f"SELECT {queue.schema}.publish('order', '', %s::jsonb, message_id => %s)", [context, named[1]]
         )
     queue.tick()
-    assert sorted(one.message_id for one in queue.messages()) == sorted(named)
+    assert sorted(one.message_id for one in message_operations.messages(queue)) == sorted(named)
 
 
 def test_keys_and_names_are_shorter_than_what_an_index_takes(queue):
@@ -373,7 +377,7 @@ def test_keys_and_names_are_shorter_than_what_an_index_takes(queue):
     publish(queue, message)
     publish(queue, sq.Message(type="order", context={"customer": text, "location": wide, "version": 1}))
     assert len(received(queue, wide, group=text)) == 1
-    assert queue.forget(wide, text, actor="a" * 256, reason="r" * 4096) == 1
+    assert groups.forget(queue, wide, text, actor="a" * 256, reason="r" * 4096) == 1
 
 
 def test_what_is_too_large_for_postgresql_is_the_callers_to_mend(queue):
@@ -442,26 +446,26 @@ HALF = "a\ud800"
         lambda box: box.peek(HALF),
         lambda box: box.peek(["orders"]),
         lambda box: box.peek("orders", HALF),
-        lambda box: box.messages(message_type=HALF),
-        lambda box: box.messages(message_type=5),
-        lambda box: box.messages(group=5),
-        lambda box: box.messages(queue=["orders"]),
-        lambda box: box.messages(limit=-1),
-        lambda box: box.messages(limit="x"),
-        lambda box: box.message(HALF),
-        lambda box: box.message(5),
-        lambda box: box.forget("orders", HALF),
+        lambda box: message_operations.messages(box, message_type=HALF),
+        lambda box: message_operations.messages(box, message_type=5),
+        lambda box: message_operations.messages(box, group=5),
+        lambda box: message_operations.messages(box, queue=["orders"]),
+        lambda box: message_operations.messages(box, limit=-1),
+        lambda box: message_operations.messages(box, limit="x"),
+        lambda box: message_operations.message(box, HALF),
+        lambda box: message_operations.message(box, 5),
+        lambda box: groups.forget(box, "orders", HALF),
         lambda box: dispense(box, HALF),
         lambda box: box.drop(queue=5),
         lambda box: box.drop(queue=None),
         lambda box: box.drop(queue=[HALF]),
-        lambda box: box.stop(5),
-        lambda box: box.stop(["al"]),
-        lambda box: box.turn_off(["orders"]),
-        lambda box: box.resubmit(5),
-        lambda box: box.resubmit([5]),
-        lambda box: box.resubmit([HALF]),
-        lambda box: box.resubmit(message_type=5),
+        lambda box: subscriptions.stop(box, 5),
+        lambda box: subscriptions.stop(box, ["al"]),
+        lambda box: queues.turn_off(box, ["orders"]),
+        lambda box: resubmit(box, 5),
+        lambda box: resubmit(box, [5]),
+        lambda box: resubmit(box, [HALF]),
+        lambda box: resubmit(box, message_type=5),
         lambda box: box.grant("x", publish=5),
         lambda box: box.grant(5, publish=["orders"]),
         lambda box: box.grant(HALF, publish=["orders"]),
@@ -501,8 +505,8 @@ def test_one_id_is_resubmitted_as_it_is(queue):
         sq.MessageType("later"), sq.Queue("rest", policy=sq.Unordered()),
         sq.Subscription("later", where="type = 'later'", to="rest"),
     )  # fmt: skip
-    assert queue.resubmit("ab") == Resubmitted(1, 0)
-    assert [one.message_id for one in queue.messages(queue="rest")] == ["ab"]
+    assert resubmit(queue, "ab") == Resubmitted(1, 0)
+    assert [one.message_id for one in message_operations.messages(queue, queue="rest")] == ["ab"]
 
 
 def test_a_state_of_an_instance_that_has_half_a_character(box):
@@ -528,7 +532,7 @@ def test_a_message_that_is_looked_up_has_the_properties_it_was_published_with(qu
     moment = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
     given = {"double": 1.5, "at": moment, "decimal": Decimal("1.50"), "long": 7, "text": "x", "none": None}
     publish(queue, sq.Message(type="free", message_id="m", context=given))
-    found = queue.message("m")[0].context
+    found = message_operations.message(queue, "m")[0].context
     assert found == given
     assert {name: type(value) for name, value in found.items()} == {name: type(value) for name, value in given.items()}
 
@@ -652,6 +656,6 @@ def test_the_server_is_killed_under_load(tmp_path):
 @pytest.mark.parametrize("said", [{"actor": ""}, {"actor": "x" * 257}, {"reason": "nul\0"}, {"reason": "x" * 4097}])
 def test_what_is_written_down_of_an_operator_is_looked_at_first(queue, said):
     with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
-        queue.forget("orders", "c1", **said)
+        groups.forget(queue, "orders", "c1", **said)
     with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
-        queue.release("orders", **said)
+        queues.release(queue, "orders", **said)

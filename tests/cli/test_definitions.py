@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.box.views.message_places import STATUSES
 from seriatim.cli import messages
 from seriatim.cli.main import main
+from seriatim.operations import messages as message_operations
 
 FILE = """
 locations: {crm: {last_number: 999}}
@@ -222,7 +223,7 @@ def test_unrouted_and_routed_again(box, call, file):
     assert call("unrouted", "--resubmit").stdout == "0 routed, 1 left\n"
     box.define(sq.Subscription("notes", where="type = 'note'", to="archive"))
     assert json.loads(call("unrouted", "--resubmit", "--json").stdout) == {"routed": 1, "left": 0}
-    assert [one.queue for one in box.messages()] == ["archive"]
+    assert [one.queue for one in message_operations.messages(box)] == ["archive"]
     assert "leave --limit out" in call("unrouted", "--resubmit", "--limit", "1", code=2).stderr
     assert "works on a message box only" in call("unrouted", file, "--resubmit", code=2).stderr
 

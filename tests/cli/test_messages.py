@@ -10,7 +10,8 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli import messages
 from seriatim.cli.main import main
-from seriatim.operations import groups
+from seriatim.operations import groups, invariants
+from seriatim.operations import messages as message_operations
 from tests.box.console import BY, define, failing, publish, received, rows
 from tests.box.console import logged as actions
 
@@ -40,7 +41,7 @@ def made(box):
 
 
 def left(box):
-    return {one.message_id for one in box.messages()}
+    return {one.message_id for one in message_operations.messages(box)}
 
 
 def test_one_by_its_id(box, call, made):
@@ -164,7 +165,7 @@ def test_late_ones_are_put_back(box, call, late):
     assert actions(box) == ["skip_hole", "requeue", "requeue"]
     assert received(box) == [3, 2]
     assert left(box) == {again}
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_duplicate_is_put_back_only_if_that_is_said(box, call, late):

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import dialogs, messages
 from tests.dialogs.talking import begun, far_of, states, taken
 
 NOBODY = UUID(int=4711)
@@ -183,7 +184,7 @@ def test_a_body_that_is_not_valid(talk, validation, schema, body, why):
     assert why.split("|")[0] in told.decode() or any(one in told.decode() for one in why.split("|"))
     assert taken(talk, "orders") == [("Error", told)]
     assert set(states(talk).values()) == {"ER"}
-    assert [one.status for one in talk.messages(status="invalid")] == ["invalid"]
+    assert [one.status for one in messages.messages(talk, status="invalid")] == ["invalid"]
     with talk.session() as tx:
         tx.end(handle)
 
@@ -221,12 +222,12 @@ def test_refused_in_sql_with_what_is_wrong_and_what_to_do(talk):
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (lambda box: box.dialogs(limit=-1), "cannot list -1 dialogs"),
-        (lambda box: box.dialogs(limit="many"), "cannot list 'many' dialogs"),
-        (lambda box: box.dialogs(limit=True), "cannot list True dialogs"),
-        (lambda box: box.dialogs(state="XX"), "'XX' is not a state of dialogs"),
-        (lambda box: box.clean_up_dialogs(state=None, older_than=0), "without a state"),
-        (lambda box: box.clean_up_dialogs(older_than=None), "older_than"),
+        (lambda box: dialogs.dialogs(box, limit=-1), "cannot list -1 dialogs"),
+        (lambda box: dialogs.dialogs(box, limit="many"), "cannot list 'many' dialogs"),
+        (lambda box: dialogs.dialogs(box, limit=True), "cannot list True dialogs"),
+        (lambda box: dialogs.dialogs(box, state="XX"), "'XX' is not a state of dialogs"),
+        (lambda box: dialogs.clean_up_dialogs(box, state=None, older_than=0), "without a state"),
+        (lambda box: dialogs.clean_up_dialogs(box, older_than=None), "older_than"),
     ],
 )
 def test_what_an_operator_cannot_ask_changes_nothing(talk, wrong, why):

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
+from seriatim.operations import dialogs
 from tests.dialogs.talking import begun, far_of, let_expire, taken
 
 FILE = """
@@ -120,7 +121,7 @@ def test_the_commands(talk):
     assert "started inbound" in call("dialogs", "list", "--service", "Inventory")
     assert told("dialogs", "show", str(handle)) == own
     assert "service: Orders" in call("dialogs", "show", str(handle))
-    assert "no dialog" in call("dialogs", "show", str(talk.dialogs()[0].conversation_id), code=2)
+    assert "no dialog" in call("dialogs", "show", str(dialogs.dialogs(talk)[0].conversation_id), code=2)
     (dry,) = told("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
     assert (dry["state_name"], dry["error_code"], dry["error"]) == ("error", 7, "no")
     assert "1 dialogs would be cleaned up" in call("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
@@ -145,7 +146,7 @@ def test_tick_does_what_time_does(talk):
     let_expire(talk, second)
     assert talk.tick().dialogs == 2
     assert talk.tick().dialogs == 0
-    assert {one.handle for one in talk.dialogs()} == {first, second, far_of(talk, second)}
+    assert {one.handle for one in dialogs.dialogs(talk)} == {first, second, far_of(talk, second)}
     assert {kind for kind, _ in taken(talk, "orders") + taken(talk, "orders")} == {"Error", "Timer"}
 
 

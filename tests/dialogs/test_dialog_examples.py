@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from examples.dialogs import fan_out, monolog, purchase_order, trigger
 
+from seriatim.operations import invariants
 from tests.dialogs.talking import states
 
 
@@ -16,12 +17,12 @@ def test_a_purchase_order_never_has_a_line_before_its_header(box):
     whole = ["Header", *["Line"] * purchase_order.LINES, "Footer"]
     assert pieces == {str(number): whole for number in range(purchase_order.ORDERS)}
     assert set(states(box).values()) == {"CD"}
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_an_order_goes_on_when_all_four_have_answered(box):
     assert sorted(fan_out.main(box).values()) == [4] * 5
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_trigger_sends_and_a_rollback_takes_it_back(box):

@@ -8,6 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 import seriatim as sq
+from seriatim.operations import dialogs, invariants, messages, queues
+from seriatim.operations.retention import purge
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
@@ -37,8 +39,11 @@ def test_from_begin_to_end(talk):
         assert end.type == "EndDialog"
         tx.end(handle)
     assert states(talk) == {handle: "CD", dialog.handle: "CD"}
-    assert talk.broken() == []
-    assert [(one.queue, one.queued, one.arrived) for one in talk.queues()] == [("inventory", 0, 0), ("orders", 0, 0)]
+    assert invariants.broken(talk) == []
+    assert [(one.queue, one.queued, one.arrived) for one in queues.queues(talk)] == [
+        ("inventory", 0, 0),
+        ("orders", 0, 0),
+    ]
 
 
 def test_a_rollback_takes_everything_back(talk):
@@ -106,7 +111,7 @@ def test_moved_into_another_group(talk):
         delivery = tx.receive("orders", limit=10)
         assert delivery.group == str(group)
         assert [one.body for one in delivery] == [b"a", b"b", b"a", b"b"]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_only_of_one_dialog(talk):
@@ -142,7 +147,7 @@ def test_an_error_goes_ahead_and_the_end_is_last(talk):
     kinds = [kind for ((kind, _),) in found]
     assert kinds == ["Error", "AddItem", "AddItem", "AddItem", "AddItem", "EndDialog"]
     assert json.loads(found[0][0][1]) == {"code": 7, "text": "out of stock"}
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_a_timer_goes_ahead_and_a_second_takes_its_place(talk):
@@ -190,7 +195,7 @@ def test_a_lifetime_ends_for_both_sides(talk):
         ]
     assert found[0] == [("AddItem", b"2")]
     assert taken(talk, "inventory") == [("AddItem", b"3")]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_what_is_not_defined_yet_waits_in_the_transmission_queue(talk):
@@ -209,7 +214,7 @@ def test_what_is_not_defined_yet_waits_in_the_transmission_queue(talk):
     talk.define(sq.Service("Shipping", queue="shipping", contracts=["AddItem"]))
     assert taken(talk, "shipping") == [("AddItem", b"1"), ("AddItem", b"2"), ("EndDialog", b"")]
     assert sorted(states(talk).values()) == ["DI", "DO"]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_what_waits_for_a_service_fails_with_the_lifetime(talk):
@@ -237,10 +242,10 @@ def test_a_message_that_is_not_what_its_type_says_ends_the_dialog(talk):
     ((kind, body),) = taken(talk, "inventory")
     assert (kind, json.loads(body)) == ("Error", told)
     assert set(states(talk).values()) == {"ER"}
-    assert [(one.status, one.type) for one in talk.messages()] == [("invalid", "AddItem"), ("dead", "AddItem")]
+    assert [(one.status, one.type) for one in messages.messages(talk)] == [("invalid", "AddItem"), ("dead", "AddItem")]
     with talk.session() as tx, pytest.raises(sq.ActionRefused):
         tx.send(handle, "AddItem")
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_retention_keeps_both_directions_until_the_end(talk):
@@ -307,8 +312,8 @@ def test_an_end_takes_away_what_waits_but_not_what_is_in_hand(talk):
     assert taken(talk, "inventory") == []  # it was put back, and went
     assert taken(talk, "orders") == [("EndDialog", b"")]
     assert states(talk)[handle] == "DI"
-    assert talk.broken() == []
-    assert talk.purge().complete
+    assert invariants.broken(talk) == []
+    assert purge(talk).complete
     with talk.session() as tx:
         assert tx.connection.execute(f"SELECT count(*) FROM {talk.schema}.spool").fetchone() == (1,)
 
@@ -388,7 +393,7 @@ def test_what_is_closed_is_forgotten_with_its_conversation_group(talk):
         tx.end(second)
         assert tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')").fetchone() == (2,)
         assert tx.connection.execute(groups).fetchone() == (0,)
-    assert talk.dialogs() == []
+    assert dialogs.dialogs(talk) == []
 
 
 def test_an_end_that_takes_messages_out_of_the_midst_of_a_group_breaks_no_law(talk):
@@ -403,4 +408,4 @@ def test_an_end_that_takes_messages_out_of_the_midst_of_a_group_breaks_no_law(ta
         assert len(tx.receive("orders", limit=1)) == 1
     with talk.session() as tx:
         tx.end(second)
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []

@@ -7,6 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.postgres import statements
+from seriatim.operations import dialogs, invariants, messages
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 
@@ -46,7 +47,7 @@ def test_the_columns_tell_of_the_dialog(talk, feed):
     handle = begun(talk, b"1", b"2")
     rows = Reader(feed).next()
     assert short(rows) == [("AddItem", 0, b"1"), ("AddItem", 1, b"2")]
-    (ours,) = talk.dialogs(handle=handle)
+    (ours,) = dialogs.dialogs(talk, handle=handle)
     far = far_of(talk, handle)
     for row in rows:
         assert (row["handle"], row["conversation_id"]) == (str(far), str(ours.conversation_id))
@@ -71,7 +72,7 @@ def test_a_side_ends_with_the_batch_that_has_the_end(talk, feed):
         tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0 s')")
     assert short(reader.rows(before)) == rows
     assert reader.next() == []
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_what_waits_behind_an_error_comes_too(talk, feed):
@@ -86,7 +87,7 @@ def test_what_waits_behind_an_error_comes_too(talk, feed):
     assert (states(talk)[handle], states(talk)[far_of(talk, handle)]) == ("CD", "CD")
     assert short(reader.next()) == [("AddItem", 1, b"2"), ("AddItem", 2, b"3")]
     assert reader.next() == []
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_a_batch_stays_as_it_is_when_its_dialog_ends(talk, feed):
@@ -109,7 +110,7 @@ def test_an_end_from_elsewhere_takes_nothing_out_of_a_batch(talk, feed):
         tx.end(far_of(talk, handle), cleanup=True)
     assert short(reader.rows(0)) == rows
     assert reader.next() == []
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_a_lifetime_that_is_over_is_noticed(talk, feed):
@@ -163,12 +164,12 @@ def test_the_dialog_ends_with_an_error_that_names_the_violation(strict, feed):
     assert sorted(short(rows)) == [("AddItem", 0, b"{}"), ("AddItem", 0, b"{}"), ("AddItem", 1, b"{ }")]
     assert (error["type"], error["handle"]) == ("Error", str(far_of(strict, wrong)))
     assert b"the message 1 isn't a 'AddItem'" in error["body"]
-    assert [(one.status, one.type) for one in strict.messages() if one.status != "in_hand"] == [
+    assert [(one.status, one.type) for one in messages.messages(strict) if one.status != "in_hand"] == [
         ("invalid", "AddItem"), ("dead", "AddItem"), ("dead", "EndDialog"),
     ]  # fmt: skip
     assert states(strict)[far_of(strict, wrong)] == "CD"
     assert sorted(states(strict).values()) == ["CD", "CD", "CO", "CO"]
-    assert strict.broken() == []
+    assert invariants.broken(strict) == []
 
 
 def test_the_first_message_may_be_wrong_and_the_other_side_is_told(strict, feed):
@@ -179,12 +180,12 @@ def test_the_first_message_may_be_wrong_and_the_other_side_is_told(strict, feed)
     with strict.session() as tx:
         assert [one.type for one in tx.receive("orders")] == ["Error"]
     assert reader.next() == []
-    assert strict.broken() == []
+    assert invariants.broken(strict) == []
 
 
 def test_of_dialogs_in_one_group_the_others_go_on(strict, feed):
     handles = [begun(strict, b"{}", b"{ }"), begun(strict, b"{}", b"1"), begun(strict, b"{}", b"{ }")]
-    group = strict.dialogs(handle=far_of(strict, handles[0]))[0].group_id
+    group = dialogs.dialogs(strict, handle=far_of(strict, handles[0]))[0].group_id
     with strict.session() as tx:
         for handle in handles[1:]:
             tx.move(far_of(strict, handle), group)
@@ -207,7 +208,7 @@ def test_a_batch_is_filled_with_others_and_stays_as_it_is(strict, feed):
         assert short(reader.rows(reader.batch - 1)) == rows
     assert all(len(rows) <= 3 for rows in found)
     assert sorted(kind for rows in found for kind, *_ in rows) == ["AddItem"] * 5 + ["Error"]
-    assert strict.broken() == []
+    assert invariants.broken(strict) == []
 
 
 def test_as_many_as_fail_are_one_statement(strict, feed, monkeypatch):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import seriatim as sq
+from seriatim.operations import dialogs, invariants
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
@@ -28,7 +29,7 @@ def send(box, handle, *bodies):
 
 
 def waiting(box, handle):
-    (side,) = box.dialogs(handle=handle)
+    (side,) = dialogs.dialogs(box, handle=handle)
     return side.waiting, side.transmission_status
 
 
@@ -49,7 +50,7 @@ def test_what_does_not_fit_waits_and_says_why(narrow):
     assert waiting(narrow, handle)[0] == 3
     assert drained(narrow) == [b"1", b"2", b"3", b"4", b"5"]
     assert waiting(narrow, handle) == (0, None)
-    assert narrow.broken() == []
+    assert invariants.broken(narrow) == []
 
 
 def test_a_queue_of_one_carries_any_number(narrow):
@@ -94,7 +95,7 @@ def test_the_end_of_the_other_side_takes_away_what_was_on_its_way(narrow, how):
     with narrow.session() as tx:
         tx.end(handle)
     assert states(narrow)[handle] == "CD" or how == {"cleanup": True}
-    assert narrow.broken() == []
+    assert invariants.broken(narrow) == []
 
 
 def test_both_have_ended_while_the_end_was_on_its_way(narrow):
@@ -125,7 +126,7 @@ def test_what_comes_for_a_side_whose_end_is_on_its_way_holds_up_neither(talk):
         tx.end(handle)
     assert states(talk) == {handle: "CD", side: "CD"}
     assert waiting(talk, handle) == waiting(talk, side) == (0, None)
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_both_end_while_both_have_something_on_its_way(talk):

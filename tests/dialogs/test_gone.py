@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.operations import dialogs, invariants
 from tests.dialogs.talking import begun, far_of, states, taken
 
 
@@ -40,12 +41,12 @@ def end(box, handle, **how):
 
 
 def end_listener(box, service):
-    (side,) = box.dialogs(service=service)
+    (side,) = dialogs.dialogs(box, service=service)
     end(box, side.handle)
 
 
 def waiting(box, handle):
-    (side,) = box.dialogs(handle=handle)
+    (side,) = dialogs.dialogs(box, handle=handle)
     return side.waiting, side.transmission_status
 
 
@@ -56,12 +57,12 @@ def test_a_listener_that_ended_stays_away_once_it_is_forgotten(two):
     send(two, handle, b"1", b"2")
     two.tick()
     assert waiting(two, handle) == (0, None)
-    assert two.dialogs(service="Listener") == []
+    assert dialogs.dialogs(two, service="Listener") == []
     end(two, handle)
     assert taken(two, "listener") == []
     assert [body for _, body in taken(two, "inventory")] == [b"0", b"1", b"2", b""]
     assert states(two)[handle] == "CD"
-    assert two.broken() == []
+    assert invariants.broken(two) == []
 
 
 def test_a_listener_of_a_dropped_service_stays_away(two):
@@ -72,7 +73,7 @@ def test_a_listener_of_a_dropped_service_stays_away(two):
     two.define(sq.Service("Listener", queue="listener", contracts=["AddItem"]))
     send(two, handle, b"2")
     two.tick()
-    assert two.dialogs(service="Listener") == []
+    assert dialogs.dialogs(two, service="Listener") == []
     assert waiting(two, handle) == (0, None)
 
 
@@ -86,7 +87,7 @@ def test_who_comes_later_begins_with_the_first_though_another_is_gone(two):
     two.tick()
     end(two, handle)
     assert [body for _, body in taken(two, "later")] == [b"0", b"1", b"2", b""]
-    assert two.dialogs(service="Listener") == []
+    assert dialogs.dialogs(two, service="Listener") == []
     assert states(two)[handle] == "CD"
 
 
@@ -97,7 +98,7 @@ def test_another_dialog_that_begins_brings_no_listener_back(two):
     with two.session() as tx:
         other = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
         tx.send_many([(other, "AddItem", b"a"), (handle, "AddItem", b"1")])
-    assert two.dialogs(service="Listener") == []
+    assert dialogs.dialogs(two, service="Listener") == []
 
 
 def test_a_listener_that_ended_before_a_full_queue_stays_away(two):
@@ -108,7 +109,7 @@ def test_a_listener_that_ended_before_a_full_queue_stays_away(two):
     forget(two)
     send(two, handle, b"2")
     two.tick()
-    assert two.dialogs(service="Listener") == []
+    assert dialogs.dialogs(two, service="Listener") == []
     assert waiting(two, handle) == (0, None)
 
 
@@ -124,7 +125,7 @@ def test_a_side_that_was_cleaned_up_stays_away_once_it_is_forgotten(talk):
     end(talk, handle)
     assert states(talk) == {handle: "CD"}
     assert waiting(talk, handle) == (0, None)
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_the_side_that_began_stays_away_too(talk):

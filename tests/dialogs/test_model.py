@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 
 import seriatim as sq
 from seriatim.kernel.dialog import RULES, DialogState, Verb
+from seriatim.operations import invariants
 from tests.dialogs.talking import states
 
 SIDES = ("initiator", "target")
@@ -213,7 +214,7 @@ class Talking(RuleBasedStateMachine):
             for queue in QUEUES.values():
                 tx.receive(queue, limit=100)
         assert set(states(self.box).values()) == {"CD"}
-        assert self.box.broken() == []
+        assert invariants.broken(self.box) == []
         with self.box.session() as tx:
             tx.connection.execute(f"SELECT {self.box.schema}.forget_closed('0')")
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
+from seriatim.operations import dialogs, invariants
 from seriatim.operations.groups import groups, resume
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, taken
@@ -67,13 +68,13 @@ def test_five_rollbacks_in_a_row_suspend_the_group_and_no_other(talk):
     assert (group.suspended_by, group.queued + group.arrived) == ("seriatim", 2)
     assert group.suspended_because.startswith("the message ")
     assert group.suspended_because.endswith(" of type AddItem was rolled back 5 times in a row")
-    (side,) = talk.dialogs(handle=far_of(talk, poison))
+    (side,) = dialogs.dialogs(talk, handle=far_of(talk, poison))
     assert side.suspended == f"seriatim: {group.suspended_because}"
-    assert talk.dialogs(handle=poison)[0].suspended is None
+    assert dialogs.dialogs(talk, handle=poison)[0].suspended is None
     assert talk.definitions().queue("inventory").enabled
     begun(talk, b"later")
     assert taken(talk, "inventory") == [("AddItem", b"later")]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_four_do_not_and_what_is_done_counts_no_more(talk):
@@ -122,7 +123,7 @@ def test_an_operator_resumes_it_and_counting_begins_anew(talk):
     told = json.loads(CliRunner().invoke(main, words).stdout)
     assert told["suspended"].endswith("rolled back 2 times in a row")
     resume(talk, "inventory", group, actor="ann", reason="mended")
-    assert talk.dialogs(handle=far_of(talk, handle))[0].suspended is None
+    assert dialogs.dialogs(talk, handle=far_of(talk, handle))[0].suspended is None
     assert roll_back(talk, 1) == [b"1"]
     assert taken(talk, "inventory") == [("AddItem", b"1")]
 
@@ -153,7 +154,7 @@ def test_ending_the_dialog_helps_too(talk):
     with talk.session() as tx:
         tx.end(far_of(talk, handle), error=(7, "poison"))
     assert [kind for kind, _ in taken(talk, "orders")] == ["Error"]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
     with talk.session() as tx:
         tx.end(handle)
         tx.connection.execute(f"SELECT {talk.schema}.forget_closed('0')")

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import dialogs
 from seriatim.operations.groups import groups
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, taken
@@ -31,7 +32,10 @@ def role(talk):
 
 def test_who_may_only_receive_fetches_what_waits_and_counts_rollbacks(talk, role):
     first, second = begun(talk, b"1"), begun(talk, b"2")
-    assert [one.waiting for one in (*talk.dialogs(handle=first), *talk.dialogs(handle=second))] == [0, 1]
+    assert [one.waiting for one in (*dialogs.dialogs(talk, handle=first), *dialogs.dialogs(talk, handle=second))] == [
+        0,
+        1,
+    ]
     with role(receive=["inventory"]) as box:
         assert taken(box, "inventory") == [("AddItem", b"1")]
         for _ in range(2):
@@ -49,5 +53,5 @@ def test_who_may_not_publish_to_a_queue_may_not_where_it_is_full(talk, role):
             handle = tx.begin_dialog("Orders", "Inventory", contract="AddItem")
         with pytest.raises(sq.EnvironmentProblem, match="may not publish to"), box.session() as tx:
             tx.send(handle, "AddItem", b"2")
-    (side,) = talk.dialogs(handle=handle)
+    (side,) = dialogs.dialogs(talk, handle=handle)
     assert side.waiting == 0

@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.box.dialogs.clock import fire
 from seriatim.kernel import dialog
 from seriatim.kernel.dialog import RULES, DialogState, Verb
+from seriatim.operations import invariants
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 S = DialogState
@@ -133,4 +134,4 @@ def test_every_verb_in_every_state_does_what_the_table_says(talk, verb):
             assert (other if mine else own, rule.tells) in new, state
         elif verb is not Verb.LIFETIME_ENDS:  # which the other side is told, too
             assert new == set(), state
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import psycopg
 
 import seriatim as sq
+from seriatim.operations import dialogs
 from tests.dialogs.talking import begun, far_of, taken
 
 
 def sequences(box, handle):
-    (side,) = box.dialogs(handle=handle)
+    (side,) = dialogs.dialogs(box, handle=handle)
     return side.send_sequence, side.receive_sequence
 
 
@@ -57,6 +58,6 @@ def test_each_listener_of_a_monolog_has_a_number_of_its_own(talk):
         handle = tx.begin_monolog("Orders", ["Inventory", "Archive"], contract="AddItem")
         tx.send_many([(handle, "AddItem", b"0"), (handle, "AddItem", b"1")])
     send(talk, handle, b"2")
-    numbers = {one.service: one.receive_sequence for one in talk.dialogs() if not one.is_initiator}
+    numbers = {one.service: one.receive_sequence for one in dialogs.dialogs(talk) if not one.is_initiator}
     assert numbers == {"Inventory": 2, "Archive": 3}
     assert sequences(talk, handle) == (3, 0)

@@ -14,6 +14,7 @@ from seriatim.box.pipelines import dialog_staging
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.publishing import batch as publish
+from seriatim.operations import dialogs, invariants
 from tests.dialogs.talking import states, taken
 
 SPEAKER = Speaker("Orders", "Inventory", "AddItem")
@@ -84,7 +85,7 @@ def test_each_key_has_a_dialog_which_goes_on_with_the_next_batch(talk, staging):
     assert arrived(talk) == [items(b"a1", b"a2", b"a3"), items(b"b1"), items(b"c1")]
     assert len(states(talk)) == 6
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_parts_are_sent_in_their_order(talk, staging):
@@ -100,7 +101,7 @@ def test_a_batch_that_comes_again_is_nothing(talk, staging):
     assert sent(staging, 4, ("a", b"a2")) == 1
     assert arrived(talk) == [items(b"a1", b"a2")]
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_writers_have_dialogs_of_their_own(talk, staging):
@@ -136,7 +137,7 @@ def test_a_batch_that_was_cut_off_goes_on_where_it_was(talk, staging, monkeypatc
     assert sent(staging, 0, *messages) == 0
     assert arrived(talk) == [items(f"{key}1".encode(), f"{key}2".encode()) for key in "abcde"]
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,9 @@ def test_where_a_dialog_has_ended_a_new_one_begins(talk, staging, end):
         while first.body != b"a1":
             (first,) = tx.receive("inventory")
     (ours,) = (
-        one.handle for one in talk.dialogs() if one.conversation_id == first.dialog.conversation_id and one.is_initiator
+        one.handle
+        for one in dialogs.dialogs(talk)
+        if one.conversation_id == first.dialog.conversation_id and one.is_initiator
     )
     with talk.session() as tx:
         end(tx, ours, first.dialog.handle)
@@ -207,7 +210,7 @@ def test_what_can_not_be_sent_is_kept_as_unrouted_and_stops_nothing(talk, stagin
         'the contract "AddItem" has no message type "EndDialog"',
     ]
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 @pytest.mark.parametrize(
@@ -232,7 +235,7 @@ def test_a_row_that_is_no_message_is_kept_as_unrouted_and_stops_no_dialog(talk, 
     (problem,) = kept(talk)
     assert problem.startswith(reason)
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_what_is_too_large_to_be_kept_stops_no_dialog(talk, staging, monkeypatch):
@@ -247,7 +250,7 @@ def test_what_is_too_large_to_be_kept_stops_no_dialog(talk, staging, monkeypatch
     assert large == "column 'body': 65 bytes, of which at most 64 can be kept: left out"
     assert broken.endswith("can be kept: left out 'context'")
     assert left(talk) == [0, 0, 0]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_keys_may_be_numbers(talk, staging):
@@ -259,7 +262,7 @@ def test_what_a_full_queue_has_no_room_for_waits_in_the_transmission_queue(talk,
     talk.define(sq.Queue("inventory", group="conversation_group", max_messages=2))
     sent(staging, 0, ("a", b"a1"), ("b", b"b1"))
     sent(staging, 1, ("a", b"a2"), ("b", b"b2"), ("c", b"c1"))
-    assert sorted(one.waiting for one in talk.dialogs() if one.is_initiator) == [1, 1, 1]
+    assert sorted(one.waiting for one in dialogs.dialogs(talk) if one.is_initiator) == [1, 1, 1]
     assert arrived(talk) == [items(b"a1", b"a2"), items(b"b1", b"b2"), items(b"c1")]
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.dialogs.talking import begun, far_of, states, taken
 
 
@@ -83,7 +84,7 @@ def test_a_turn_makes_the_same_of_it(talk):
     assert [ordinal for _, ordinal, _ in found[plain]] == list(range(1, 12))
     assert group_of(talk, far_of(talk, plain)) == group_of(talk, far_of(talk, looked))
     assert set(states(talk).values()) == {"CO"}
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_where_the_definitions_have_changed_a_turn_reads_them_first(talk):
@@ -111,7 +112,7 @@ def test_what_is_put_back_comes_again_in_its_place(talk):
     with talk.session() as tx:
         delivery = tx.receive("inventory", limit=9)
         assert [(one.body, one.ordinal) for one in delivery] == [(b"1", 1), (b"2", 2), (b"3", 3), (b"4", 4)]
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_where_much_waits_it_is_judged_at_once_and_not_read_again_for_each(talk):

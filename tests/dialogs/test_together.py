@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.dialogs.talking import begun, far_of, states, taken
 
 
@@ -88,7 +89,7 @@ def test_both_sides_end_at_once(talk):
         for done in [threads.submit(end, which) for which in range(2)]:
             done.result(60)
     assert set(states(talk).values()) == {"CD"}
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_many_senders_of_one_dialog_leave_no_gap_and_no_repetition(talk):

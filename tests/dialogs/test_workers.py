@@ -7,6 +7,7 @@ import logging
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.dialogs.talking import begun, far_of, states, taken
 from tests.runtime.workers.test_worker import work
 
@@ -50,7 +51,7 @@ def test_a_side_whose_end_has_no_case_is_ended(talk, handlers, options, caplog):
     work(talk, handlers, queue="inventory", **options)
     assert states(talk) == {handle: "CD", side: "CD"}
     assert caplog.messages == []
-    assert talk.broken() == []
+    assert invariants.broken(talk) == []
 
 
 def test_an_error_that_has_no_case_is_ended_and_logged(talk, caplog):

@@ -11,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.endpoints import HttpPort
+from seriatim.operations import messages
 from tests.box.shop import define, publish, rows
 from tests.endpoints.handed import hand
 from tests.endpoints.handed import message as handed
@@ -40,7 +41,7 @@ def test_a_message_is_posted_as_a_cloud_event(box, receiver):
     port = HttpPort(receiver.url, headers={"Authorization": "Bearer hush"}, extensions=extensions)
     with closing(port):
         box.publish(message)
-        assert [one.reason for one in box.messages(status="unrouted")] == []
+        assert [one.reason for one in messages.messages(box, status="unrouted")] == []
         assert work(box, port) == 1
     ((headers, body),) = receiver.got
     assert body == message.body

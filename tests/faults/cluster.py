@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyspark
 
+from seriatim.operations import subscriptions
 from tests.command import environment
 from tests.faults.process import DEADLINE_S, children, in_session, is_stopped, until, wait_for_end
 
@@ -124,7 +125,7 @@ def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     folder.mkdir()
     made = Cluster(folder)
     try:
-        made.start(workers)
+        subscriptions.start(made, workers)
         yield made
     finally:
         made.stop()

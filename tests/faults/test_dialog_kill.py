@@ -14,6 +14,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import invariants
 from tests.faults import talkers
 from tests.faults.crew import Crew, wait_for_an_end
 from tests.soak import seed, sized
@@ -129,4 +130,4 @@ def check(dsn):
         with box.session() as tx:
             states = tx.connection.execute("SELECT DISTINCT state FROM seriatim.endpoints").fetchall()
         assert states == [("CD",)]
-        assert box.broken() == []
+        assert invariants.broken(box) == []

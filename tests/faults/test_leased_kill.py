@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from seriatim.operations import invariants
 from tests.box.shop import define, left, publish, rows
 from tests.faults.test_worker_kill import began, crew, in_order, parent_of, until  # noqa: F401 -- a fixture
 
@@ -48,7 +49,7 @@ def test_a_killed_worker_s_group_goes_on_elsewhere(box, started, whom):
     assert faults[0].error_class in ({"WorkerDied", "LeaseExpired"} if whom == "process" else {"LeaseExpired"})
     assert len(faults) == 1
     assert lease(box) is None
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
@@ -65,7 +66,7 @@ def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
     publish(box, *range(3, 6), customer="slow")  # it works on
     until(lambda: not left(box))
     assert in_order(box) == 15
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
@@ -82,7 +83,7 @@ def test_a_second_signal_frees_what_was_in_hand_and_blames_nobody(box, crew, mod
     until(lambda: not left(box))
     assert in_order(box) == 2
     assert faults(box) == []
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def told_to_end(process):

@@ -19,7 +19,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
-from seriatim.operations import faults, groups
+from seriatim.operations import faults, groups, invariants, queues
+from seriatim.operations import messages as message_operations
 from tests.command import command, environment
 from tests.faults.checker import assert_good
 from tests.faults.failing_handlers import MENDED, is_bad, is_skipped
@@ -107,7 +108,7 @@ class Operator(threading.Thread):
                 for view in groups.groups(self._box, "events", state="faulted"):
                     self._mend(view.group)
                 if not self._box.definitions().queue("events").enabled:
-                    self._box.turn_on("events")
+                    queues.turn_on(self._box, "events")
 
     def end(self):
         self._ending.set()
@@ -209,11 +210,11 @@ def test_killed_at_random(server, tmp_path, figures, policy, errors):
             process.wait(90)
         with psycopg.connect(dsn) as connection:
             handled = log.read(connection)
-        set_aside = {one.message_id: one.status for one in box.messages(queue="events")}
+        set_aside = {one.message_id: one.status for one in message_operations.messages(box, queue="events")}
         assert set(set_aside) == dead
         found = assert_good(History(policy, sent, handled, set_aside, frozenset({"dead"})))
         assert found.handled == expected
-        assert box.broken() == []
+        assert invariants.broken(box) == []
     figures(
         f"{len(sent):,} messages, {kills[0]} workers and {kills[1]} servers killed, {operator.mended} groups mended, "
         f"{operator.killed} commands killed, {time.monotonic() - begun:.0f} s"
@@ -225,5 +226,5 @@ def test_killed_at_random(server, tmp_path, figures, policy, errors):
 
 def dead_letters(box):
     with suppress(sq.Unavailable):
-        return [one.message_id for one in box.messages(queue="events", status="dead")]
+        return [one.message_id for one in message_operations.messages(box, queue="events", status="dead")]
     return []

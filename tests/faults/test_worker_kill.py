@@ -13,6 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import invariants
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
@@ -129,7 +130,7 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
     assert in_order(box) == 21
     publish(box, 11, customer="good")
     until(lambda: ("good", 11) in seen(box))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
@@ -144,7 +145,7 @@ def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, 
     faults = [tuple(row) for row in rows(box, query)]
     assert [attempt for who, attempt in faults if who == "bad"] == [1, 2, 3]
     assert len([attempt for who, attempt in faults if who == "good"]) == 2  # it was in hand beside it, twice
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_postgresql_is_restarted(tmp_path):

@@ -22,7 +22,7 @@ from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
-from seriatim.operations import groups, instances
+from seriatim.operations import groups, instances, retention
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -100,7 +100,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
             route=True,
         )
         box.grant(_RECEIVER, receive=["idle"])
-        box.purge()
+        retention.purge(box)
         numbers = _Numbers()
         _publish(box, numbers)
         _judge(box)

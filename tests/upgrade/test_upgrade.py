@@ -14,6 +14,7 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.postgres.migrate import find, migrate, migrations
 from seriatim.box.postgres.statements import Statements
+from seriatim.operations import invariants, queues, retention
 from tests.box.schema_text import schema_text
 from tests.upgrade.dump import DUMPS, noted, present
 from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled, make_roles
@@ -54,7 +55,7 @@ def in_queues(dsn):
 def received(box, *names):
     """All that leaves: by queue and group the bodies, in order."""
     found = {}
-    for queue in names or [one.queue for one in box.queues() if one.enabled and one.owner is None]:
+    for queue in names or [one.queue for one in queues.queues(box) if one.enabled and one.owner is None]:
         while True:
             with box.session() as tx:
                 if (delivery := tx.receive(queue, limit=100)) is None:
@@ -83,11 +84,11 @@ def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version)
     marks = f"SELECT number, name, checksum FROM {SCHEMA}.migrations ORDER BY number"
     assert query(dsn, marks) == query(fresh, marks)
     with sq.MessageBox.open(dsn) as box:
-        assert box.broken() == box.silent_triggers() == []
+        assert invariants.broken(box) == invariants.silent_triggers(box) == []
         assert {change.what for change in box.define(*DEFINED)} <= {"added"}
         assert {one.role for one in box.grants()} == set(ROLES)
         box.tick()
-        assert box.never_numbered() == []
+        assert invariants.never_numbered(box) == []
         found = received(box)
         assert sum(map(len, found.values())) + in_queues(dsn) == before
         for bodies in found.values():
@@ -101,9 +102,9 @@ def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version)
         assert {group: len(bodies) for (_, group), bodies in received(box, "standard").items()} == {
             "hole": 4, "first missing": 3
         }  # fmt: skip
-        box.release("piped")
+        queues.release(box, "piped")
         assert len(received(box, "piped")["piped", "a"]) == 4
-        box.turn_on("off")
+        queues.turn_on(box, "off")
         assert len(received(box, "off")["off", "a"]) == 2
         rows = pa.RecordBatch.from_pydict({"type": ["order"], "customer": ["piped in"], "body": [b"x"]})
         with Staging(dsn, SCHEMA, queue="fifo", incoming=Incoming("order")) as staging:
@@ -111,8 +112,8 @@ def test_a_box_with_rows_in_every_table_is_brought_up_to_date(database, version)
         with sq.MessageBox.open(dsn.replace("seriatim@", f"{ROLES[0]}@")) as limited:
             limited.publish(order("fifo", "by a role", 1, b"y"))
         assert received(box, "fifo") == {("fifo", "piped in"): [b"x"], ("fifo", "by a role"): [b"y"]}
-        box.purge()
-        assert box.broken() == []
+        retention.purge(box)
+        assert invariants.broken(box) == []
 
 
 def test_no_table_is_left_out(database):

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Self
-from uuid import UUID
+from typing import Any, Self
 
 import psycopg
 
 from seriatim.box import notices
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
-from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.definitions.switches import set_activated, set_enabled, set_state
 from seriatim.box.dialogs.transmission import transmit_defined
-from seriatim.box.operators import purge as cleaning
-from seriatim.box.operators.forget import forget
-from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke, roles_of_the_owners_space
-from seriatim.box.operators.operator_log import Operator
-from seriatim.box.operators.resubmit import Resubmitted, resubmit
-from seriatim.box.pipelines.queue_release import Released, release
+from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
@@ -34,13 +27,8 @@ from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
-from seriatim.box.views import invariants
 from seriatim.box.views.box_status import BoxStatus, read_status
-from seriatim.box.views.dialogs import DialogView, clean_up, dialogs_of
-from seriatim.box.views.message_places import Placed, Stored, message_of, places_of
 from seriatim.box.views.peek import Peeked, peek
-from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
@@ -251,74 +239,6 @@ class MessageBox(Closing):
                 transaction.connection.rollback()
             return changes
 
-    def start(self, *subscriptions: str) -> list[Change]:
-        """Start subscriptions: their collected messages are handed out, in order. Raises `UsageError` for an unknown name."""
-        return self._set_state(subscriptions, "started")
-
-    def stop(self, *subscriptions: str) -> list[Change]:
-        """Stop subscriptions: they collect messages, but hand none out. Messages in hand are not taken back.
-
-        Raises:
-            UsageError: there is no such subscription.
-        """
-        return self._set_state(subscriptions, "stopped")
-
-    def unenlist(self, *subscriptions: str) -> list[Change]:
-        """Let subscriptions collect no more messages; the box keeps collected messages back. Raises `UsageError` for an unknown name."""
-        return self._set_state(subscriptions, "unenlisted")
-
-    def turn_on(self, *queues: str) -> list[Change]:
-        """Turn queues on: they hand messages out. Raises `UsageError` for an unknown name."""
-        with self._transaction() as transaction:
-            return set_enabled(transaction, queues, enabled=True)
-
-    def turn_off(self, *queues: str) -> list[Change]:
-        """Turn queues off: they take messages in, but hand none out. Raises `UsageError` for an unknown name."""
-        with self._transaction() as transaction:
-            return set_enabled(transaction, queues, enabled=False)
-
-    def activate(self, *queues: str) -> list[Change]:
-        """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for a queue without an activation."""
-        with self._transaction() as transaction:
-            return set_activated(transaction, queues, activated=True)
-
-    def deactivate(self, *queues: str) -> list[Change]:
-        """Start no more readers; running readers end after their turn. Raises `UsageError` for a queue without an activation."""
-        with self._transaction() as transaction:
-            return set_activated(transaction, queues, activated=False)
-
-    def activations(self) -> list[Activated]:
-        """The activations of queues, by queue name; only queues from which the box's role may receive."""
-        with self._transaction() as transaction:
-            return activations_of(transaction)
-
-    def resubmit(
-        self,
-        message_ids: str | Iterable[str] | None = None,
-        *,
-        message_type: str | None = None,
-        queue: str | None = None,
-    ) -> Resubmitted:
-        """Route unrouted messages, or the invalid messages of a queue, again by the present definitions.
-
-        The messages keep their tickets, and so their places in the order. Messages that still match no subscription stay
-        unrouted. Each transaction routes some hundreds of messages.
-
-        Args:
-            message_ids: only these messages, or only this message.
-            message_type: only messages of this type.
-            queue: route the invalid messages of this queue, into this queue only; None: route unrouted messages.
-
-        Raises:
-            UsageError: invalid ids or type, or there is no such queue.
-        """
-        given = [message_ids] if isinstance(message_ids, str) else message_ids
-        if given is not None and not isinstance(given, Iterable):
-            raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
-        ids = None if given is None else list(given)
-        with translated(self._place):
-            return resubmit(self._access, ids, message_type, queue)
-
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
         """Show the messages in a queue or a group, without locks: by group, in the order of leaving.
 
@@ -330,218 +250,15 @@ class MessageBox(Closing):
         with self._transaction() as transaction:
             return peek(transaction, self._access.known.current(transaction), queue, group, limit)
 
-    def queues(self) -> list[QueueCounts]:
-        """The message counts of each queue, by name."""
-        with self._transaction() as transaction:
-            return counts_of(transaction)
-
-    def messages(
-        self,
-        *,
-        queue: str | None = None,
-        group: str | None = None,
-        status: str | None = None,
-        message_type: str | None = None,
-        limit: int | None = None,
-    ) -> list[Placed]:
-        """The messages with their places, oldest first: one entry for each queue that has the message, or one if it is unrouted.
-
-        Args:
-            queue: only of this queue.
-            group: only of groups with this key.
-            status: only in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
-                ``rejected``, ``dead``, ``done`` (of queues that keep it) or ``unrouted``.
-            message_type: only of this type.
-            limit: at most so many.
-
-        Raises:
-            UsageError: there is no such queue or status, or the group, type or limit is invalid.
-        """
-        if queue is not None:
-            self.definitions().queue(queue)
-        with self._transaction() as transaction:
-            return places_of(transaction, queue=queue, group=group, status=status, kind=message_type, limit=limit)
-
-    def message(self, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
-        """A message with its body, and the queues that have it.
-
-        Args:
-            message_id: its id.
-            id_space: the id space, see `grant`. It may be None if only one message has the id.
-
-        Raises:
-            UsageError: the box has no message with the id, or it has several messages with the id in different id spaces.
-        """
-        with self._transaction() as transaction:
-            found = message_of(transaction, message_id, id_space)
-            return found, places_of(transaction, message_id=message_id, id_space=found.id_space)
-
-    def dialogs(
-        self,
-        *,
-        handle: UUID | str | None = None,
-        service: str | None = None,
-        state: str | None = None,
-        older_than: float | str | None = None,
-        limit: int | None = None,
-    ) -> list[DialogView]:
-        """The sides of dialogs, oldest first, read without locks.
-
-        Args:
-            handle: only the side with this handle.
-            service: only sides of this service.
-            state: only sides in this state: its two letters, or its name.
-            older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
-            limit: at most so many.
-
-        Raises:
-            UsageError: there is no such state, or the limit is invalid.
-        """
-        with self._transaction() as transaction:
-            return dialogs_of(
-                transaction,
-                handle=handle,
-                service=service,
-                state=state,
-                older_than=older_than,
-                limit=limit,
-            )
-
-    def clean_up_dialogs(
-        self, *, state: str = "ER", older_than: float | str = "7d", dry_run: bool = False
-    ) -> list[DialogView]:
-        """End the sides of dialogs that are in a state and old enough, without notifying the other sides.
-
-        Args:
-            state: its two letters, or its name.
-            older_than: seconds, or ``"7d"``.
-            dry_run: change nothing, only return the sides.
-
-        Returns:
-            the ended sides, as they were before.
-
-        Raises:
-            UsageError: there is no such state, or the period is invalid.
-            Unavailable: some sides are left; call it again.
-        """
-        return clean_up(self._access, state=state, older_than=older_than, dry_run=dry_run)
-
     def definitions(self) -> Definitions:
         """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
             return self._access.known.current(transaction)
 
-    def _set_state(self, subscriptions: Iterable[str], state: str) -> list[Change]:
-        with self._transaction() as transaction:
-            return set_state(transaction, subscriptions, state)
-
     def status(self) -> BoxStatus:
         """The version, the size, and the next number of each location."""
         with self._transaction() as transaction:
             return read_status(transaction, self._place)
-
-    def purge(
-        self,
-        *,
-        queue: str | None = None,
-        older_than: float | str | None = None,
-        forget_expired: bool = False,
-        seconds: float | None = None,
-        progress: Callable[[cleaning.Purged], None] | None = None,
-    ) -> cleaning.Purged:
-        """Clean up: delete rows without references, and rows that need not be kept longer. See `purge.run`.
-
-        Args:
-            queue: delete only this queue's history and groups.
-            older_than: delete history older than this many seconds (or ``"7d"``), in place of each queue's `keep_for`.
-            forget_expired: forget groups that were idle for their queue's `expire_after`. A forgotten group that gets a message
-                begins anew, in a higher incarnation.
-            seconds: stop after this time; the next clean-up goes on. None: stop when all is done.
-            progress: a function that is called after each batch with the counts so far.
-        """
-        return cleaning.run(
-            self._access, queue=queue, older_than=older_than, forget_expired=forget_expired, seconds=seconds,
-            progress=progress,
-        )  # fmt: skip
-
-    def purgeable(self, *, queue: str | None = None, older_than: float | str | None = None) -> cleaning.Purgeable:
-        """Count the rows that `purge` would delete; changes nothing."""
-        return cleaning.purgeable(self._access, queue=queue, older_than=older_than)
-
-    def keep_message_ids(self, period: float | str) -> None:
-        """Recognise repeated messages for at least this many seconds (or ``"7d"``, the default)."""
-        cleaning.keep_message_ids(self._access, period)
-
-    def keep_faults(self, period: float | str) -> None:
-        """Keep faults of handlers for this many seconds (or ``"30d"``, the default).
-
-        The newest fault of a message stays as long as the message does.
-        """
-        cleaning.keep_faults(self._access, period)
-
-    def forget(self, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
-        """Forget a group without messages: its next message begins it anew, in the next incarnation.
-
-        Args:
-            queue: the queue's name.
-            group: the group's key.
-            actor: the operator's name, for the operator log.
-            reason: the reason, for the operator log.
-
-        Returns:
-            the number of the new incarnation.
-
-        Raises:
-            UsageError: there is no such queue or group, or an actor or reason is missing or too long.
-            ActionRefused: the group has messages, its instance runs, or it is suspended.
-            Unavailable: another session keeps its lock.
-        """
-        by = Operator(actor, reason)
-        with self._transaction() as transaction:
-            found = self._access.known.current(transaction).queue(queue)
-            return forget(transaction, found, group, by)
-
-    def release(self, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
-        """Release a queue from a pipeline that is gone; messages that the pipeline had in hand are queued again.
-
-        Args:
-            queue: the queue's name.
-            actor: the operator's name, for the operator log.
-            reason: the reason, for the operator log.
-
-        Raises:
-            UsageError: there is no such queue, or an actor or reason is missing or too long.
-            ActionRefused: no pipeline has the queue, or the pipeline is reading it now.
-        """
-        by = Operator(actor, reason)
-        with self._transaction() as transaction:
-            found = self._access.known.current(transaction).queue(queue)
-            return release(transaction, found, by)
-
-    def broken(self) -> list[str]:
-        """The violations of the box's laws, in words; empty if all is well. Reads the whole box, without locks."""
-        with self._transaction() as transaction:
-            return invariants.broken(transaction)
-
-    def long_transactions(self, seconds: float) -> list[str]:
-        """The transactions in the box's database that are older than `seconds`, in words."""
-        with self._transaction() as transaction:
-            return invariants.long_transactions(transaction, seconds)
-
-    def leases_run_out(self, seconds: float) -> list[str]:
-        """The workers' leases that ran out more than `seconds` ago and still stand, in words."""
-        with self._transaction() as transaction:
-            return invariants.leases_run_out(transaction, seconds)
-
-    def never_numbered(self) -> list[str]:
-        """The committed messages that never got a ticket number, in words; `tick` numbers them."""
-        with self._transaction() as transaction:
-            return invariants.never_numbered(transaction)
-
-    def silent_triggers(self) -> list[str]:
-        """The triggers of the box that were switched off, in words. Publishing and deleting are incomplete without them."""
-        with self._transaction() as transaction:
-            return invariants.silent_triggers(transaction)
 
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
@@ -619,10 +336,9 @@ class MessageBox(Closing):
         with self._transaction() as transaction:
             return grants(transaction)
 
-    def roles_of_the_owners_space(self) -> list[str]:
-        """The roles from before id spaces existed that may publish; they still share the owner's id space."""
-        with self._transaction() as transaction:
-            return roles_of_the_owners_space(transaction)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        # By its name, until the first numbered release: operations stand above the box.
+        return import_module("seriatim.operations.moved").method(self, name)
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"

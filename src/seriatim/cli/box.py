@@ -69,8 +69,10 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
     """Show the version, the rows, bytes and growth of each table, the space that a purge would free, and the next
     number of each location.
     """
+    from seriatim.operations import retention  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found, free = box.status(), box.purgeable()
+        found, free = box.status(), retention.purgeable(box)
     if as_json:
         click.echo(to_json(asdict(found) | {"more_bytes": found.more_bytes, "purgeable": asdict(free)}))
         return
@@ -122,13 +124,16 @@ def _purge(
     horizon, tickets of deleted messages, and old faults. Runs in small batches that don't block other users of the
     box; if it is stopped, the next run continues.
     """
+    from seriatim.operations import retention  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
         if dry_run:
-            would = box.purgeable(queue=queue, older_than=older_than)
+            would = retention.purgeable(box, queue=queue, older_than=older_than)
             click.echo(json.dumps(asdict(would), indent=2) if as_json else _would(would))
             return
         with Console(stderr=True).status("looking") as shown:
-            done = box.purge(
+            done = retention.purge(
+                box,
                 queue=queue,
                 older_than=older_than,
                 forget_expired=forget_expired,

@@ -48,8 +48,10 @@ def _list(
     json_: bool,
 ) -> None:
     """List the sides of dialogs, oldest first."""
+    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found = box.dialogs(service=service, state=state, older_than=older_than, limit=limit)
+        found = dialogs.dialogs(box, service=service, state=state, older_than=older_than, limit=limit)
     _tell(found, limit, json_=json_)
 
 
@@ -59,8 +61,10 @@ def _list(
 @_json
 def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show one side of a dialog, by its HANDLE."""
+    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found = box.dialogs(handle=handle)
+        found = dialogs.dialogs(box, handle=handle)
     if not found:
         raise click.UsageError(f"there is no dialog with the handle {handle}")
     if json_:
@@ -93,13 +97,15 @@ def _end(
     json_: bool,
 ) -> None:
     """End one side of a dialog, by its HANDLE."""
+    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
+
     if error_text is not None and error_code is None:
         raise click.UsageError("--error-text needs --error-code")
     error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with opened(dsn, schema) as box:
         with box.session() as tx:
             tx.end(handle, error=error, cleanup=cleanup)
-        (found,) = box.dialogs(handle=handle)
+        (found,) = dialogs.dialogs(box, handle=handle)
     click.echo(as_json(_plain(found)) if json_ else f"the dialog {handle} is {found.state_name}")
 
 
@@ -113,8 +119,10 @@ def _end(
 @_json
 def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, schema: str, json_: bool) -> None:
     """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
+    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found = box.clean_up_dialogs(state=state, older_than=older_than, dry_run=dry_run)
+        found = dialogs.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
     _tell(found, len(found) + 1, json_=json_)
     if not json_:
         click.echo(f"{len(found):,} dialogs " + ("would be cleaned up" if dry_run else "cleaned up"))

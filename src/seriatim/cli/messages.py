@@ -94,8 +94,10 @@ def _list(
 
     A message that is done is listed only if its queue keeps it.
     """
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found = box.messages(queue=queue, group=group, status=status, message_type=type_, limit=limit)
+        found = messages.messages(box, queue=queue, group=group, status=status, message_type=type_, limit=limit)
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
         return
@@ -120,8 +122,10 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
     JSON has bytes that are not UTF-8 as hexadecimal digits.
     """
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        message, places = box.message(message_id, id_space=id_space)
+        message, places = messages.message(box, message_id, id_space=id_space)
     if json_:
         told = asdict(message) | {"ticket": message.ticket._asdict(), "context": dict(message.context)}
         click.echo(as_json(told | {"places": [asdict(one) for one in places]}))
@@ -220,8 +224,10 @@ def _resubmit(
     Resubmits all of them, or those with the given IDs. Use it after the queue or the message type was mended. For
     unrouted messages see `seriatim unrouted --resubmit`.
     """
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        done = box.resubmit(message_ids or None, message_type=type_, queue=queue)
+        done = messages.resubmit(box, message_ids or None, message_type=type_, queue=queue)
     click.echo(as_json(asdict(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
 
 

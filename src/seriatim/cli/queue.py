@@ -25,13 +25,14 @@ def queue() -> None:
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, and the subscriptions that lead to it."""
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:
         definitions = box.definitions()
         declared = definitions.queue(name).declared
-        counts = next(one for one in box.queues() if one.queue == name)
-        activated = next((one for one in box.activations() if one.queue == name), None)
+        counts = next(one for one in queues.queues(box) if one.queue == name)
+        activated = next((one for one in queues.activations(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         click.echo(
@@ -70,8 +71,10 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
 @which_box
 def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Turn queues on: they hand messages out."""
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.turn_on(*names)
+        changes = queues.turn_on(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
@@ -80,8 +83,10 @@ def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @which_box
 def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Turn queues off: they take messages in, but hand none out."""
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.turn_off(*names)
+        changes = queues.turn_off(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
@@ -93,8 +98,10 @@ def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema:
     """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
     turn.
     """
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.activate(*names) if switch == "on" else box.deactivate(*names)
+        changes = queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
@@ -111,8 +118,10 @@ def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, sche
     delivered without reporting so are handed out a second time. Its checkpoint can't go on with the queue, except with
     takeOver.
     """
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        done = box.release(name, actor=actor or getpass.getuser(), reason=reason)
+        done = queues.release(box, name, actor=actor or getpass.getuser(), reason=reason)
     if json_:
         click.echo(as_json(asdict(done)))
     else:

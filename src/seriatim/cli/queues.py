@@ -21,8 +21,10 @@ def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
 
     A message in a worker's open transaction counts as it did before the transaction.
     """
+    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        found = box.queues()
+        found = queues.queues(box)
     if json_:
         click.echo(as_json([asdict(one) for one in found]))
         return

@@ -22,6 +22,7 @@ def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way.
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
+    from seriatim.operations.queues import activations  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
@@ -29,7 +30,7 @@ def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str
     limits = Limits(1, run_length, None, turn_limit)
     with opened(dsn, schema) as box:
         serving = Serve(box, queues, limits=limits)
-        found = queues or [one.queue for one in box.activations()]
+        found = queues or [one.queue for one in activations(box)]
         what = (
             f"serving {', '.join(found)}"
             if found

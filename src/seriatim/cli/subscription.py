@@ -20,8 +20,10 @@ def subscription() -> None:
 @which_box
 def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Start subscriptions: they collect messages and hand them out, in order, beginning with those collected before."""
+    from seriatim.operations import subscriptions  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.start(*names)
+        changes = subscriptions.start(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
@@ -30,8 +32,10 @@ def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @which_box
 def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Stop subscriptions: they go on collecting messages, but hand none out."""
+    from seriatim.operations import subscriptions  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.stop(*names)
+        changes = subscriptions.stop(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
@@ -40,6 +44,8 @@ def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @which_box
 def _unenlist(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
     """Unenlist subscriptions: they collect no more messages, and those collected before are kept back."""
+    from seriatim.operations import subscriptions  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
-        changes = box.unenlist(*names)
+        changes = subscriptions.unenlist(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")

@@ -55,14 +55,16 @@ def unrouted(
 
 
 def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, resubmit: bool) -> None:
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
+
     if resubmit and limit is not None:
         raise UsageError("--resubmit resubmits all messages", remedy="leave --limit out")
     with opened(dsn, schema) as box:
         if resubmit:
-            done = box.resubmit()
+            done = messages.resubmit(box)
             click.echo(as_json(asdict(done)) if as_json_ else f"{done.routed:,} routed, {done.left:,} left")
             return
-        found = box.messages(status="unrouted", limit=limit)
+        found = messages.messages(box, status="unrouted", limit=limit)
     for one in found:
         place = f"{one.location} {one.type}  {one.message_id}"
         reason = f": {one.reason}" if one.reason else ""

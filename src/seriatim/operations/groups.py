@@ -13,6 +13,8 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
+from seriatim.box.operators.forget import forget as forget_group
+from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.group_standing import Head, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of
@@ -33,6 +35,7 @@ __all__ = [
     "abort",
     "act",
     "close",
+    "forget",
     "group_filter",
     "group_view",
     "groups",
@@ -217,6 +220,30 @@ def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -
 def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Close a group: later messages are late. Its present messages stay; `abort` removes them."""
     return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason))
+
+
+def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
+    """Forget a group without messages: its next message begins it anew, in the next incarnation.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        group: the group's key.
+        actor: the operator's name, for the operator log.
+        reason: the reason, for the operator log.
+
+    Returns:
+        the number of the new incarnation.
+
+    Raises:
+        UsageError: there is no such queue or group, or an actor or reason is missing or too long.
+        ActionRefused: the group has messages, its instance runs, or it is suspended.
+        Unavailable: another session keeps its lock.
+    """
+    by = Operator(actor, reason)
+    with box.access.transaction() as transaction:
+        found = box.access.known.current(transaction).queue(queue)
+        return forget_group(transaction, found, group, by)
 
 
 def _act(box: MessageBox, asked: ActionRequest) -> Operation:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.box.cutting import Cutting
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 from tests.soak import seed
@@ -50,4 +51,4 @@ def test_an_answer_that_breaks_off(box):
                 cut += 1
             road.left = None
     assert cut > CUTS // 2
-    assert box.broken() == []
+    assert invariants.broken(box) == []

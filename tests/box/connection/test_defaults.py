@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 import seriatim as sq
+from seriatim.operations import dialogs, invariants, messages, retention
 
 NUMBERS = itertools.count(1)
 #: What a role may have as its default, and most of which breaks what reads values or keeps transactions apart.
@@ -100,15 +101,15 @@ def test_the_box_sets_what_it_relies_on(shop):
         tx.send(handle, "Note", b"\0")
     with shop.session() as tx:
         assert [one.body for one in tx.receive("orders")] == [b"\0"]
-    (side, _) = sorted(shop.dialogs(), key=lambda one: not one.is_initiator)
+    (side, _) = sorted(dialogs.dialogs(shop), key=lambda one: not one.is_initiator)
     assert side.expires_at > side.began_at
-    stored, _ = shop.message(published)
+    stored, _ = messages.message(shop, published)
     assert (stored.body, stored.context["share"]) == (b"\0\\'\xff", 0.1 + 0.2)
     assert shop.status().locations
-    shop.purge()
+    retention.purge(shop)
     shop.tick()
     assert sq.MessageBox.check(shop.dsn, schema="defaults").schema == "defaults"
-    assert shop.broken() == []
+    assert invariants.broken(shop) == []
 
 
 @pytest.mark.parametrize(
@@ -196,4 +197,4 @@ def test_a_connection_of_an_applications_works_with_all_else(shop, role):
                 assert message.context["share"] == 0.1 + 0.2
                 assert message.body == b"\0\\'\xff"
         connection.commit()
-    assert shop.broken() == []
+    assert invariants.broken(shop) == []

@@ -12,7 +12,7 @@ import seriatim as sq
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.kernel.states import Action
-from seriatim.operations import bulk, dead_letters, faults, groups, instances, set_aside, trace
+from seriatim.operations import bulk, dead_letters, faults, groups, instances, invariants, set_aside, trace
 from tests.box.shop import define, publish
 
 BY = {"actor": "ann", "reason": "test"}
@@ -141,7 +141,7 @@ def test_every_verb_of_a_session_whose_backend_was_ended(box):
             if given is not None and name != "commit_and_receive":
                 with psycopg.connect(box.dsn) as connection:
                     unavailable(lambda name=name, given=given, to=connection: in_session(name, given, to))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("verb", VERBS)

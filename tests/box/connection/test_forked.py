@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants, queues
 
 
 def in_child(work):
@@ -73,7 +74,7 @@ def test_a_session_is_refused_in_the_child_and_goes_on_in_the_parent(queued, who
             kind, told = in_child(verb)
             assert (kind, told.split(" (")[0]) == ("UsageError", REFUSED)
         delivery.done()
-    assert [one.arrived + one.queued for one in queued.queues()] == [2]
+    assert [one.arrived + one.queued for one in queues.queues(queued)] == [2]
 
 
 def test_leaving_it_in_the_child_does_nothing_to_the_transaction(queued):
@@ -89,7 +90,7 @@ def test_leaving_it_in_the_child_does_nothing_to_the_transaction(queued):
         assert in_child(lambda: leave(other, ValueError, ValueError("x"), None)) is None
         assert tx.connection.execute("SELECT pg_backend_pid()").fetchone() == (pid,)
         leave(other)
-    assert [one.arrived + one.queued for one in queued.queues()] == [2]
+    assert [one.arrived + one.queued for one in queues.queues(queued)] == [2]
 
 
 def test_the_box_makes_connections_of_its_own_in_the_child(queued):
@@ -107,5 +108,5 @@ def test_the_box_makes_connections_of_its_own_in_the_child(queued):
         assert backend != mine
         assert done == ["c"]
         tx.connection.execute("SELECT 1")
-    assert [one.arrived + one.queued for one in queued.queues()] == [3]
-    assert queued.broken() == []
+    assert [one.arrived + one.queued for one in queues.queues(queued)] == [3]
+    assert invariants.broken(queued) == []

@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 
 import seriatim as sq
+from seriatim.operations import invariants
 
 
 class OwnCursor(psycopg.ClientCursor):
@@ -63,7 +64,7 @@ def test_a_connection_in_the_applications_way(box, connection, policy):
             assert [one.context["version"] for one in tx.receive("q")] == [1]
         connection.commit()
     assert [one.message.context["version"] for one in box.peek("q")] == [2]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_the_applications_connection_is_told_of_by_nobody(box, connection):

@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.workers.reader_places import Slots
+from seriatim.operations import invariants
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen
@@ -112,7 +113,7 @@ def test_more_threads_than_connections_of_the_server(box, pooled, mode):
         done=lambda: len(seen(pooled)) == 100,
     )  # fmt: skip
     assert in_order(seen(box))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_in_session_mode_each_connection_is_its_own(box, bouncer):

@@ -12,6 +12,7 @@ from psycopg import sql
 
 import seriatim as sq
 from seriatim.cli.main import main
+from seriatim.operations import messages, queues, retention, subscriptions
 
 #: What has to be quoted in a URI, too, and how it stands there.
 SECRET, WRITTEN = "s3cret-wört&/x", "s3cret-w%C3%B6rt%26%2Fx"
@@ -66,12 +67,17 @@ def work(box):
         assert tx.receive("orders", wait=0.01) is None
     seen += [
         repr(box.status()),
-        repr(box.queues()),
-        repr(box.messages()),
+        repr(queues.queues(box)),
+        repr(messages.messages(box)),
         repr(box.peek("orders")),
         repr(box.definitions()),
     ]
-    seen += [repr(box.purge()), repr(box.stop("all")), repr(box.resubmit()), repr(box.grants())]
+    seen += [
+        repr(retention.purge(box)),
+        repr(subscriptions.stop(box, "all")),
+        repr(messages.resubmit(box)),
+        repr(box.grants()),
+    ]
     return seen
 
 

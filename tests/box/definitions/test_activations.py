@@ -12,6 +12,7 @@ import seriatim as sq
 from seriatim.box.workers import reader_places
 from seriatim.box.workers.reader_places import Slots
 from seriatim.cli.main import main
+from seriatim.operations import queues
 from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import define, publish
 
@@ -19,34 +20,34 @@ SOME = sq.Activation("orders:handle", maximum=3)
 
 
 def ready(box, queue="shop"):
-    (found,) = [one for one in box.activations() if one.queue == queue]
+    (found,) = [one for one in queues.activations(box) if one.queue == queue]
     return found.ready
 
 
 def test_what_is_declared_is_kept_and_what_an_operator_did_stays(box):
     define(box)
-    assert box.activations() == []
+    assert queues.activations(box) == []
     define(box, activation=SOME)
-    (found,) = box.activations()
+    (found,) = queues.activations(box)
     assert (found.queue, found.activation, found.is_on, found.ready) == ("shop", SOME, True, 0)
-    assert [str(one) for one in box.deactivate("shop")] == ["deactivated queue shop"]
-    assert box.deactivate("shop") == []
+    assert [str(one) for one in queues.deactivate(box, "shop")] == ["deactivated queue shop"]
+    assert queues.deactivate(box, "shop") == []
     changed = sq.Activation("orders:other", maximum=3)
     define(box, activation=changed)
-    (found,) = box.activations()
+    (found,) = queues.activations(box)
     assert (found.activation, found.is_on) == (changed, False)
     define(box, activation=sq.Activation("orders:other", enabled=False))
     define(box, activation=changed)  # its own word has changed
-    assert box.activations()[0].is_on
-    box.turn_off("shop")
-    assert not box.activations()[0].is_on
+    assert queues.activations(box)[0].is_on
+    queues.turn_off(box, "shop")
+    assert not queues.activations(box)[0].is_on
 
 
 def test_a_queue_without_one_cannot_be_activated(box):
     define(box)
     for name, told in (("shop", "the queue has no activation"), ("nowhere", "there is no queue")):
         with pytest.raises(sq.UsageError, match=told):
-            box.activate(name)
+            queues.activate(box, name)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +115,13 @@ def test_a_role_sees_those_that_it_may_receive_from(team):  # noqa: F811
     name, dsn = role("clerk")
     box.grant(name, receive=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as places:
-        assert [one.queue for one in mine.activations()] == ["shop"]
-        assert places.look() == mine.activations()
+        assert [one.queue for one in queues.activations(mine)] == ["shop"]
+        assert places.look() == queues.activations(mine)
         assert places.fill(1, 2) == 2
     other, dsn = role("other")
     box.grant(other, publish=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as theirs, pytest.raises(sq.SeriatimError, match="may not receive"):
-        theirs.activations()
+        queues.activations(theirs)
 
 
 def test_places_are_one_process_s_at_a_time(box):

@@ -9,7 +9,19 @@ from typing import Any
 
 import seriatim as sq
 from seriatim.errors import SeriatimError
-from seriatim.operations import dead_letters, faults, groups, instances, set_aside, trace
+from seriatim.operations import (
+    dead_letters,
+    dialogs,
+    faults,
+    groups,
+    instances,
+    invariants,
+    messages,
+    queues,
+    retention,
+    set_aside,
+    trace,
+)
 
 #: Python doesn't write out a whole number of so many digits.
 LARGE = 10**5_000
@@ -49,17 +61,17 @@ def test_a_number_that_is_too_large_is_told(box: Any) -> None:
         in_session(lambda tx: tx.receive(LARGE)),
         in_session(lambda tx: tx.commit_and_receive(limit=LARGE)),
         lambda: box.peek("shop", limit=LARGE),
-        lambda: box.messages(limit=LARGE),
-        lambda: box.message(LARGE),
-        lambda: box.dialogs(limit=LARGE),
-        lambda: box.purge(older_than=LARGE),
-        lambda: box.purgeable(older_than=LARGE),
-        lambda: box.keep_message_ids(LARGE),
-        lambda: box.keep_faults(LARGE),
-        lambda: box.long_transactions(LARGE),
-        lambda: box.leases_run_out(LARGE),
-        lambda: box.forget("shop", LARGE),
-        lambda: box.release(LARGE),
+        lambda: messages.messages(box, limit=LARGE),
+        lambda: messages.message(box, LARGE),
+        lambda: dialogs.dialogs(box, limit=LARGE),
+        lambda: retention.purge(box, older_than=LARGE),
+        lambda: retention.purgeable(box, older_than=LARGE),
+        lambda: retention.keep_message_ids(box, LARGE),
+        lambda: retention.keep_faults(box, LARGE),
+        lambda: invariants.long_transactions(box, LARGE),
+        lambda: invariants.leases_run_out(box, LARGE),
+        lambda: groups.forget(box, "shop", LARGE),
+        lambda: queues.release(box, LARGE),
         lambda: box.grant(LARGE, publish=["shop"]),
         lambda: box.define(LARGE),
         lambda: groups.groups(box, limit=LARGE),

@@ -9,7 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.definitions.route import broken_in
-from seriatim.operations import doctor, groups
+from seriatim.operations import doctor, groups, invariants, messages, queues, subscriptions
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -101,9 +101,9 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
         with box.session() as tx:
             handle = tx.begin_dialog("sound", "sound", contract="sound")
             tx.send(handle, "Ask", b"")
-        assert {one.queue for one in box.queues()} >= {"fine", "broken"}
+        assert {one.queue for one in queues.queues(box)} >= {"fine", "broken"}
         assert groups.groups(box)
-        box.activations()
+        queues.activations(box)
         box.tick()
     assert set(RUBBISH) <= set(told)
     assert len(told) > len(RUBBISH) + 3
@@ -111,7 +111,7 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
     assert (finding.state, f"{kind} {name!r}: " in finding.found) == ("wrong", True)
     box.define(sq.Subscription("more", where="customer = 'c2'", to="fine"), sq.Queue("more", policy=sq.Unordered()))
     box.drop(subscription="more", queue="more")
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     assert [one.what for one in box.define(declared)] == ["changed"]
     assert broken_in(box.definitions()) == ()
     assert found(box, "definitions").state == "ok"
@@ -157,13 +157,13 @@ def test_nothing_is_lost_of_what_comes_meanwhile(box):
     other = [sq.Message(type="other", message_id=f"m{n}", context={"kind": "k"}) for n in range(3)]
     damage(box, "type", "[]")
     box.publish(other[0])
-    (kept,) = box.messages(status="unrouted")
+    (kept,) = messages.messages(box, status="unrouted")
     assert (kept.message_id, kept.reason) == ("m0", "the definition of the type 'other' can't be used")
     box.define(OTHER)
-    assert box.resubmit().routed == 1
+    assert messages.resubmit(box).routed == 1
     damage(box, "queue", "[]")
     box.publish([other[1], order(1)])
-    (kept,) = box.messages(status="invalid")
+    (kept,) = messages.messages(box, status="invalid")
     assert (kept.message_id, kept.queue) == ("m1", "broken")
     assert kept.reason == "the definition of the queue 'broken' can't be used"
     with (
@@ -173,16 +173,16 @@ def test_nothing_is_lost_of_what_comes_meanwhile(box):
         tx.receive("broken")
     assert "seriatim doctor" in caught.value.remedy
     box.define(QUEUE)
-    assert box.resubmit(queue="broken").routed == 1
+    assert messages.resubmit(box, queue="broken").routed == 1
     with box.session() as tx:
         assert [one.message_id for one in tx.receive("broken", limit=9)] == ["m0", "m1"]
     damage(box, "subscription", "[]")
     box.publish(other[2])
-    assert [one.message_id for one in box.messages(status="unrouted")] == ["m2"]
+    assert [one.message_id for one in messages.messages(box, status="unrouted")] == ["m2"]
     with pytest.raises(sq.SchemaMismatch, match="subscription 'leads'"):
-        box.start("leads")
+        subscriptions.start(box, "leads")
     box.define(LEADS)
-    assert box.resubmit().routed == 1
+    assert messages.resubmit(box).routed == 1
 
 
 def test_what_does_not_go_with_the_rest_any_more_is_stopped_with_it(box):
@@ -203,7 +203,7 @@ def test_what_does_not_go_with_the_rest_any_more_is_stopped_with_it(box):
     box.publish([order(1), sq.Message(type="zz", context={"version": "1"})])
     with box.session() as tx:
         assert len(tx.receive("fine")) == 1
-    assert [one.type for one in box.messages(status="unrouted")] == ["zz"]
+    assert [one.type for one in messages.messages(box, status="unrouted")] == ["zz"]
     box.define(sq.Subscription("more", where="customer = 'c2'", to="fine"))
     # But what is given has to go with the rest.
     for wrong in (

@@ -13,6 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.definitions import define as defining
+from seriatim.operations import messages, queues, subscriptions
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -131,7 +132,7 @@ def test_what_is_rolled_back_is_not_routed_by(box, monkeypatch):
         other.define(ALL)
         assert other.definitions().version == box.definitions().version
     publish(box, 2)
-    statuses = [one.status for one in box.messages()]
+    statuses = [one.status for one in messages.messages(box)]
     assert statuses == ["unrouted", "arrived"]
 
 
@@ -153,7 +154,7 @@ def test_the_next_publish_of_another_process_sees_it(box):
         publish(other, 2)
         box.drop(subscription="all")
         publish(other, 3)
-    assert [one.status for one in box.messages()] == ["unrouted", "arrived", "unrouted"]
+    assert [one.status for one in messages.messages(box)] == ["unrouted", "arrived", "unrouted"]
 
 
 # ---- what may change on what is in use
@@ -329,7 +330,7 @@ def test_a_subscription_with_messages_that_only_it_collected(box):
         box.drop(subscription="all")
     with pytest.raises(sq.ActionRefused, match="can't lead elsewhere"):
         box.define(replace(ALL, to="other", state="stopped"))
-    box.start("all")
+    subscriptions.start(box, "all")
     box.drop(subscription="all")
     assert received(box) == [1]
 
@@ -442,13 +443,13 @@ def test_stopped_it_collects_and_hands_out_in_order_after_the_start(box, state):
     assert received(box) == []  # and now they are judged
     publish(box, 2, 5)
     assert received(box) == []
-    assert told(box.start("all")) == ["started subscription all"]
+    assert told(subscriptions.start(box, "all")) == ["started subscription all"]
     with box.session() as tx:
         found = {}
         while delivery := tx.receive("q", limit=2):
             found.setdefault(delivery.group, []).extend(message.sequence for message in delivery)
     assert found == {"a": [1, 2, 3], "b": [1]}
-    assert box.start("all") == []
+    assert subscriptions.start(box, "all") == []
 
 
 def test_stopped_later_it_keeps_what_is_still_there(box):
@@ -457,10 +458,10 @@ def test_stopped_later_it_keeps_what_is_still_there(box):
     with box.session() as tx:
         assert len(tx.receive("q", limit=1)) == 1
         tx.receive("q", limit=1).done()
-        box.stop("all")
+        subscriptions.stop(box, "all")
     assert received(box) == []
     assert [one.waits for one in box.peek("q")] == [True, True]
-    box.start("all")
+    subscriptions.start(box, "all")
     assert received(box) == [2, 3]
 
 
@@ -469,7 +470,7 @@ def test_a_message_that_another_subscription_collected_is_handed_out(box):
     with box.session() as tx:
         tx.publish([order(1, amount=10), order(2, amount=1), order(3, amount=10)])
     assert received(box) == [1]  # the second keeps what is behind it
-    box.start("all")
+    subscriptions.start(box, "all")
     assert received(box) == [2, 3]
 
 
@@ -483,13 +484,13 @@ def test_what_is_addressed_is_handed_out(box):
 def test_unenlisted_it_does_not_collect(box):
     box.define(ORDER, QUEUE, ALL)
     publish(box, 1)
-    box.unenlist("all")
+    subscriptions.unenlist(box, "all")
     publish(box, 2)
     assert received(box) == []
-    box.start("all")
+    subscriptions.start(box, "all")
     publish(box, 3)
     assert received(box) == [1]
-    assert [(one.status, one.sequence) for one in box.messages()] == [("unrouted", None), ("held", 3)]
+    assert [(one.status, one.sequence) for one in messages.messages(box)] == [("unrouted", None), ("held", 3)]
 
 
 def test_without_order_it_waits_as_well(box):
@@ -497,7 +498,7 @@ def test_without_order_it_waits_as_well(box):
     ids = publish(box, 1, 2)
     with box.session() as tx:
         assert tx.receive("q", limit=10) is None
-    box.start("all")
+    subscriptions.start(box, "all")
     with box.session() as tx:
         assert [message.message_id for message in tx.receive("q", limit=10)] == ids
         assert tx.connection.execute(f"SELECT count(*) FROM {box.schema}.requests").fetchone() == (0,)
@@ -511,7 +512,7 @@ def test_a_start_while_a_turn_has_the_group_is_not_lost(box):
     with box.session() as tx:
         delivery = tx.receive("q", limit=10)
         assert len(delivery) == 1
-        box.start("all")  # waits for nobody
+        subscriptions.start(box, "all")  # waits for nobody
         delivery.done()
     assert received(box) == [2]
 
@@ -531,14 +532,14 @@ def test_a_start_calls_who_waits(box):
             deadline = time.monotonic() + 20
             while watching.execute(f"SELECT count(*) FROM {box.schema}.waiters").fetchone() == (0,):
                 assert time.monotonic() < deadline
-        box.start("all")
+        subscriptions.start(box, "all")
         assert found.result() == [1]
 
 
 def switch_until(stop, box):
     while not stop.is_set():
-        box.stop("all")
-        box.start("all")
+        subscriptions.stop(box, "all")
+        subscriptions.start(box, "all")
 
 
 def receive_all(box, count, found):
@@ -579,8 +580,8 @@ def test_starting_and_stopping_while_messages_come(box):
 
 def test_what_an_operator_stopped_stays_so_until_its_declaration_changes(box):
     box.define(ORDER, QUEUE, ALL)
-    box.stop("all")
-    box.turn_off("q")
+    subscriptions.stop(box, "all")
+    queues.turn_off(box, "q")
     assert box.define(ORDER, QUEUE, ALL) == []
     box.define(replace(ALL, where="TRUE"), replace(QUEUE, keep="faults"))
     found = box.definitions()
@@ -595,12 +596,12 @@ def test_what_an_operator_stopped_stays_so_until_its_declaration_changes(box):
 
 def test_a_queue_that_is_off_takes_in_and_hands_out_nothing(box):
     box.define(ORDER, QUEUE, ALL)
-    assert told(box.turn_off("q")) == ["turned off queue q"]
+    assert told(queues.turn_off(box, "q")) == ["turned off queue q"]
     publish(box, 1)
     with pytest.raises(sq.ActionRefused, match="the queue is off"):
         received(box)
-    assert told(box.turn_on("q", "q")) == ["turned on queue q"]
-    assert box.turn_on("q") == []
+    assert told(queues.turn_on(box, "q", "q")) == ["turned on queue q"]
+    assert queues.turn_on(box, "q") == []
     assert received(box) == [1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.operations import queues
 
 UNORDERED = sq.Queue("q", policy=sq.Unordered())
 FIFO = sq.Queue("q", policy=sq.Fifo(), group="customer")
@@ -64,6 +65,6 @@ def test_a_queue_that_was_dropped_and_defined_again(box, worker, queue):
 def test_a_queue_that_was_turned_off(box, worker, queue):
     box.define(queue, SUBSCRIBED)
     assert received(worker) is None
-    box.turn_off("q")
+    queues.turn_off(box, "q")
     with pytest.raises(sq.ActionRefused, match="off"):
         received(worker)

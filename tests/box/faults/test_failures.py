@@ -10,7 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.fault import FaultKind
-from seriatim.operations import groups
+from seriatim.operations import groups, messages
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows
 
@@ -162,7 +162,7 @@ def test_what_is_not_what_its_type_says(box):
     box.publish(sq.Message(type="order", context={"customer": "c1", "version": "many"}))
     (one,) = failures(box)
     assert "version" in one["error"]
-    assert one["error"] == box.messages(status="unrouted")[0].reason
+    assert one["error"] == messages.messages(box, status="unrouted")[0].reason
 
 
 def test_it_is_in_the_same_transaction(box):
@@ -181,7 +181,7 @@ def test_where_nobody_asks_nothing_is_published(box):
     assert handled(box) == 0
     box.publish(stray())
     deadline = time.monotonic() + DEADLINE_S
-    while not box.messages(status="dead"):
+    while not messages.messages(box, status="dead"):
         box.tick()
         assert time.monotonic() < deadline
     assert rows(box, "SELECT FROM {schema}.spool WHERE type = 'seriatim.failure'") == []
@@ -195,13 +195,13 @@ def test_a_failure_of_a_failure_is_only_logged(box, caplog):
         fail(tx.transaction, tx.receive("alarms"), 0, 1, BUSINESS)
     assert failures(box) == []
     assert "a failure of a failure isn't published: ValueError: no" in caplog.text
-    assert [one.status for one in box.messages(queue="alarms")] == ["dead"]
+    assert [one.status for one in messages.messages(box, queue="alarms")] == ["dead"]
 
 
 def test_one_that_can_not_be_published_undoes_nothing(box, caplog):
     define(box)
     ask(box, max_messages=1, when_full="refuse")
     box.publish([stray(), stray(), stray()])
-    assert len(box.messages(status="unrouted")) == 3
+    assert len(messages.messages(box, status="unrouted")) == 3
     assert "a failure couldn't be published" in caplog.text
     assert failures(box) == []

@@ -13,6 +13,7 @@ from psycopg.rows import namedtuple_row
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.kernel.fault import FaultKind, Retry, retry_delay
+from seriatim.operations import invariants, messages, queues
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no such customer", "w1", "Traceback …")
 TRANSIENT = Fault(FaultKind.TRANSIENT, "TimeoutError", "try later", "w1")
@@ -72,7 +73,7 @@ def test_a_business_fault_stops_its_group_and_no_other(box):
     publish(box, 4, 5)
     assert received(box) is None
     assert [row[1] for row in entries(box)] == ["queued", "queued", "held", "held"]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_transient_fault_makes_the_group_wait(box):
@@ -123,7 +124,7 @@ def test_continue_sets_the_message_aside_and_the_group_goes_on(box, more):
     (aside,) = rows(box, "SELECT * FROM {schema}.aside")
     assert (aside.disposition, aside.sequence, aside.ordinal, aside.attempt) == ("dead", 2, 2, 1)
     assert aside.reason == "its handler failed for good: ValueError: no such customer"
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_stop_turns_the_queue_off(box):
@@ -137,7 +138,7 @@ def test_stop_turns_the_queue_off(box):
     assert change.what.startswith("turned off queue shop: the handler failed for good at ")
     (log,) = rows(box, "SELECT actor, action, queue, group_key FROM {schema}.operator_log")
     assert tuple(log) == ("w1", "stop", "shop", "c1")
-    box.turn_on("shop")
+    queues.turn_on(box, "shop")
     assert received(box) == [1]  # of c2: the group that failed stays as it is
     assert state_of(box) == "faulted"
 
@@ -165,7 +166,7 @@ def test_a_set_fails_as_a_whole(box, errors):
     assert state_of(box) == ("faulted" if errors == "suspend" else "closed")
     assert len(rows(box, "SELECT FROM {schema}.aside")) == (0 if errors == "suspend" else 3)
     assert len(rows(box, "SELECT FROM {schema}.faults")) == 1
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_batch_that_fails_is_tried_one_by_one(box):
@@ -181,7 +182,7 @@ def test_failures_are_published_if_somebody_wants_them(box):
     publish(box, 1)
     publish(box, 1, customer="c2")
     failing(box, 0, 1, BUSINESS, group="c1")
-    assert box.messages(status="unrouted") == []
+    assert messages.messages(box, status="unrouted") == []
     box.define(sq.Queue("all", policy=sq.Unordered()), sq.Subscription("all", where="TRUE", to="all"))
     where = "type = 'seriatim.failure' AND failed_queue = 'shop' AND attempts = 1"
     box.define(
@@ -206,7 +207,7 @@ def test_a_declared_failure_has_what_it_declares(box):
     )
     publish(box, 1)
     failing(box, 0, 1, BUSINESS)
-    assert [one.type for one in box.messages(status="unrouted")] in ([], ["seriatim.failure"])
+    assert [one.type for one in messages.messages(box, status="unrouted")] in ([], ["seriatim.failure"])
     assert state_of(box) == "faulted"
 
 
@@ -226,7 +227,7 @@ def test_what_a_killed_worker_had_counts_as_an_attempt(box):
     assert lost(box) == FaultResult(3, will_retry=False)
     assert state_of(box) == "faulted"
     assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["poison"] * 3
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_is_behind_others_in_its_group_is_not_given_up_yet(box):
@@ -249,8 +250,8 @@ def test_what_is_behind_others_is_given_up_at_last(box, errors):
         assert state_of(box) == "faulted"
     else:
         assert received(box, limit=9) == [1, 3]
-        assert [one.sequence for one in box.messages(status="dead")] == [2]
-    assert box.broken() == []
+        assert [one.sequence for one in messages.messages(box, status="dead")] == [2]
+    assert invariants.broken(box) == []
 
 
 def test_what_is_done_or_in_other_hands_is_not_noted(box):
@@ -338,5 +339,5 @@ def test_an_attempt_that_is_noted_after_somebody_else_has_done_the_turn_leaves_t
     assert received(box, limit=2) == [1, 2]
     with box.session() as tx:
         assert note_lost(tx.transaction, LostTurn("shop", "c1", held[0].entry_ids[0]), POISON, 1.0, held[0]) is None
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     assert received(box) == [3, 4]

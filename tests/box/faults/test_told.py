@@ -14,7 +14,9 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.postgres import statements
 from seriatim.kernel.fault import FaultKind
-from seriatim.operations import dead_letters
+from seriatim.operations import dead_letters, invariants
+from seriatim.operations import messages as message_operations
+from seriatim.operations.messages import resubmit
 from tests.box.faults.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 from tests.box.shop import define
 
@@ -60,7 +62,7 @@ def test_a_queue_of_failures_that_takes_none_is_only_logged(box, caplog):
     box.publish([stray(message_id="m1"), sq.Message(type="order", context={"version": 7})])  # they have no group
     assert failures(box) == []
     assert caplog.text.count("a failure of a failure isn't published: Invalid: the group key is missing") == 2
-    assert [one.status for one in box.messages(queue="alarms")] == ["invalid", "invalid"]
+    assert [one.status for one in message_operations.messages(box, queue="alarms")] == ["invalid", "invalid"]
 
 
 def test_what_turns_find_invalid(box):
@@ -71,7 +73,7 @@ def test_what_turns_find_invalid(box):
         assert [one.sequence for one in tx.receive("shop", limit=5)] == [1]
     (one,) = failures(box)
     assert (one["fault_kind"], one["version"], one["failed_group"]) == ("invalid", 4, "c1")
-    assert one["error"] == box.messages(status="invalid")[0].reason
+    assert one["error"] == message_operations.messages(box, status="invalid")[0].reason
 
 
 def test_what_is_found_where_a_dead_letter_is_put_back(box):
@@ -90,7 +92,7 @@ def test_what_is_resubmitted_and_still_has_no_place(box):
     box.publish([sq.Message(type="order", message_id="m1"), stray(message_id="m2")])
     ask(box)
     define(box)
-    assert box.resubmit().routed == 1
+    assert resubmit(box).routed == 1
     (one,) = failures(box)  # the other one is as unrouted as it was
     assert (one["message_id"], one["fault_kind"], one["failed_queue"]) == ("m1", "invalid", "shop")
 
@@ -146,7 +148,7 @@ def test_what_a_pipeline_publishes(box, monkeypatch):
         assert {one["failed_queue"] for one in found if one["fault_kind"] == "invalid"} == {"shop"}
         assert staging.merge("w", 0, [staging.stage("w", 0, [batch(*rows)])]) == 0  # as a batch that comes again
         assert failures(box) == []
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_how_many_there_are_makes_no_difference_to_how_often_the_box_is_asked(box, asked):
@@ -180,5 +182,5 @@ def test_where_nobody_asks_a_pipeline_looks_nothing_up(box, asked):
     with Staging(box.dsn, box.schema) as staging:
         parts = [staging.stage("w", 0, [batch(("b", "stray", "c1", 1), ("c", "order", None, 1))])]
         assert staging.merge("w", 0, parts) == 2
-    assert {one.status for one in box.messages()} == {"unrouted", "invalid"}
+    assert {one.status for one in message_operations.messages(box)} == {"unrouted", "invalid"}
     assert asked == []

@@ -19,7 +19,9 @@ from seriatim.box.definitions.correlation import InstanceMatch, key, key_of
 from seriatim.box.definitions.route import router_of
 from seriatim.cli.main import main
 from seriatim.kernel.filter import type_from
-from seriatim.operations import groups, instances
+from seriatim.operations import groups, instances, subscriptions
+from seriatim.operations import messages as message_operations
+from seriatim.operations.messages import resubmit
 from seriatim.pipeline.types.property_columns import columns
 from seriatim.pipeline.types.typed_message import MessageTypes
 from tests.databases import box_with
@@ -221,7 +223,7 @@ def test_ended_later_within_one_session(work):
 
 def test_a_message_of_another_type_is_led_by_a_value(work):
     publish(work, message("order", order_id=7), message("shipped", shipment_id="S1"))
-    assert work.messages(status="unrouted")[0].type == "shipped"  # nobody wants it yet
+    assert message_operations.messages(work, status="unrouted")[0].type == "shipped"  # nobody wants it yet
     made = handle(work, lambda instance: instance.correlate(shipment_id="S1", weight=Decimal("1.5")))
     publish(
         work,
@@ -232,10 +234,10 @@ def test_a_message_of_another_type_is_led_by_a_value(work):
     )
     assert instances.instance_view(work, made[1]).correlations == {"shipment_id": ["S1"], "weight": ["1.50"]}
     assert [handle(work) for _ in range(4)] == [("shipped", made[1]), ("shipped", made[1]), ("paid", None), None]
-    assert work.resubmit().routed == 1  # the one that came too early
+    assert resubmit(work).routed == 1  # the one that came too early
     assert handle(work, lambda instance: instance.end()) == ("shipped", made[1])
     publish(work, message("shipped", shipment_id="S1"))
-    assert [one.type for one in work.messages(status="unrouted")] == ["shipped", "shipped"]
+    assert [one.type for one in message_operations.messages(work, status="unrouted")] == ["shipped", "shipped"]
     assert rows(work, "correlations") == []
 
 
@@ -322,14 +324,14 @@ def test_what_is_published_through_sql_finds_it_too(work):
 def test_stopped_the_activation_collects(work):
     publish(work, message("order", order_id=7))
     made = handle(work, lambda instance: instance.correlate(shipment_id="S1"))[1]
-    work.stop("new-orders")
+    subscriptions.stop(work, "new-orders")
     publish(work, message("shipped", shipment_id="S1"))
     assert handle(work) is None
-    work.start("new-orders")
+    subscriptions.start(work, "new-orders")
     assert handle(work) == ("shipped", made)
-    work.unenlist("new-orders")
+    subscriptions.unenlist(work, "new-orders")
     publish(work, message("shipped", shipment_id="S1"))
-    assert [one.type for one in work.messages(status="unrouted")] == ["shipped"]
+    assert [one.type for one in message_operations.messages(work, status="unrouted")] == ["shipped"]
 
 
 def test_suspended_its_messages_wait(work):
@@ -382,11 +384,11 @@ def test_its_group_is_not_forgotten_while_it_runs(work):
     publish(work, message("order", order_id=7))
     made = handle(work)[1]
     with pytest.raises(sq.ActionRefused, match=f"its instance {made} runs") as refused:
-        work.forget("work", "7", **BY)
+        groups.forget(work, "work", "7", **BY)
     assert refused.value.remedy == f"terminate it first: seriatim instances terminate {made}"
     assert instances.instance_view(work, made).status == "running"
     instances.terminate(work, made, **BY)
-    assert work.forget("work", "7", **BY) == 1
+    assert groups.forget(work, "work", "7", **BY) == 1
 
 
 def test_a_suspended_group_is_not_forgotten(work):
@@ -394,10 +396,10 @@ def test_a_suspended_group_is_not_forgotten(work):
     handle(work)
     groups.suspend(work, "work", "7", **BY)
     with pytest.raises(sq.ActionRefused, match="it is suspended") as refused:
-        work.forget("work", "7", **BY)
+        groups.forget(work, "work", "7", **BY)
     assert refused.value.remedy == "resume it first"
     groups.resume(work, "work", "7", **BY)
-    assert work.forget("work", "7", **BY) == 1
+    assert groups.forget(work, "work", "7", **BY) == 1
 
 
 def test_who_and_why_are_asked_for(work):

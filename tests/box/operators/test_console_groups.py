@@ -10,7 +10,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, containing, fitting
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.states import refusal
-from seriatim.operations import bulk, groups
+from seriatim.operations import bulk, groups, queues
 from seriatim.operations.groups import Action
 from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows
 from tests.databases import box_with
@@ -108,7 +108,7 @@ def test_a_queue_that_has_stopped_is_named(box):
     why = groups.standing(box, "shop", "c1").why
     assert why.endswith("no such customer; and the queue is off: seriatim queue on shop")
     groups.retry(box, "shop", "c1", **BY)
-    box.turn_on("shop")
+    queues.turn_on(box, "shop")
     assert received(box) == [1]
 
 
@@ -265,7 +265,7 @@ def test_who_suspended_a_life_before_is_not_named(box):
     assert received(box) == [1]
     groups.suspend(box, "shop", "c1", **BY)
     groups.resume(box, "shop", "c1", **BY)
-    box.forget("shop", "c1", **BY)
+    groups.forget(box, "shop", "c1", **BY)
     publish(box, 5)
     assert received(box) == [5]
     publish(box, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.operations import bulk, dead_letters, faults, groups
+from seriatim.operations import bulk, dead_letters, faults, groups, invariants, messages, retention
 from seriatim.operations.groups import Action
 from tests.box.console import (
     BY,
@@ -38,7 +38,7 @@ def test_retried_a_group_goes_on_with_the_message_that_failed(box):
     assert (done.before, done.after, done.released) == ("faulted", "waiting", 1)
     with box.session() as tx:
         assert [(one.sequence, one.attempt) for one in tx.receive("shop", limit=9)] == [(2, 2), (3, 1), (4, 1)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     with pytest.raises(sq.ActionRefused, match="cannot retry a group that is waiting"):
         groups.retry(box, "shop", "c1", **BY)
 
@@ -52,14 +52,14 @@ def test_retried_with_another_body_the_original_is_kept(box):
     groups.retry(box, "shop", "c1", body=b'{"mended": "again"}', **BY)
     assert [one.message.body for one in box.peek("shop")] == [b'{"mended": "again"}', b"{}"]
     assert deliveries(box) == [(1, 1, False, b'{"mended": "again"}'), (2, 2, False, b"{}")]
-    message, _ = box.message(first)
+    message, _ = messages.message(box, first)
     assert (message.body, dict(message.context)["version"]) == (b"{}", 1)
     edits = rows(box, "SELECT body, edited_by FROM {schema}.edited_bodies ORDER BY edit_id")
     assert edits == [(b'{"mended": true}', "ann"), (b'{"mended": "again"}', "ann")]
-    box.purge()
+    retention.purge(box)
     assert len(rows(box, "SELECT FROM {schema}.edited_bodies")) == 2  # the history has it
-    box.purge(queue="shop", older_than=0)
-    box.purge()
+    retention.purge(box, queue="shop", older_than=0)
+    retention.purge(box)
     assert rows(box, "SELECT FROM {schema}.edited_bodies") == []
 
 
@@ -94,7 +94,7 @@ def test_a_skipped_message_is_a_dead_letter_and_its_group_goes_on(box):
     (letter,) = dead_letters.dead_letters(box)
     assert (letter.sequence, letter.ordinal, letter.attempt) == (2, 2, 1)
     assert (letter.reason, letter.error) == ("an operator skipped the message", "ValueError: no such customer")
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_set_is_mended_whole(box):
@@ -154,7 +154,7 @@ def test_requeued_it_goes_to_its_place_if_nothing_later_was_delivered(box):
     assert dead_letters.requeue(box, letter_of(box, 2), **BY).place == "ordinal"
     groups.resume(box, "shop", "c1", **BY)
     assert deliveries(box) == [(2, 2, False, b"{}"), (3, 3, False, b"{}"), (4, 4, False, b"{}")]
-    assert (dead(box), box.broken()) == ([], [])
+    assert (dead(box), invariants.broken(box)) == ([], [])
 
 
 def test_what_went_to_the_end_stays_late_however_often_it_fails(box):
@@ -182,7 +182,7 @@ def test_requeued_it_goes_to_the_end_where_something_later_was_delivered_and_say
     assert deliveries(box) == [(3, 3, False, b"{}"), (1, 4, True, b"{}")]
     publish(box, 4)
     assert deliveries(box) == [(4, 5, False, b"{}")]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     assert logged(box) == ["skip_message", "requeue"]
 
 
@@ -193,14 +193,14 @@ def test_what_was_never_released_is_judged_again(box, forgotten):
     groups.abort(box, "shop", "c1", **BY)
     assert dead(box) == [(2, None), (4, None)]
     if forgotten:
-        box.forget("shop", "c1", actor="ann", reason="anew")
+        groups.forget(box, "shop", "c1", actor="ann", reason="anew")
     for sequence in (2, 4):
         assert dead_letters.requeue(box, letter_of(box, sequence), **BY).place == "arrival"
     view = groups.group_view(box, "shop", "c1")
     assert (view.state, view.held, view.hole_through) == ("waiting", 2, 1)
     publish(box, 1, 3)
     assert [row[:3] for row in deliveries(box)] == [(one, one, False) for one in (1, 2, 3, 4)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_was_never_released_and_was_passed_goes_to_the_end(box):
@@ -212,7 +212,7 @@ def test_what_was_never_released_and_was_passed_goes_to_the_end(box):
     assert received(box) == [1, 3]
     assert dead_letters.requeue(box, letter_of(box, 2), **BY).place == "end"
     assert [row[:3] for row in deliveries(box)] == [(2, 3, True)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_dead_letter_of_a_life_before_goes_to_the_end(box):
@@ -220,7 +220,7 @@ def test_a_dead_letter_of_a_life_before_goes_to_the_end(box):
     publish(box, 1, 2, 3)
     failing(box, done=2)
     groups.skip_message(box, "shop", "c1", **BY)
-    box.forget("shop", "c1", actor="ann", reason="anew")
+    groups.forget(box, "shop", "c1", actor="ann", reason="anew")
     publish(box, 1, 2)
     assert received(box) == [1, 2]
     assert dead_letters.requeue(box, letter_of(box, 3), **BY).place == "end"
@@ -236,7 +236,7 @@ def test_a_dead_letter_of_a_group_that_is_not_remembered_any_more_is_judged_as_n
     rows(box, "DELETE FROM {schema}.known_groups RETURNING 1")
     assert dead_letters.requeue(box, letter_of(box, 1), **BY).place == "arrival"
     assert [row[:3] for row in deliveries(box)] == [(1, 1, False)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_is_requeued_into_a_faulted_group_does_not_hide_what_failed(box):
@@ -280,11 +280,11 @@ def test_deleted_a_dead_letter_is_gone_with_its_message(box):
     assert dead_letters.delete(box, [number], **BY) == 1
     with pytest.raises(sq.UsageError, match=f"there is no dead letter {number}"):
         dead_letters.requeue(box, number, **BY)
-    box.purge()
+    retention.purge(box)
     with pytest.raises(sq.UsageError, match="there is no message"):
-        box.message(first)
+        messages.message(box, first)
     assert logged(box) == ["skip_message", "delete"]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_many_are_put_back_in_the_order_in_which_they_were_released(box):

@@ -11,7 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.faults.faults import fail
-from seriatim.operations import dead_letters, groups
+from seriatim.operations import dead_letters, groups, invariants
 from tests.box.console import BUSINESS, BY, define, publish, rows
 
 _GROUPS, _MESSAGES, _RECEIVERS = 12, 25, 4
@@ -53,7 +53,7 @@ def test_mending_while_others_receive(box, policy):
             assert on_time == sorted(on_time), "and in that of their producer, but for what came late"
     log = rows(box, "SELECT action, count(*) FROM {schema}.operator_log GROUP BY action")
     assert {"retry", "skip_message", "suspend", "resume", "requeue"} <= {action for action, _ in log}
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def _receive(box, over, seed):

@@ -14,7 +14,7 @@ from seriatim.box.operators import actions, requeue
 from seriatim.box.pipelines.feed import Feed
 from seriatim.kernel.states import ALLOWED, Action, GroupState, allowed_in, refusal
 from seriatim.kernel.transitions import leads
-from seriatim.operations import dead_letters, groups
+from seriatim.operations import dead_letters, groups, subscriptions
 from tests.box.console import BUSINESS, BY, ORDER, rows
 
 DEADLINE_S = 20.0
@@ -191,13 +191,13 @@ def test_of_a_queue_that_is_off_groups_are_as_they_are(queues):
     state, keys = GroupState.READY, ("ready off one", "ready off two")
     for key in keys:
         made(queues, state, key)
-    queues.stop(state)
+    subscriptions.stop(queues, state)
     try:
         assert_refused(queues, Action.RETRY, state, keys[0], state)
         assert do(queues, Action.SUSPEND, state, keys[0]).after == "suspended"
         assert do(queues, Action.REQUEUE, state, keys[1]).letter.group == keys[1]
     finally:
-        queues.start(state)
+        subscriptions.start(queues, state)
 
 
 def test_what_a_pipeline_has_in_hand_stays_its_own(queues):

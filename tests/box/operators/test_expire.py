@@ -12,6 +12,8 @@ import seriatim as sq
 from seriatim.box.operators import purge
 from seriatim.cli.main import main
 from seriatim.operations import groups as operations
+from seriatim.operations import invariants
+from seriatim.operations.groups import forget
 
 BY = {"actor": "me", "reason": "so"}
 
@@ -94,7 +96,7 @@ def test_what_has_expired_begins_anew_in_a_higher_incarnation(queue):
     publish(queue, "a", 1)
     assert drain(queue) == [("a", 1, 1)]
     assert groups(queue) == [("a", 2)]
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
     said = rows(queue, "SELECT actor, action, queue, group_key, details FROM {}.operator_log ORDER BY operation_id")
     assert said == [("clean-up", "forget", "orders", None, {"groups": 2})] * 2
 
@@ -113,7 +115,7 @@ def test_another_process_learns_of_it(queue):
 def test_one_that_was_forgotten_by_name_is_not_repeated(queue):
     publish(queue, "a", 1)
     drain(queue)
-    assert queue.forget("orders", "a") == 1
+    assert forget(queue, "orders", "a") == 1
     assert clean_up(queue, days=91).groups == 1
     publish(queue, "a", 1)
     drain(queue)

@@ -20,6 +20,7 @@ from seriatim.box.operators.purge import Purgeable, Purged
 from seriatim.box.postgres.statements import statement
 from seriatim.box.views.spool_audit import audit
 from seriatim.cli.main import main
+from seriatim.operations import groups, retention
 
 REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")
 
@@ -95,11 +96,11 @@ def test_a_message_goes_with_its_last_reference(box):
     define(box)
     publish(box, 1, 2)
     assert drain(box, "first") == 2
-    assert box.purge().messages == 0
+    assert retention.purge(box).messages == 0
     whole(box)
     assert rows(box, "spool") == 2
     assert drain(box, "second") == 2
-    done = box.purge()
+    done = retention.purge(box)
     assert (done.messages, done.message_bytes) == (2, 10)
     whole(box)
 
@@ -115,13 +116,13 @@ def test_what_was_set_aside_or_is_unrouted_stays_until_it_is_deleted(box):
     define(box)
     publish(box, 1, 1, -5)
     assert drain(box, "first") + drain(box, "second") == 3
-    assert box.purge().messages == 1
+    assert retention.purge(box).messages == 1
     whole(box)
     assert rows(box, "spool", "aside", "unrouted") == [2, 1, 1]
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.aside")
         tx.connection.execute(f"DELETE FROM {box.schema}.unrouted")
-    assert box.purge().messages == 2
+    assert retention.purge(box).messages == 2
     whole(box)
 
 
@@ -134,13 +135,13 @@ def test_a_reference_that_moves_is_one(box):
             f"WITH gone AS (DELETE FROM {box.schema}.entries RETURNING arrival_id, position)"
             f" INSERT INTO {box.schema}.unrouted (arrival_id, position) SELECT arrival_id, position FROM gone"
         )
-    assert box.purge().messages == 0
+    assert retention.purge(box).messages == 0
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.unrouted")
         tx.connection.execute(
             f"INSERT INTO {box.schema}.to_route (arrival_id, position, stamp, publisher) SELECT 1, 0, 1, 'x'"
         )
-    assert box.purge().messages == 0
+    assert retention.purge(box).messages == 0
     whole(box)
 
 
@@ -151,8 +152,8 @@ def test_two_that_complete_at_once_leave_nothing(box):
         one, other = (stack.enter_context(box.session()) for _ in range(2))
         one.receive("first", limit=9).done()
         other.receive("second", limit=9).done()
-        assert box.purge().messages == 0
-    assert box.purge().messages == 3
+        assert retention.purge(box).messages == 0
+    assert retention.purge(box).messages == 3
     whole(box)
 
 
@@ -225,7 +226,7 @@ def test_after_any_work_exactly_what_is_referred_to_is_there(box, steps):
     finally:
         while work.open:
             work.end(0, commits=True)
-    box.purge()
+    retention.purge(box)
     whole(box)
 
 
@@ -252,7 +253,7 @@ def test_beside_publishers_and_receivers(box):
     def cleaner():
         found = []
         while not stop.is_set():
-            box.purge(seconds=1)
+            retention.purge(box, seconds=1)
             found += problems(box)
         return found
 
@@ -268,7 +269,7 @@ def test_beside_publishers_and_receivers(box):
         handled = [one.result() for one in receivers]
         assert [one.result() for one in cleaners] == [[]]
     assert handled[0] + handled[1] == published  # each version once; the second time it is a duplicate
-    box.purge()
+    retention.purge(box)
     whole(box)
     assert rows(box, "spool") == rows(box, "aside") + rows(box, "unrouted")
 
@@ -283,11 +284,11 @@ def test_what_a_queue_keeps(box, keep, stay):
     with box.session() as tx:  # as an attempt that failed leaves it
         tx.connection.execute(f"UPDATE {box.schema}.entries SET attempt = 1 WHERE sequence = 2")
     assert drain(box, "first") + drain(box, "second") == 6
-    done = box.purge()
+    done = retention.purge(box)
     assert (done.messages, done.history) == (3 - stay, 0)
     assert rows(box, "spool", "history", "entries") == [stay, stay, 0]
     whole(box)
-    done = box.purge(older_than=0, queue="first")
+    done = retention.purge(box, older_than=0, queue="first")
     assert (done.messages, done.history) == (stay, stay)
     whole(box)
 
@@ -321,7 +322,7 @@ def days(box):
 
 def test_a_day_goes_whole_when_all_in_it_may_go(box):
     define(box, keep="everything", keep_for="3d")
-    box.purge()
+    retention.purge(box)
     assert len(days(box)) == 8
     publish(box, 1, 2)
     assert drain(box, "first") == 2
@@ -335,7 +336,7 @@ def test_a_day_goes_whole_when_all_in_it_may_go(box):
 def test_a_day_stays_for_a_queue_that_keeps_longer(box):
     define(box, keep="everything", keep_for="3d")
     box.define(sq.Queue("second", policy=sq.Fifo(), group="customer", keep="everything"))
-    box.purge()
+    retention.purge(box)
     publish(box, 1, 2)
     assert drain(box, "first") + drain(box, "second") == 4
     done = purge_at(box, later(days=5))
@@ -353,7 +354,7 @@ def test_what_was_done_before_there_were_days_stays_in_the_rest_until_it_goes(bo
     define(box, keep="everything", keep_for="3d")
     publish(box, 1)
     assert drain(box, "first") == 1
-    box.purge()
+    retention.purge(box)
     assert datetime.now(UTC).date() not in days(box)
     publish(box, 2)
     assert drain(box, "first") == 1
@@ -364,7 +365,7 @@ def test_what_was_done_before_there_were_days_stays_in_the_rest_until_it_goes(bo
 
 def test_a_day_that_somebody_reads_goes_another_time(box):
     define(box, keep="everything", keep_for="3d")
-    box.purge()
+    retention.purge(box)
     publish(box, 1)
     assert drain(box, "first") == 1
     with box.session() as reader:
@@ -382,7 +383,7 @@ def test_who_completes_does_not_wait_for_the_clean_up(box):
         done = purge_at(box, later(days=5))  # the history is written to, so no day can be made or taken away now
         assert done.complete
     assert days(box) == [] or rows(box, "history_rest") == 1
-    box.purge()
+    retention.purge(box)
     whole(box)
 
 
@@ -406,11 +407,11 @@ def test_message_ids_are_remembered_for_seven_days(box):
 def test_how_long_is_a_setting_of_the_box(box):
     define(box)
     publish(box, 1)
-    box.keep_message_ids("30d")
+    retention.keep_message_ids(box, "30d")
     assert purge_at(box, later(days=29)).message_ids == 0
     assert purge_at(box, later(days=31)).message_ids == 1
     with pytest.raises(sq.UsageError, match="remembered"):
-        box.keep_message_ids(0)
+        retention.keep_message_ids(box, 0)
 
 
 def test_tickets_go_with_their_messages_and_the_numbers_go_on(box):
@@ -422,12 +423,12 @@ def test_tickets_go_with_their_messages_and_the_numbers_go_on(box):
     with box.session() as tx:
         tx.dispense("till", count=5)
     assert drain(box, "first") == 4
-    assert box.purge().tickets == 1  # one of the dispensed; the messages that are unrouted keep the others
+    assert retention.purge(box).tickets == 1  # one of the dispensed; the messages that are unrouted keep the others
     assert problems(box) == []
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.unrouted")
-    assert box.purge().tickets == 3
-    assert box.purge().tickets == 0
+    assert retention.purge(box).tickets == 3
+    assert retention.purge(box).tickets == 0
     assert rows(box, "tickets") == 2
     publish(box, 9)
     with box.session() as tx:
@@ -444,7 +445,7 @@ def test_the_sweep_over_tickets_goes_on_where_it_was_left(box, monkeypatch):
     assert drain(box, "first") == 10
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.keeping SET swept_through = 4")
-    assert box.purge().tickets == 9
+    assert retention.purge(box).tickets == 9
     publish(box, 11, 12, customer="d")
     whole(box)
 
@@ -456,7 +457,7 @@ def test_who_waited_and_is_gone_is_forgotten(box):
         connection.execute(insert, [f"seriatim_{here}"])
         connection.execute(insert, ["seriatim_999999999"])
         connection.commit()
-        assert box.purge().waiters == 1
+        assert retention.purge(box).waiters == 1
         left = connection.execute(f"SELECT channel FROM {box.schema}.waiters").fetchall()
     assert left == [(f"seriatim_{here}",)]
 
@@ -468,17 +469,17 @@ def test_a_group_that_is_forgotten_begins_anew_in_its_next_incarnation(box):
     define(box, keep="everything", second=False)
     publish(box, 1, 2)
     assert drain(box, "first") == 2
-    assert box.forget("first", "c") == 1
+    assert groups.forget(box, "first", "c") == 1
     publish(box, 1)
     with box.session() as tx:
         delivery = tx.receive("first")
         assert [(one.sequence, one.ordinal) for one in delivery] == [(1, 1)]
-    assert box.forget("first", "c", actor="me", reason="moved") == 2
+    assert groups.forget(box, "first", "c", actor="me", reason="moved") == 2
     publish(box, 2)
     with pytest.raises(sq.ActionRefused, match="1 messages"):
-        box.forget("first", "c")
+        groups.forget(box, "first", "c")
     with pytest.raises(sq.UsageError, match="no such group"):
-        box.forget("first", "unknown")
+        groups.forget(box, "first", "unknown")
     with box.session() as tx:
         kept = f"SELECT incarnation, ordinal FROM {box.schema}.history ORDER BY 1, 2"
         assert tx.connection.execute(kept).fetchall() == [(0, 1), (0, 2), (1, 1)]
@@ -504,8 +505,8 @@ def test_when_the_time_is_over_the_next_one_goes_on(box):
     define(box)
     publish(box, 1)
     assert drain(box, "first") + drain(box, "second") == 2
-    assert box.purge(seconds=0) == Purged(complete=False)
-    assert box.purge().messages == 1
+    assert retention.purge(box, seconds=0) == Purged(complete=False)
+    assert retention.purge(box).messages == 1
 
 
 def test_batches(box, monkeypatch):
@@ -514,7 +515,7 @@ def test_batches(box, monkeypatch):
     publish(box, *range(1, 8))
     assert drain(box, "first") + drain(box, "second") == 14
     seen = []
-    done = box.purge(older_than=0, progress=seen.append)
+    done = retention.purge(box, older_than=0, progress=seen.append)
     assert (done.history, done.messages) == (7, 7)
     assert seen[-1] == done
     assert [one.messages for one in seen] == sorted(one.messages for one in seen)
@@ -524,18 +525,18 @@ def test_batches(box, monkeypatch):
 def test_what_would_go(box):
     define(box, keep="everything")
     publish(box, 1, 2)
-    assert box.purgeable() == Purgeable(0, 0, 0, 0)
+    assert retention.purgeable(box) == Purgeable(0, 0, 0, 0)
     assert drain(box, "first") == 2
-    assert box.purgeable().history == 0
-    found = box.purgeable(older_than=0)
+    assert retention.purgeable(box).history == 0
+    found = retention.purgeable(box, older_than=0)
     assert (found.history, found.messages) == (2, 2)
     assert found.size_bytes > 0
     assert drain(box, "second") == 2
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.history")
-    assert box.purgeable().messages == 2
-    assert box.purge().messages == 2
-    assert box.purgeable() == Purgeable(0, 0, 0, 0)
+    assert retention.purgeable(box).messages == 2
+    assert retention.purge(box).messages == 2
+    assert retention.purgeable(box) == Purgeable(0, 0, 0, 0)
 
 
 def test_the_audit_finds_what_is_broken(box):
@@ -560,9 +561,9 @@ def test_the_audit_finds_what_is_broken(box):
 )
 def test_what_cannot_be(box, what):
     with pytest.raises(sq.UsageError):
-        box.purge(**what)
+        retention.purge(box, **what)
     with pytest.raises(sq.UsageError):
-        box.purgeable(**what)
+        retention.purgeable(box, **what)
 
 
 PARAMETERS = {
@@ -577,7 +578,7 @@ PARAMETERS = {
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_no_statement_reads_a_whole_table(box, name):
     define(box)
-    box.purge()
+    retention.purge(box)
     with box.session() as tx:
         tx.connection.execute(statement("purge_begin", box.schema))
         explain = b"EXPLAIN " + statement(name, box.schema)

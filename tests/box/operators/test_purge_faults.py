@@ -13,6 +13,7 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.operators import purge
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
+from seriatim.operations import retention
 from seriatim.operations.faults import faults, kept_faults
 from tests.box.shop import define, publish, rows
 
@@ -75,14 +76,14 @@ def test_they_go_with_their_messages(shop):
 
 
 def test_the_period_is_the_box_s(shop):
-    shop.keep_faults("50d")
+    retention.keep_faults(shop, "50d")
     assert purge_in(shop, 49).faults == 0
-    shop.keep_faults(0)
+    retention.keep_faults(shop, 0)
     assert purge.purgeable(shop._access).faults == 7
-    assert shop.purge().faults == 4
+    assert retention.purge(shop).faults == 4
     for wrong in (-1, None, "soon"):
         with pytest.raises(sq.UsageError):
-            shop.keep_faults(wrong)
+            retention.keep_faults(shop, wrong)
 
 
 def test_it_goes_on_in_the_next_batch(shop, monkeypatch):

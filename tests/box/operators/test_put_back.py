@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.operators import requeue
-from seriatim.operations import dead_letters, groups, set_aside
+from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BY, define, deliveries, publish, received, rows
 from tests.databases import box_with
 
@@ -23,7 +23,7 @@ def told(done):
 
 
 def statuses(box):
-    return sorted((one.status, one.sequence) for one in box.messages(queue="shop"))
+    return sorted((one.status, one.sequence) for one in messages.messages(box, queue="shop"))
 
 
 def with_skipped_numbers(box):
@@ -42,11 +42,11 @@ skipped = box_with(with_skipped_numbers)
 def test_late_ones_go_to_the_end_flagged_in_their_order(skipped):
     done = put_back(skipped)
     assert told(done) == [(2, "end", "queued"), (3, "end", "queued")]
-    assert skipped.broken() == []
+    assert invariants.broken(skipped) == []
     assert deliveries(skipped) == [(2, 3, True, b"{}"), (3, 4, True, b"{}")]
     publish(skipped, 5)
     assert deliveries(skipped) == [(5, 5, False, b"{}")]
-    assert (put_back(skipped), skipped.broken()) == ([], [])
+    assert (put_back(skipped), invariants.broken(skipped)) == ([], [])
 
 
 def test_who_did_it_and_why_is_written_down(skipped):
@@ -69,13 +69,13 @@ def test_a_late_one_whose_number_is_accepted_again_is_judged_anew(skipped):
     groups.reset(skipped, "shop", "c1", next=2, **BY)
     assert told(put_back(skipped)) == [(2, "arrival", "queued"), (3, "arrival", "queued")]
     assert [row[:3] for row in deliveries(skipped)] == [(2, 3, False), (3, 4, False)]
-    assert skipped.broken() == []
+    assert invariants.broken(skipped) == []
 
 
 def test_what_is_put_back_into_a_suspended_group_waits_there(skipped):
     groups.suspend(skipped, "shop", "c1", **BY)
     assert told(put_back(skipped)) == [(2, "end", "queued"), (3, "end", "queued")]
-    assert (received(skipped), skipped.broken()) == ([], [])
+    assert (received(skipped), invariants.broken(skipped)) == ([], [])
     groups.resume(skipped, "shop", "c1", **BY)
     assert received(skipped) == [2, 3]
 
@@ -86,11 +86,11 @@ def test_a_closed_group_takes_nothing_back_until_it_is_forgotten(skipped):
     assert (refused.queue, refused.group) == ("shop", "c1")
     assert "2 messages: cannot requeue into a group that is closed" in refused.why
     assert statuses(skipped) == [("late", 2), ("late", 3)]
-    skipped.forget("shop", "c1", **BY)
+    groups.forget(skipped, "shop", "c1", **BY)
     assert told(put_back(skipped)) == [(2, "arrival", "held"), (3, "arrival", "held")]
     publish(skipped, 1)
     assert received(skipped) == [1, 2, 3]
-    assert skipped.broken() == []
+    assert invariants.broken(skipped) == []
 
 
 def test_a_group_that_somebody_works_on_refuses_and_the_others_go_on(skipped, monkeypatch):
@@ -109,7 +109,7 @@ def test_a_group_that_somebody_works_on_refuses_and_the_others_go_on(skipped, mo
         "2 messages: another session has the lock of the group (try again after that session has ended)",
     )
     assert (back.message.group, back.message.sequence, back.place) == ("c2", 2, "end")
-    assert skipped.broken() == []
+    assert invariants.broken(skipped) == []
 
 
 def test_best_effort_goes_to_the_end_flagged(box):
@@ -120,7 +120,7 @@ def test_best_effort_goes_to_the_end_flagged(box):
     assert received(box) == []
     assert told(put_back(box)) == [(4, "end", "queued")]
     assert [row[:3] for row in deliveries(box)] == [(4, 2, True)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_duplicate_is_handed_out_if_an_operator_says_so(box):
@@ -129,7 +129,7 @@ def test_a_duplicate_is_handed_out_if_an_operator_says_so(box):
     assert received(box) == [1, 2]
     assert told(put_back(box)) == [(1, "end", "queued")]
     assert [row[:3] for row in deliveries(box)] == [(1, 3, True)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_duplicate_of_what_waits_stays_one(box):
@@ -138,10 +138,10 @@ def test_a_duplicate_of_what_waits_stays_one(box):
     publish(box, 2, 2)
     assert received(box) == []
     assert told(put_back(box)) == [(2, "arrival", "duplicate")]
-    assert (statuses(box), box.broken()) == ([("duplicate", 2), ("held", 2)], [])
+    assert (statuses(box), invariants.broken(box)) == ([("duplicate", 2), ("held", 2)], [])
     groups.abort(box, "shop", "c1", **BY)
     assert told(put_back(box)) == [(2, "arrival", "held")]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_duplicate_in_a_set_stays_one(box):
@@ -151,7 +151,7 @@ def test_a_duplicate_in_a_set_stays_one(box):
     assert told(put_back(box)) == [(1, "arrival", "duplicate")]
     publish(box, 2)
     assert received(box) == [1, 2]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_was_rejected_is_judged_by_the_room_that_there_is(box):
@@ -159,12 +159,12 @@ def test_what_was_rejected_is_judged_by_the_room_that_there_is(box):
     publish(box, 2, 4, 3)
     assert received(box) == []
     assert told(put_back(box)) == [(3, "arrival", "rejected"), (4, "arrival", "rejected")]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     publish(box, 1)
     assert received(box) == [1, 2]
     assert told(put_back(box)) == [(3, "arrival", "queued"), (4, "arrival", "queued")]
     assert [row[:3] for row in deliveries(box)] == [(3, 3, False), (4, 4, False)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_was_rejected_and_came_again_is_a_duplicate(box):
@@ -176,7 +176,7 @@ def test_what_was_rejected_and_came_again_is_a_duplicate(box):
     publish(box, 3)
     assert received(box) == [3]
     assert told(put_back(box, "rejected")) == [(3, "arrival", "duplicate")]
-    assert (received(box), box.broken()) == ([], [])
+    assert (received(box), invariants.broken(box)) == ([], [])
 
 
 def test_many_of_one_group_are_put_back_by_as_many_statements_as_one(box, monkeypatch):
@@ -193,7 +193,7 @@ def test_many_of_one_group_are_put_back_by_as_many_statements_as_one(box, monkey
         counted.append(statements_of(set_aside.requeue_each, box, found, monkeypatch))
     assert counted[0] == counted[1]
     assert received(box, "many", 100) == list(range(1, 61))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_so_are_many_dead_letters(box, monkeypatch):
@@ -207,7 +207,7 @@ def test_so_are_many_dead_letters(box, monkeypatch):
         counted.append(statements_of(dead_letters.requeue_each, box, found, monkeypatch))
     assert counted[0] == counted[1]
     assert received(box, "many", 100) == list(range(1, 61))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_group_that_can_take_no_dead_letters_says_so_and_the_others_do(box):
@@ -264,10 +264,12 @@ def test_what_was_in_no_group_is_refused(box):
     for one, instead in ((invalid, "seriatim messages resubmit"), (unrouted, "seriatim unrouted --resubmit")):
         with pytest.raises(sq.UsageError, match=instead):
             list(set_aside.requeue_each(box, [one], **BY))
-    assert {one.status for one in box.messages()} == {"invalid", "unrouted"}
+    assert {one.status for one in messages.messages(box)} == {"invalid", "unrouted"}
 
 
 def test_what_is_put_back_hides_no_message_that_was_stolen(skipped):
     put_back(skipped)
     rows(skipped, "DELETE FROM {schema}.entries WHERE ordinal = 4 RETURNING 1")
-    assert any("of 4 released messages the last 2 aren't done, but 1 are queued" in one for one in skipped.broken())
+    assert any(
+        "of 4 released messages the last 2 aren't done, but 1 are queued" in one for one in invariants.broken(skipped)
+    )

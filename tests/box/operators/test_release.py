@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.pipelines.queue_release import Released
 from seriatim.cli.main import main
+from seriatim.operations import queues
 from tests.box.fed import define, feed
 from tests.databases import box_with
 
@@ -49,7 +50,7 @@ def test_what_was_in_hand_is_handed_out_in_its_place(queue):
         assert reading.next(reader, 0, 0) == (reader, 1, 2)  # asked again it is the same batch
     with pytest.raises(sq.ActionRefused, match="belongs to the pipeline"), queue.session() as tx:
         tx.receive("orders")
-    assert queue.release("orders", actor="me", reason="gone") == Released("orders", "capture", 2)
+    assert queues.release(queue, "orders", actor="me", reason="gone") == Released("orders", "capture", 2)
     assert received(queue) == {"a": [(1, 1), (2, 2)], "b": [(1, 1)]}
     assert log(queue) == [("me", "release", "orders", "gone", {"pipeline": "capture", "messages": 2})]
 
@@ -58,14 +59,14 @@ def test_what_was_finished_is_not_handed_out_again(queue):
     with feed(queue) as reading:
         reader, batch, _ = reading.next("", 0, None)
         reading.done(reader, batch)
-    assert queue.release("orders").messages == 0
+    assert queues.release(queue, "orders").messages == 0
     assert received(queue) == {}
 
 
 def test_a_queue_without_order_is_given_back(queue):
     with feed(queue, "loose") as reading:
         assert reading.next("", 0, 2)[2] == 2
-    assert queue.release("loose").messages == 2
+    assert queues.release(queue, "loose").messages == 2
     assert len(received(queue, "loose")[None]) == 3
 
 
@@ -73,16 +74,16 @@ def test_refused_while_its_pipeline_runs(queue):
     with feed(queue) as reading:
         reading.next("", 0, 1)
         with pytest.raises(sq.ActionRefused, match="queue 'orders': its pipeline runs") as caught:
-            queue.release("orders")
+            queues.release(queue, "orders")
         assert caught.value.remedy == "stop the pipeline first"
-    assert queue.release("orders").messages == 1
+    assert queues.release(queue, "orders").messages == 1
     assert len(log(queue)) == 1
 
 
 def test_its_checkpoint_can_not_go_on_with_it(queue):
     with feed(queue) as reading:
         reader, batch, _ = reading.next("", 0, 1)
-    queue.release("orders")
+    queues.release(queue, "orders")
     with feed(queue) as reading, pytest.raises(sq.ActionRefused, match="the checkpoint is none of this queue"):
         reading.next(reader, batch, 1)
     with feed(queue) as reading:  # another one can
@@ -91,9 +92,9 @@ def test_its_checkpoint_can_not_go_on_with_it(queue):
 
 def test_what_is_no_pipelines_is_refused(queue):
     with pytest.raises(sq.ActionRefused, match="queue 'orders': the queue belongs to no pipeline"):
-        queue.release("orders")
+        queues.release(queue, "orders")
     with pytest.raises(sq.UsageError, match="there is no queue 'order'"):
-        queue.release("order")
+        queues.release(queue, "order")
     assert log(queue) == []
 
 

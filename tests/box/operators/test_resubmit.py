@@ -13,7 +13,8 @@ import pytest
 import seriatim as sq
 from seriatim.box.operators import resubmit
 from seriatim.box.views.message_places import STATUSES
-from seriatim.operations import set_aside
+from seriatim.operations import invariants, queues, retention, set_aside
+from seriatim.operations import messages as message_operations
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -43,10 +44,10 @@ def test_it_is_routed_in_order_of_tickets_and_keeps_them(box, monkeypatch):
     box.define(ORDER, sq.Queue("q", policy=sq.Fifo(), group="customer"))
     ids = [name for version in range(10) for name in publish(box, order(version, amount="1.50"))]
     publish(box, sq.Message(type="other"))
-    assert box.resubmit() == resubmit.Resubmitted(0, 11)
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(0, 11)
     box.define(ALL)
-    assert box.resubmit() == resubmit.Resubmitted(10, 1)
-    assert box.resubmit() == resubmit.Resubmitted(0, 1)
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(10, 1)
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(0, 1)
     found = received(box)
     assert [message.message_id for message in found] == ids
     assert [message.ticket.number for message in found] == list(range(1, 11))
@@ -64,7 +65,7 @@ def test_many_are_not_compared_with_each_other(box, monkeypatch):
     publish(box, *(order(version) for version in range(1, messages + 1)))
     box.define(ALL)
     with sq.MessageBox.open(box.dsn, schema=box.schema) as counted:
-        assert counted.resubmit() == resubmit.Resubmitted(messages, 0)
+        assert message_operations.resubmit(counted) == resubmit.Resubmitted(messages, 0)
     query = (
         "SELECT sum(n_tup_del), sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables "
         "WHERE schemaname = %s AND relname IN ('unrouted', 'spool')"
@@ -84,20 +85,20 @@ def test_only_some(box):
     one, two, three = (publish(box, order(version))[0] for version in (1, 2, 3))
     publish(box, sq.Message(type="other"))
     box.define(ALL, sq.Subscription("others", where="type = 'other'", to="q"))
-    assert box.resubmit([two, "nobody"]) == resubmit.Resubmitted(1, 0)
-    assert [one.sequence for one in box.messages(queue="q")] == [2]
-    assert box.resubmit(message_type="order") == resubmit.Resubmitted(2, 0)
+    assert message_operations.resubmit(box, [two, "nobody"]) == resubmit.Resubmitted(1, 0)
+    assert [one.sequence for one in message_operations.messages(box, queue="q")] == [2]
+    assert message_operations.resubmit(box, message_type="order") == resubmit.Resubmitted(2, 0)
     assert [message.message_id for message in received(box)] == [one, two, three]
-    assert [one.type for one in box.messages(status="unrouted")] == ["other"]
+    assert [one.type for one in message_operations.messages(box, status="unrouted")] == ["other"]
 
 
 def test_what_was_not_what_its_type_says(box):
     box.define(ORDER, QUEUE, ALL)
     publish(box, order(1, urgent=True), order(2, colour="red"))
-    problems = [one.reason for one in box.messages(status="unrouted")]
+    problems = [one.reason for one in message_operations.messages(box, status="unrouted")]
     assert problems == ["type 'order' declares no property 'urgent'", "type 'order' declares no property 'colour'"]
     box.define(sq.MessageType("order", properties={**ORDER.properties, "urgent": "boolean"}))
-    assert box.resubmit() == resubmit.Resubmitted(1, 1)
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(1, 1)
     assert [message.context["urgent"] for message in received(box)] == [True]
 
 
@@ -105,8 +106,8 @@ def test_what_fits_nowhere_then_is_invalid_there(box):
     box.define(ORDER, QUEUE)
     publish(box, sq.Message(type="order", context={"version": 1}))
     box.define(ALL)
-    assert box.resubmit() == resubmit.Resubmitted(1, 0)
-    (place,) = box.messages()
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(1, 0)
+    (place,) = message_operations.messages(box)
     assert (place.status, place.queue, place.reason) == ("invalid", "q", "the group key is missing")
 
 
@@ -114,21 +115,21 @@ def test_the_moment_of_the_publishing_counts(box):
     box.define(ORDER, QUEUE)
     publish(box, order(1))
     publish(box, order(2))
-    first, second = (one.received_at for one in box.messages())
+    first, second = (one.received_at for one in message_operations.messages(box))
     assert first < second
     text = (
         second.strftime("%Y-%m-%d %H:%M:%S.%f+00:00") if second.tzinfo is UTC else second.astimezone(UTC).isoformat(" ")
     )
     box.define(sq.Subscription("late", where=f"received_at >= TIMESTAMP '{text}'", to="q"))
-    assert box.resubmit() == resubmit.Resubmitted(1, 1)
-    assert [one.sequence for one in box.messages(queue="q")] == [2]
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(1, 1)
+    assert [one.sequence for one in message_operations.messages(box, queue="q")] == [2]
 
 
 def test_it_is_not_seen_before_its_time(box):
     box.define(ORDER, QUEUE)
     publish(box, order(1), visible_at=datetime.now(UTC) + timedelta(days=1))
     box.define(ALL)
-    assert box.resubmit().routed == 1
+    assert message_operations.resubmit(box).routed == 1
     assert received(box) == []
 
 
@@ -136,13 +137,13 @@ def test_addressed_to_a_queue_that_is_gone_it_stays(box):
     box.define(ORDER, QUEUE)
     with box.session() as tx:
         tx.publish(sq.Message(type="other", context={"to": "q"}))
-    assert [one.status for one in box.messages()] == ["invalid"]
+    assert [one.status for one in message_operations.messages(box)] == ["invalid"]
     publish(box, order(1))
     with box.session() as tx:  # as if it had been unrouted when the queue was dropped
         tx.connection.execute(
             f"UPDATE {box.schema}.spool SET context = context || '{{\"to\": \"gone\"}}' WHERE type = 'order'"
         )
-    assert box.resubmit() == resubmit.Resubmitted(0, 1)
+    assert message_operations.resubmit(box) == resubmit.Resubmitted(0, 1)
 
 
 def test_by_two_at_once_it_is_routed_once(box):
@@ -150,7 +151,7 @@ def test_by_two_at_once_it_is_routed_once(box):
     ids = publish(box, *(order(version) for version in range(50)))
     box.define(ALL)
     with ThreadPoolExecutor(4) as threads:
-        done = list(threads.map(lambda _: box.resubmit(), range(4)))
+        done = list(threads.map(lambda _: message_operations.resubmit(box), range(4)))
     assert sum(one.routed for one in done) == 50
     assert [message.message_id for message in received(box)] == ids
 
@@ -166,7 +167,7 @@ def test_it_calls_who_waits(box):
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(waiting)
         box.define(ALL)
-        box.resubmit()
+        message_operations.resubmit(box)
         assert found.result() == [1]
 
 
@@ -199,24 +200,27 @@ def test_where_messages_are(box):
     publish(box, order(1), order(1), order(0), order(None), order(3), sq.Message(type="other"))
     received(box)
     publish(box, order(5))
-    statuses = [(one.number, one.status) for one in box.messages()]
+    statuses = [(one.number, one.status) for one in message_operations.messages(box)]
     assert statuses == [
         *((1, "done"), (2, "duplicate"), (3, "invalid"), (4, "invalid"), (5, "held"), (6, "unrouted")),
         (7, "arrived"),
     ]
     assert {status for _, status in statuses} <= set(STATUSES)
-    assert [one.number for one in box.messages(status="invalid", queue="q", limit=1)] == [3]
-    assert [one.number for one in box.messages(message_type="other")] == [6]
-    assert box.messages(queue="q", group="nobody") == []
+    assert [one.number for one in message_operations.messages(box, status="invalid", queue="q", limit=1)] == [3]
+    assert [one.number for one in message_operations.messages(box, message_type="other")] == [6]
+    assert message_operations.messages(box, queue="q", group="nobody") == []
     with pytest.raises(sq.UsageError, match="is not a status"):
-        box.messages(status="gone")
-    (counts,) = box.queues()
+        message_operations.messages(box, status="gone")
+    (counts,) = queues.queues(box)
     assert (counts.arrived, counts.held, counts.queued, counts.invalid, counts.duplicate) == (1, 1, 0, 2, 1)
-    assert counts.oldest == min(one.received_at for one in box.messages(status="held")) or counts.oldest is not None
-    stored, places = box.message(box.messages()[4].message_id)
+    assert (
+        counts.oldest == min(one.received_at for one in message_operations.messages(box, status="held"))
+        or counts.oldest is not None
+    )
+    stored, places = message_operations.message(box, message_operations.messages(box)[4].message_id)
     assert (stored.body, stored.context["version"], [one.status for one in places]) == (b"body", 3, ["held"])
     with pytest.raises(sq.UsageError, match="there is no message 'nobody'"):
-        box.message("nobody")
+        message_operations.message(box, "nobody")
 
 
 def test_what_a_queue_could_not_order_goes_into_it_when_its_type_was_mended(box):
@@ -230,22 +234,26 @@ def test_what_a_queue_could_not_order_goes_into_it_when_its_type_was_mended(box)
     ids = publish(
         box, *(sq.Message(type="order", context={"version": 1 + at}, body=one) for at, one in enumerate(bodies))
     )
-    assert [(one.queue, one.status) for one in box.messages(queue="q")] == [("q", "invalid")] * 4
-    assert box.resubmit(queue="q") == resubmit.Resubmitted(0, 4)
+    assert [(one.queue, one.status) for one in message_operations.messages(box, queue="q")] == [("q", "invalid")] * 4
+    assert message_operations.resubmit(box, queue="q") == resubmit.Resubmitted(0, 4)
     mended = sq.MessageType(
         "order",
         validation="well_formed_json",
         properties={"version": "long", "customer": {"type": "string", "path": "$.customer"}},
     )
     box.define(mended)
-    assert box.resubmit([ids[1]], queue="q") == resubmit.Resubmitted(1, 0)
-    assert box.resubmit(queue="q", message_type="other") == resubmit.Resubmitted(0, 0)
-    assert box.resubmit(queue="q") == resubmit.Resubmitted(2, 1)
+    assert message_operations.resubmit(box, [ids[1]], queue="q") == resubmit.Resubmitted(1, 0)
+    assert message_operations.resubmit(box, queue="q", message_type="other") == resubmit.Resubmitted(0, 0)
+    assert message_operations.resubmit(box, queue="q") == resubmit.Resubmitted(2, 1)
     assert [(one.message_id, one.context.get("customer")) for one in received(box)] == [
         (ids[0], "a"), (ids[1], "a"), (ids[2], None),
     ]  # fmt: skip
-    assert [(one.queue, one.status) for one in box.messages()] == [("r", "arrived"), ("q", "invalid"), ("r", "arrived")]
-    assert box.broken() == []
+    assert [(one.queue, one.status) for one in message_operations.messages(box)] == [
+        ("r", "arrived"),
+        ("q", "invalid"),
+        ("r", "arrived"),
+    ]
+    assert invariants.broken(box) == []
 
 
 def test_what_its_group_refuses_is_judged_again_and_counted_again(box):
@@ -253,11 +261,11 @@ def test_what_its_group_refuses_is_judged_again_and_counted_again(box):
     publish(box, order(1), order(0))
     assert [one.sequence for one in received(box)] == [1]
     (before,) = set_aside.set_aside(box, status="invalid")
-    assert box.resubmit(queue="q") == resubmit.Resubmitted(1, 0)
+    assert message_operations.resubmit(box, queue="q") == resubmit.Resubmitted(1, 0)
     assert received(box) == []
     (after,) = set_aside.set_aside(box, status="invalid")
     assert (after.message_id, after.reason) == (before.message_id, before.reason)
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_is_invalid_is_resubmitted_in_order_and_by_two_at_once_only_once(box, monkeypatch):
@@ -267,18 +275,18 @@ def test_what_is_invalid_is_resubmitted_in_order_and_by_two_at_once_only_once(bo
     box.drop(subscription="all")
     box.define(sq.Queue("q", policy=sq.Unordered()), ALL)
     with ThreadPoolExecutor(4) as threads:
-        done = list(threads.map(lambda _: box.resubmit(queue="q"), range(4)))
+        done = list(threads.map(lambda _: message_operations.resubmit(box, queue="q"), range(4)))
     assert sum(one.routed for one in done) == 50
     assert sorted(message.message_id for message in received(box)) == sorted(ids)
-    assert box.purge().messages == 0  # each went with its only reference
-    assert box.broken() == []
+    assert retention.purge(box).messages == 0  # each went with its only reference
+    assert invariants.broken(box) == []
 
 
 def test_an_invalid_one_is_not_seen_before_its_time(box):
     box.define(ORDER, sq.Queue("q", policy=sq.Fifo(), group="customer"), ALL)
     publish(box, sq.Message(type="order"), visible_at=datetime.now(UTC) + timedelta(days=1))
     box.define(sq.Queue("q", policy=sq.Unordered()))
-    assert box.resubmit(queue="q").routed == 1
+    assert message_operations.resubmit(box, queue="q").routed == 1
     assert received(box) == []
 
 
@@ -286,10 +294,10 @@ def test_what_is_not_invalid_in_that_queue_stays(box):
     box.define(ORDER, QUEUE, ALL)
     publish(box, order(1), order(1), order(None), sq.Message(type="other"))
     assert len(received(box)) == 1
-    assert box.resubmit(queue="q") == resubmit.Resubmitted(0, 1)
-    assert sorted(one.status for one in box.messages()) == ["duplicate", "invalid", "unrouted"]
+    assert message_operations.resubmit(box, queue="q") == resubmit.Resubmitted(0, 1)
+    assert sorted(one.status for one in message_operations.messages(box)) == ["duplicate", "invalid", "unrouted"]
     with pytest.raises(sq.UsageError, match="there is no queue 'r'"):
-        box.resubmit(queue="r")
+        message_operations.resubmit(box, queue="r")
 
 
 def test_an_invalid_message_of_a_dialog_stays(box):
@@ -305,5 +313,7 @@ def test_an_invalid_message_of_a_dialog_stays(box):
         tx.connection.execute(f"UPDATE {box.schema}.spool SET body = '{{'")
     with box.session() as tx:
         tx.receive("answering")
-    assert [one.status for one in box.messages(queue="answering") if one.type == "asked"] == ["invalid"]
-    assert box.resubmit(queue="answering") == resubmit.Resubmitted(0, 0)
+    assert [one.status for one in message_operations.messages(box, queue="answering") if one.type == "asked"] == [
+        "invalid"
+    ]
+    assert message_operations.resubmit(box, queue="answering") == resubmit.Resubmitted(0, 0)

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import doctor
+from seriatim.operations import doctor, queues
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import dsn_of, make, rows
 from tests.databases import box_with
@@ -254,7 +254,7 @@ def check_box(box, number):
         assert list(tx.receive("loose", limit=9))
     box.define(sq.Subscription("more", where=f"version = {number}", to="loose"))
     box.drop(subscription="more")
-    assert box.queues()
+    assert queues.queues(box)
     assert box.status()
     return {one.name: one for one in doctor._boxes(box.dsn, box.schema)}
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import groups
+from seriatim.operations import groups, queues, subscriptions
 from tests.box.shop import define, rows
 from tests.databases import box_with
 
@@ -150,7 +150,7 @@ def test_an_instance_that_takes_no_more_refuses_nobody(box, role):
     with box.session() as tx:
         for _ in tx.receive("work"):
             tx.instance.correlate(shipment="s1")
-    box.unenlist("starts")
+    subscriptions.unenlist(box, "starts")
     box.grant(name, publish=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as own:
         own.publish(order(shipment="s1"))
@@ -164,7 +164,7 @@ def test_the_operator_log_says_who_had_logged_in(box, role):
     ((queue,),) = rows(box, "SELECT queue_id FROM {schema}.queues WHERE queue = 'shop'")
     with psycopg.connect(dsn) as connection:
         connection.execute(f"SELECT {box.schema}.stop_queue({queue}, 'c1', 'the administrator', 'I said so')")
-    box.turn_on("shop")
+    queues.turn_on(box, "shop")
     box.publish(order(3))
     groups.suspend(box, "shop", "c1", actor="ann", reason="looks odd")
     found = [(one.actor, one.action, one.role) for one in groups.standing(box, "shop", "c1").operations]

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import messages
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 
@@ -168,7 +169,7 @@ def subscribe(box):
         box.grant("clerk", publish=["other"])
         with as_role(box, "clerk") as clerk:
             clerk.publish([order("x3") for _ in range(5)])
-    assert len(box.messages(queue="other", group="x3")) == 5
+    assert len(messages.messages(box, queue="other", group="x3")) == 5
 
 
 def dispense(box):

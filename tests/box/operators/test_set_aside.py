@@ -7,7 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.operators.set_aside import SET_ASIDE
 from seriatim.box.views.spool_audit import audit
-from seriatim.operations import dead_letters, groups, set_aside
+from seriatim.operations import dead_letters, groups, invariants, messages, retention, set_aside
 from tests.box.console import BY, ORDER, define, failing, publish, received, rows
 
 LOG = "SELECT actor, action, queue, group_key, reason, details FROM {schema}.operator_log ORDER BY operation_id"
@@ -37,12 +37,12 @@ def all_kinds(box, **options):
 
 
 def statuses(box):
-    return {one.status: one.message_id for one in box.messages() if one.status != "done"}
+    return {one.status: one.message_id for one in messages.messages(box) if one.status != "done"}
 
 
 def gone(box, message_id):
     try:
-        box.message(message_id)
+        messages.message(box, message_id)
     except sq.UsageError:
         return True
     return False
@@ -51,7 +51,7 @@ def gone(box, message_id):
 def whole(box):
     with box.session() as tx:
         assert audit(tx.transaction) == []
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("status", SET_ASIDE)
@@ -67,7 +67,7 @@ def test_each_status_is_deleted_with_its_message_and_that_is_written_down(box, s
     assert statuses(box) == left
     assert not gone(box, made[status])
     whole(box)
-    box.purge()
+    retention.purge(box)
     assert gone(box, made[status])
     assert statuses(box) == left
     whole(box)
@@ -92,7 +92,7 @@ def test_the_queue_can_be_dropped_then_by_the_commands_that_the_refusal_names(bo
     assert set_aside.delete(box, set_aside.set_aside(box, "shop"), **BY) == 4
     (letter,) = dead_letters.dead_letters(box)
     dead_letters.delete(box, [letter.entry_id], **BY)
-    box.purge(queue="shop", older_than=0)
+    retention.purge(box, queue="shop", older_than=0)
     box.drop(queue="shop", subscription="shop")
     assert list(statuses(box)) == ["unrouted"]
 
@@ -109,11 +109,11 @@ def test_a_message_stays_as_long_as_another_queue_has_it(box):
         with box.session() as tx:
             assert [one.sequence for one in tx.receive(queue, limit=9)] == [1]
     assert set_aside.delete(box, set_aside.set_aside(box, "shop", message_ids=[second]), **BY) == 1
-    box.purge()
-    assert [(one.queue, one.status) for one in box.messages()] == [("other", "duplicate")]
+    retention.purge(box)
+    assert [(one.queue, one.status) for one in messages.messages(box)] == [("other", "duplicate")]
     assert set_aside.delete(box, set_aside.set_aside(box, message_ids=[second]), **BY) == 1
     assert not gone(box, second)
-    box.purge()
+    retention.purge(box)
     assert gone(box, second)
     whole(box)
 
@@ -128,9 +128,9 @@ def test_dead_letters_and_what_is_resubmitted_meanwhile_are_left_alone(box):
     (found,) = set_aside.set_aside(box)
     box.define(sq.MessageType("note", properties={"customer": "string"}))
     box.define(sq.Subscription("notes", where="type = 'note'", to="shop"))
-    assert box.resubmit().routed == 1
+    assert messages.resubmit(box).routed == 1
     assert set_aside.delete(box, [found], **BY) == 0
-    assert {one.status for one in box.messages()} == {"dead", "arrived"}
+    assert {one.status for one in messages.messages(box)} == {"dead", "arrived"}
     with pytest.raises(
         sq.UsageError, match=r"cannot list messages with the status 'dead' here \(.*seriatim dead-letters"
     ):
@@ -160,7 +160,7 @@ def test_many_are_deleted_some_at_a_time(box, monkeypatch):
     publish(box, *[1] * 9)
     assert received(box) == [1]
     assert set_aside.delete(box, set_aside.set_aside(box), **BY) == 8
-    assert box.purge().messages == 8
+    assert retention.purge(box).messages == 8
     assert len(rows(box, LOG)) == 8
     whole(box)
 
@@ -181,7 +181,7 @@ def test_a_deleted_duplicate_hides_no_message_that_was_stolen(box):
     publish(box, 1, 1, 2, 3)
     assert received(box, limit=1) == [1]
     assert set_aside.delete(box, set_aside.set_aside(box), **BY) == 1
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     rows(box, "DELETE FROM {schema}.entries WHERE ordinal = 3 RETURNING 1")
-    (missing, _) = box.broken()
+    (missing, _) = invariants.broken(box)
     assert "of 3 released messages the last 2 aren't done, but 1 are queued" in missing

@@ -6,6 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
+from seriatim.operations import invariants
 from tests.box.fed import define, feed
 
 
@@ -47,7 +48,7 @@ def test_a_run_that_was_killed_before_its_checkpoint_had_anything_loses_nothing(
         assert messages == 3
         assert versions(reading, (reader, batch)) == [1, 2, 3]
         assert reading.next(reader, batch, None) == (reader, batch, 0)
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
 
 
 def test_whoever_takes_a_queue_over_begins_with_what_was_in_hand(queue, name):
@@ -71,7 +72,7 @@ def test_whoever_takes_a_queue_over_begins_with_what_was_in_hand(queue, name):
         assert (messages, versions(reading, (reader, batch), after=batch - 1)) == (2, [5, 6])
     with feed(queue, name) as reading, pytest.raises(sq.ActionRefused, match="belongs to the pipeline"):
         reading.next(*second[:2], None)
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
 
 
 def test_whoever_asks_for_the_next_batch_has_finished_the_one_before(queue, name):

@@ -15,6 +15,7 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import queues
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -110,7 +111,7 @@ def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash, monkeypatch):
         second = again(lambda: reading.next(*first, None))
         assert second[1:] == (2, 1)
         with pytest.raises(sq.ActionRefused, match="its pipeline runs"):  # it has the lock again
-            again(lambda: box.release("orders"))
+            again(lambda: queues.release(box, "orders"))
         killed()
         with again(open_feed) as other:
             assert again(lambda: other.next(*first, None)) == second

@@ -10,6 +10,7 @@ import seriatim as sq
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing import batch as publish
+from seriatim.operations import invariants, messages
 from tests.databases import box_with
 
 PARTS = pa.list_(pa.struct([("name", pa.string()), ("body", pa.binary())]))
@@ -108,7 +109,7 @@ def test_a_row_that_is_no_message_is_kept_beside_the_others(queue, row, reason):
     assert (message_id == "m-7") == ("message_id" not in row)
     assert kind == ("untyped" if "type" in row else "order")
     assert queued(queue) == ["first", "last"]
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
 
 
 def test_all_of_them_in_one_batch_are_kept_each_once(queue):
@@ -146,7 +147,7 @@ def test_what_was_addressed_to_no_queue_goes_there_when_it_is_defined(queue):
     with Staging(queue.dsn, queue.schema) as staging:
         written(staging, 0, batch({"context": '{"to": "later", "amount": 7}'}))
     queue.define(sq.Queue("later", policy=sq.Unordered()))
-    assert queue.resubmit().routed == 1
+    assert messages.resubmit(queue).routed == 1
     with queue.session() as tx:
         (message,) = tx.receive("later")
         assert (message.body, message.context["amount"], message.context["customer"]) == (b"kept", 7, "c")
@@ -188,7 +189,7 @@ def test_it_is_received_where_it_says(queue, row, again):
         if again:
             queue.define(sq.Queue("other", policy=sq.Unordered()))
         assert staging.merge("w", 0, [staged]) == 1
-    (message,) = queue.messages(status="unrouted")
+    (message,) = messages.messages(queue, status="unrouted")
     assert message.location == "crm"
 
 
@@ -216,7 +217,7 @@ def test_what_is_too_large_to_be_kept_is_left_out_and_stops_nothing(queue, monke
     assert (message_id, body) == ("m-7", left)
     assert reason in problem
     assert queued(queue) == ["first", "last"]
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
 
 
 @pytest.mark.parametrize(
@@ -241,10 +242,10 @@ def test_properties_that_are_too_large_are_left_out_and_stop_nothing(queue, monk
     assert body == b"kept"
     assert problem.startswith(reason)
     assert "bytes of properties, of which at most 256 can be kept: left out '" in problem
-    (message,) = queue.messages(status="unrouted")
+    (message,) = messages.messages(queue, status="unrouted")
     assert message.location == "crm"
     assert queued(queue) == ["first", "last"]
-    assert queue.broken() == []
+    assert invariants.broken(queue) == []
 
 
 def test_properties_that_a_body_brings_are_left_out_too(queue, monkeypatch):

@@ -13,7 +13,8 @@ import seriatim as sq
 from seriatim.box.postgres.migrate import migrations
 from seriatim.box.postgres.statements import script
 from seriatim.cli.main import main
-from seriatim.operations import doctor
+from seriatim.operations import doctor, invariants, retention
+from seriatim.operations import messages as message_operations
 from seriatim.operations.trace import trace_message
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
@@ -42,7 +43,7 @@ def order(message_id, customer="c1", version=1):
 
 
 def ids(box):
-    return sorted((one.message_id, one.queue, one.id_space) for one in box.messages())
+    return sorted((one.message_id, one.queue, one.id_space) for one in message_operations.messages(box))
 
 
 def test_whoever_publishes_an_id_first_takes_it_from_nobody(box):
@@ -154,10 +155,10 @@ def test_two_messages_of_one_id_are_told_apart(box):
         shop.publish(order("x", "r1"))
     box.publish(order("x"))
     with pytest.raises(sq.UsageError, match="several messages have the id 'x', in the id spaces '', 'shop'"):
-        box.message("x")
+        message_operations.message(box, "x")
     with pytest.raises(sq.UsageError, match="several messages have the id 'x'"):
         trace_message(box, "x")
-    message, places = box.message("x", id_space="shop")
+    message, places = message_operations.message(box, "x", id_space="shop")
     assert (message.context["customer"], [one.queue for one in places]) == ("r1", ["rq"])
     assert {one.queue for one in trace_message(box, "x", id_space="")} == {None, "orders"}
     where = ["--dsn", box.dsn, "--schema", box.schema]
@@ -178,7 +179,7 @@ def test_an_id_is_forgotten_in_its_space_only(box):
         shop.publish(order("x"))
         box.publish(order("x"))
         rows(box, "UPDATE box.message_ids SET published_at = now() - interval '8 days' WHERE id_space = 'shop'")
-        assert box.purge().message_ids == 1
+        assert retention.purge(box).message_ids == 1
         assert box.publish(order("x")).left_out == ["x"]
         assert shop.publish(order("x")).left_out == []
 
@@ -211,7 +212,7 @@ def test_an_upgrade_changes_nothing_and_doctor_says_so(postgresql, databases):
             found = {one.name: one for one in doctor._boxes(dsn, "seriatim")}["id spaces"]
             assert (found.state, "as before the upgrade: upgraded" in found.found) == ("warning", True)
             box.grant("upgraded", publish=["q"])  # again: nothing changes
-            assert box.roles_of_the_owners_space() == ["upgraded"]
+            assert invariants.roles_of_the_owners_space(box) == ["upgraded"]
             box.grant("upgraded", id_space="upgraded")
             assert role.publish(sq.Message(type="t", message_id="now", context=addressed)).left_out == []
             found = {one.name: one for one in doctor._boxes(dsn, "seriatim")}["id spaces"]

@@ -15,6 +15,9 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing import batch as sending
 from seriatim.cli.main import main
+from seriatim.operations import messages as message_operations
+from seriatim.operations import retention
+from seriatim.operations.messages import resubmit
 from tests.databases import box_with
 
 PARTS = (
@@ -75,7 +78,7 @@ def test_they_are_there_once_for_all_queues(queues):
     assert [one.parts for one in receive(queues, "first")] == [PARTS]
     assert rows(queues) == (1, 3)
     assert [one.parts for one in receive(queues, "second")] == [PARTS]
-    assert queues.purge().messages == 1
+    assert retention.purge(queues).messages == 1
     assert rows(queues) == (0, 0)
 
 
@@ -99,7 +102,7 @@ def test_unrouted_they_are_kept_until_somebody_wants_them(queues):
     publish(queues, sq.Message(type="new", parts=PARTS), sq.Message(type="new"))
     assert rows(queues) == (2, 3)
     queues.define(sq.Subscription("new", where="type = 'new'", to="second"))
-    assert queues.resubmit().routed == 2
+    assert resubmit(queues).routed == 2
     assert sorted(len(got.parts) for got in receive(queues, "second")) == [0, 3]
     assert rows(queues) == (0, 0)
 
@@ -181,8 +184,8 @@ def test_a_role_sends_and_gets_them(queues):
 def test_they_are_told_where_their_message_is(queues):
     (told,) = publish(queues, message(parts=PARTS))
     publish(queues, message())
-    assert sorted(one.parts for one in queues.messages(queue="first")) == [0, 3]
-    found, (place,) = queues.message(told)
+    assert sorted(one.parts for one in message_operations.messages(queues, queue="first")) == [0, 3]
+    found, (place,) = message_operations.message(queues, told)
     assert (found.parts, place.parts) == (PARTS, 3)
     with queues.session() as tx:
         view = tx.connection.execute(f"SELECT parts FROM {queues.schema}.messages ORDER BY number").fetchall()

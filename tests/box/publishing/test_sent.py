@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.operations import retention
 from tests.box.given_up import given_up
 
 
@@ -85,5 +86,5 @@ def test_what_the_application_dispenses_is_in_no_queue(box_of_two):
         tx.dispense("crm", count=7)
     assert shown(box_of_two) == (0, 7, 0)
     publish(box_of_two, "a")
-    box_of_two.purge()
+    retention.purge(box_of_two)
     assert shown(box_of_two) == (0, 7, 1)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants, subscriptions
 
 
 def drain(box):
@@ -54,7 +55,7 @@ def test_a_set_comes_whole_once_all_of_it_may_be_seen(box, later):
     others = [line(nr) for nr in (1, 2, 3) if nr != later]
     box.publish([*others, line(1, "o2"), line(2, "o2"), line(3, "o2")])
     assert drain(box) == [("o2", [1, 2, 3])]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     with box.session() as tx:
         assert [message.sequence for message in tx.receive("sets", wait=20)] == [1, 2, 3]
     assert datetime.now(UTC) >= moment
@@ -63,17 +64,17 @@ def test_a_set_comes_whole_once_all_of_it_may_be_seen(box, later):
 @pytest.mark.parametrize("stopped", ["even", "odd"])
 def test_a_set_comes_whole_though_part_of_it_comes_by_a_subscription_that_is_stopped(box, stopped):
     lines_in_sets(box)
-    box.stop(stopped)
+    subscriptions.stop(box, stopped)
     box.publish([line(1), line(2), line(3)])
     assert drain(box) == []
     box.tick()
-    assert box.broken() == []
-    box.start(stopped)
+    assert invariants.broken(box) == []
+    subscriptions.start(box, stopped)
     assert drain(box) == [("o1", [1, 2, 3])]
     box.publish([line(1, "o2"), line(2, "o2"), line(3, "o2")])
-    box.stop(stopped)
+    subscriptions.stop(box, stopped)
     assert drain(box) == []
-    box.start(stopped)
+    subscriptions.start(box, stopped)
     assert drain(box) == [("o2", [1, 2, 3])]
 
 
@@ -85,4 +86,4 @@ def test_a_set_that_is_judged_ahead_comes_whole(box):
     box.publish([line(3, f"o{number}") for number in range(0, 60, 2)], delay="1h")
     box.publish([line(3, f"o{number}") for number in range(1, 60, 2)])
     assert sorted(drain(box)) == sorted((f"o{number}", [1, 2, 3]) for number in range(1, 60, 2))
-    assert box.broken() == []
+    assert invariants.broken(box) == []

@@ -6,6 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.box import MessageBox
+from seriatim.operations import queues
 
 ORDER = sq.MessageType("order", properties={"customer": "string"})
 
@@ -33,7 +34,7 @@ def test_a_queue_that_was_defined_later_can_be_addressed(box, elsewhere, where):
     with publisher.session() as tx:
         tx.publish(order(to="late"))
         assert len(tx.publish([order(to="late"), order()])) == 2
-    assert [one.arrived for one in box.queues() if one.queue == "late"] == [3]
+    assert [one.arrived for one in queues.queues(box) if one.queue == "late"] == [3]
     with pytest.raises(sq.UsageError, match="'later', which is no queue"):
         publisher.publish(order(to="later"))
 

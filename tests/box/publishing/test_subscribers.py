@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
+from seriatim.operations import messages
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -177,7 +178,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
             box.tick()
         assert received(own) == ["order"] * 4
         assert received(box, "orders") == ["order"] * 4
-        assert box.messages(status="unrouted") == []
+        assert messages.messages(box, status="unrouted") == []
         # The owner's are asked for, as before; those messages stay out of the box, or are unrouted.
         if by == "python":
             with pytest.raises(sq.EnvironmentProblem, match='may not publish to the queue "bills"'):
@@ -185,7 +186,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
         else:
             in_sql(box, "clerk", "SELECT box.publish('bill', '', '{\"customer\": \"c1\"}')")
             box.tick()
-            assert [one.type for one in box.messages(status="unrouted")] == ["bill"]
+            assert [one.type for one in messages.messages(box, status="unrouted")] == ["bill"]
 
 
 def test_a_full_queue_that_a_role_subscribed_for_keeps_no_publisher_out(box):
@@ -194,12 +195,12 @@ def test_a_full_queue_that_a_role_subscribed_for_keeps_no_publisher_out(box):
         box.publish([message("order", version=n) for n in (1, 2, 3)])
         clerk.publish(message("order", version=4))
         box.publish(message("order", version=5))
-        assert len(box.messages(queue="orders")) == 5
-        kept = [(one.status, one.sequence) for one in box.messages(queue="few")]
+        assert len(messages.messages(box, queue="orders")) == 5
+        kept = [(one.status, one.sequence) for one in messages.messages(box, queue="few")]
         assert kept == [("arrived", 1), *[("invalid", n) for n in (2, 3, 4, 5)]]
-        assert "keeps no publisher waiting" in box.messages(queue="few", status="invalid")[0].reason
+        assert "keeps no publisher waiting" in messages.messages(box, queue="few", status="invalid")[0].reason
         assert received(own, "few") == ["order"]
-        assert box.resubmit(queue="few").routed == 4
+        assert messages.resubmit(box, queue="few").routed == 4
         assert received(own, "few") == ["order"] * 4
         # Of the owner's subscriptions it does.
         box.define(sq.Subscription("all", where="TRUE", to="few"))
@@ -216,8 +217,8 @@ def test_a_pipeline_does_not_wait_for_a_full_queue_that_a_role_subscribed_for(bo
         with Staging(box.dsn, box.schema, wait=0) as staging:
             part = staging.stage("writer", number, [pa.RecordBatch.from_pydict(columns)])
             assert staging.merge("writer", number, [part]) == len(versions)
-    assert len(box.messages(queue="orders")) == 4
-    assert [(one.status, one.sequence) for one in box.messages(queue="few")] == [
+    assert len(messages.messages(box, queue="orders")) == 4
+    assert [(one.status, one.sequence) for one in messages.messages(box, queue="few")] == [
         ("arrived", 1), ("invalid", 2), ("invalid", 3), ("invalid", 4)
     ]  # fmt: skip
 

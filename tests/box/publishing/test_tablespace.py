@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import retention
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def tablespace(postgresql):
 def test_a_box_in_a_tablespace(postgresql, tablespace):
     dsn = f"{postgresql}&options=-c%20default_tablespace%3D{tablespace}"
     with sq.MessageBox.open(dsn, schema="fast_box") as box:
-        box.purge()  # makes the days of the history
+        retention.purge(box)  # makes the days of the history
         with box.session() as tx:
             elsewhere = tx.connection.execute(
                 """

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants, retention
 from seriatim.operations.doctor import State, examine
 from tests.box.shop import define, rows
 
@@ -43,7 +44,7 @@ def test_published_in_the_session_of_a_replica_is_numbered(box, replica, tickets
     box.publish(order(3))
     assert received(box) == [1, 2, 3]
     assert tickets().state is State.OK
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_deleted_in_the_session_of_a_replica_is_gone_whole(box, replica):
@@ -55,7 +56,7 @@ def test_deleted_in_the_session_of_a_replica_is_gone_whole(box, replica):
     replica.execute(f"DELETE FROM {box.schema}.unrouted")
     replica.commit()
     assert rows(box, "SELECT count(*) FROM {schema}.message_parts") == [(0,)]
-    box.purge()
+    retention.purge(box)
     assert rows(box, "SELECT count(*) FROM {schema}.spool") == [(0,)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="only added"):
         replica.execute(f"DELETE FROM {box.schema}.operator_log")
@@ -85,11 +86,11 @@ def test_what_goes_with_an_instance_or_a_dialog_goes_with_it_there_too(box, repl
 
 
 def test_every_trigger_fires_always(box):
-    assert box.silent_triggers() == []
+    assert invariants.silent_triggers(box) == []
     assert len(rows(box, "SELECT FROM pg_trigger WHERE tgname = 'note_dropped'")) >= 4
 
 
-@pytest.mark.parametrize("heal", [lambda box: box.tick(), lambda box: box.purge()])
+@pytest.mark.parametrize("heal", [sq.MessageBox.tick, retention.purge])
 def test_what_was_never_numbered_is_told_and_then_numbered(box, tickets, heal):
     define(box, policy=sq.Fifo(), sequence=None)
     rows(box, "ALTER TABLE {schema}.arrivals DISABLE TRIGGER number_at_commit")
@@ -107,4 +108,4 @@ def test_what_was_never_numbered_is_told_and_then_numbered(box, tickets, heal):
     heal(box)
     assert received(box) == [1, 2]
     assert tickets().state is State.OK
-    assert box.broken() == []
+    assert invariants.broken(box) == []

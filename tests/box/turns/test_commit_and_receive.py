@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations import groups, invariants, queues
 from tests.box.shop import define, left, publish, rows, see, seen
 
 POLICIES = [sq.Fifo(), sq.Standard(), sq.Unordered(), sq.UnitOfWork(size=2)]
@@ -43,12 +44,12 @@ def test_what_comes_is_what_sessions_of_their_own_would_get(box, policy, limit, 
     fill()
     expected = list(in_sessions(box, limit))
     for group in () if isinstance(policy, sq.Unordered) else ("a", "b", "c"):
-        box.forget("shop", group)
+        groups.forget(box, "shop", group)
     fill()
     assert list(in_one(box, limit)) == expected
     assert expected
     assert left(box) == 0
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     kept = rows(box, "SELECT count(*) AS n FROM {schema}.history")[0].n
     assert kept == (2 * sum(map(len, expected)) if keep == "everything" else 0)
 
@@ -129,7 +130,7 @@ def test_a_queue_that_was_turned_off_meanwhile(box):
         with box.session() as tx:
             tx.receive("shop")
             with sq.MessageBox.open(box.dsn, schema=box.schema) as another:
-                another.turn_off("shop")
+                queues.turn_off(another, "shop")
             tx.commit_and_receive()
 
     with pytest.raises(sq.ActionRefused, match="the queue is off"):

@@ -8,6 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.turns import turns
+from seriatim.operations import invariants
 from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
 from tests.conformance.in_box import InBox, cannot_run
@@ -68,15 +69,15 @@ def run_all(engine: InBox, cases: list[Case]) -> InBox:
 
 
 def test_the_laws_of_the_box_hold_after_all_of_them(engine: InBox) -> None:
-    assert run_all(engine, BOXED).box.broken() == []
+    assert invariants.broken(run_all(engine, BOXED).box) == []
 
 
 def test_the_laws_of_the_box_hold_after_all_in_parts(in_parts: InBox) -> None:
-    assert run_all(in_parts, BOXED).box.broken() == []
+    assert invariants.broken(run_all(in_parts, BOXED).box) == []
 
 
 def test_the_laws_of_the_box_hold_after_all_without_turns(straight: InBox) -> None:
-    assert run_all(straight, STRAIGHT).box.broken() == []
+    assert invariants.broken(run_all(straight, STRAIGHT).box) == []
 
 
 def test_nearly_all_cases_apply() -> None:

@@ -9,6 +9,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import seriatim as sq
+from seriatim.operations import invariants
 
 
 class Failed(Exception):
@@ -42,7 +43,7 @@ def left(box):
         with box.session() as tx:
             delivery = tx.receive("q")
             if delivery is None:
-                assert box.broken() == []
+                assert invariants.broken(box) == []
                 return found
             found += seen(delivery)
             delivery.done()

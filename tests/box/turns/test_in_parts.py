@@ -10,7 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.definitions.known import Known
 from seriatim.box.turns import turns
-from seriatim.operations import groups
+from seriatim.operations import groups, invariants
 from tests import soak
 from tests.box.shop import rows
 from tests.conformance.case import Act, Arrive, Case, Message, positions
@@ -106,7 +106,7 @@ def test_what_arrives_costs_the_same_however_much_its_group_holds(queues, queue)
         costs.append(turn(queues, queue, key))
     assert costs[0] == costs[1]
     assert costs[0][0] < 50
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_what_arrives_in_a_suspended_group_costs_the_same(queues):
@@ -130,7 +130,7 @@ def test_a_turn_takes_in_a_part_of_what_arrived(queues, together):
     assert (taken, counted(queues, "a")["arrived"]) == (10, 180)
     assert read < 60
     assert drained(queues, "q") == list(range(2, 201))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_a_number_that_is_held_far_behind_comes_again(queues):
@@ -141,7 +141,7 @@ def test_a_number_that_is_held_far_behind_comes_again(queues):
     assert aside == [(3, "duplicate"), (150, "duplicate"), (199, "duplicate"), (500, "duplicate")]
     publish(queues, "q", "a", [1])
     assert drained(queues, "q") == list(range(1, 202))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_a_long_run_leaves_in_parts_before_anything_else_is_judged(queues):
@@ -155,7 +155,7 @@ def test_a_long_run_leaves_in_parts_before_anything_else_is_judged(queues):
     group = groups.group_view(queues, "q", "a")
     assert (str(group.state), group.hole_since) == ("ready", None)
     assert drained(queues, "q", limit=7) == list(range(1, 104))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_a_group_of_which_a_run_is_leaving_keeps_its_place(queues):
@@ -181,7 +181,7 @@ def test_a_capacity_counts_what_was_not_read(queues):
     assert drained(queues, "few") == list(range(1, 302))
     assert rows(queues, "SELECT sequence, disposition FROM {schema}.aside") == [(400, "rejected")]
     assert counted(queues, "a") == {"held": 1, "queued": 0, "arrived": 0}
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_a_set_leaves_whole(queues):
@@ -191,7 +191,7 @@ def test_a_set_leaves_whole(queues):
     publish(queues, "sets", "a", [7, 1, 1])
     assert received(queues, "sets") == list(range(1, 501))
     assert drained(queues, "sets") == []
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 @pytest.mark.parametrize("action", ["skip_hole", "resume", "reset"])
@@ -211,7 +211,7 @@ def test_after_what_an_operator_does_a_long_run_leaves_in_parts(queues, action):
         groups.skip_hole(queues, "q", "a", **by)
         first = 5
     assert drained(queues, "q") == list(range(first, 105))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_an_operator_acts_after_all_that_arrived_before(queues):
@@ -300,7 +300,7 @@ def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypat
             monkeypatch.setattr(turns, "PORTION", small)
             expected = said(case, InMemory(sq.Sequencer).run(case))
             assert said(case, engine.run(case)) == expected, case
-        assert box.broken() == []
+        assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("queue", ["q", "fifo"])
@@ -334,4 +334,4 @@ def test_all_groups_behind_a_long_one_that_is_locked_are_worked_on(queues, queue
         assert turns.Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, "long").keys == ["long"]
         assert sorted(drained(queues, queue)) == [1, 1, 1, 2, 2, 2]
     assert drained(queues, queue) == list(range(1, 1_201))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []

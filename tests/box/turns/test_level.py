@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.definitions.live_changes import frozen
 from seriatim.cli.main import main
+from seriatim.operations import groups, invariants, queues
 from seriatim.operations import groups as operations
 from seriatim.pipeline.files.json_form import from_json, to_json
 from tests.databases import box_with
@@ -62,7 +63,7 @@ def test_each_type_is_in_order_by_its_own_policy(shop):
     }  # fmt: skip
     assert found["order/c2"].state == "waiting"
     assert (found["order/c1"].next, found["paid/c1"].next, found["note/c1"].next) == (4, 40, None)
-    assert shop.broken() == []
+    assert invariants.broken(shop) == []
 
 
 def test_a_hole_of_one_type_times_out_by_its_own_policy(shop):
@@ -105,7 +106,7 @@ def test_many_groups_of_several_types_are_judged_together(shop):
     found = received(shop)
     assert len(found) == 120
     assert all(found[f"order/c{n}"] == [1, 2] and found[f"paid/c{n}"] == [10, 20] for n in range(40))
-    assert shop.broken() == []
+    assert invariants.broken(shop) == []
 
 
 @pytest.mark.parametrize("kind", ["a/b", "a%b"])
@@ -120,7 +121,7 @@ def test_keys_that_are_none(shop):
     shop.publish([sq.Message(type="order", context={"version": 1})])
     publish(shop, "order", 1, customer="c" * 1020)  # with the type it is too long
     assert received(shop) == {}
-    (counts,) = shop.queues()
+    (counts,) = queues.queues(shop)
     assert counts.invalid == 2
 
 
@@ -145,8 +146,8 @@ def test_workers_and_faults(shop, mode):
     operations.reset(shop, "shop", "paid/c1", actor="me", reason="again", next=50)
     with pytest.raises(sq.SeriatimError, match="55"):
         operations.reset(shop, "shop", "paid/c1", actor="me", reason="off its step", next=55)
-    assert shop.forget("shop", "paid/c1") == 1
-    assert shop.broken() == []
+    assert groups.forget(shop, "shop", "paid/c1") == 1
+    assert invariants.broken(shop) == []
 
 
 def test_sets_by_type(box):

@@ -11,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.turns import waiting
+from seriatim.operations import invariants, subscriptions
 from tests.databases import box_with
 
 PATIENCE_S = 60
@@ -233,11 +234,11 @@ def test_visible_later(queue):
 
 def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):
     publish(queue, order("a", 1))
-    queue.stop("all")
+    subscriptions.stop(queue, "all")
     publish(queue, order("a", 2), order("b", 1))
     assert drain(queue) == []
-    assert queue.broken() == []
-    queue.start("all")
+    assert invariants.broken(queue) == []
+    subscriptions.start(queue, "all")
     assert drain(queue) == [("a", [1, 2]), ("b", [1])]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants, queues
 from tests.box.shop import rows
 from tests.soak import sized
 
@@ -57,7 +58,7 @@ def test_each_of_many_groups_is_handed_out_once(box):
     publish(box, [event(f"g{at}", n) for n in (2, 1) for at in range(GROUPS)])
     found = worked_on(box, 2 * GROUPS, workers=4)
     assert sorted(found) == sorted((f"g{at}", n) for n in (1, 2) for at in range(GROUPS))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_many_queues_and_subscriptions(box):
@@ -69,13 +70,13 @@ def test_many_queues_and_subscriptions(box):
         )
     )
     publish(box, [event("a", 1, kind) for kind in range(SUBSCRIPTIONS)])
-    assert sum(one.arrived for one in box.queues()) == SUBSCRIPTIONS
+    assert sum(one.arrived for one in queues.queues(box)) == SUBSCRIPTIONS
     with sq.MessageBox.open(box.dsn, schema=box.schema) as other, other.session() as tx:
         found = list(tx.receive(f"q{QUEUES - 1}", limit=50))
     assert [one.context["kind"] for one in found] == list(range(QUEUES - 1, SUBSCRIPTIONS, QUEUES))
     assert box.define(sq.Subscription("s0", where="type = 'event' AND kind = 0", to="q0")) == []
     box.tick()
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_long_group_goes_in_order_and_others_go_beside_it(box):

@@ -8,6 +8,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.workers.chore import alone
 from seriatim.box.workers.reader_places import Slots
+from seriatim.operations import invariants, queues, subscriptions
 from tests.box.shop import define, rows
 from tests.databases import box_with
 
@@ -65,7 +66,7 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
         (named(box, "publishers"), publishes),
         (location, [*publishes, lambda: in_session(lambda tx: tx.dispense("box"))]),
         (named(box, "definitions"), [
-            lambda: impatient.define(sq.Location("erp")), lambda: impatient.stop("shop"), lambda: impatient.turn_off("shop"),
+            lambda: impatient.define(sq.Location("erp")), lambda: subscriptions.stop(impatient, "shop"), lambda: queues.turn_off(impatient, "shop"),
         ]),
         (named(box, "routing"), [impatient.tick]),
         (dialog, [
@@ -88,7 +89,7 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
                 assert who in caught.value.what
             holder.execute("SELECT pg_advisory_unlock(%s)", [key])
     impatient.publish(order())
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_without_a_limit_of_its_own_a_session_has_that_of_the_box(box, stranger):

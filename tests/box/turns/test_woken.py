@@ -12,7 +12,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.turns import waiting
-from seriatim.operations import groups
+from seriatim.operations import groups, invariants
 from tests.box.shop import define, publish, rows
 from tests.runtime.workers.test_worker import until
 
@@ -65,7 +65,7 @@ def test_a_waiting_receiver_gets_what_a_turn_would_give(box, policy, options):
     assert woken == plain
     assert [ordinal for _, ordinal, *_ in plain] == [1, 2, 3]
     assert remembered(box, key("woken")) == remembered(box, key("plain"))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_it_is_handed_out_straight_from_where_it_arrived(box):
@@ -99,7 +99,7 @@ def test_a_group_that_stands_is_not_handed_out_of(box):
     groups.resume(box, "shop", "c1", actor="ann", reason="a test")
     with box.session() as tx:
         assert [one.context["version"] for one in tx.receive("shop", group="c1")] == [2]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 #: Waits in so many threads; whoever starts it kills it.
@@ -180,4 +180,4 @@ def test_processes_that_wait_are_killed_and_the_others_get_all(box):
     publish(box, 2, customer="c0")
     assert received(box, "c0")[0][0] == 2
     assert rows(box, "SELECT count(*) AS n FROM {schema}.waiters")[0].n == 0
-    assert box.broken() == []
+    assert invariants.broken(box) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.operations import dead_letters, groups, trace
+from seriatim.operations import dead_letters, groups, subscriptions, trace
 from tests.box.console import BY, TRANSIENT, define, failing, publish, received, rows
 
 
@@ -83,7 +83,7 @@ def test_what_a_queue_does_not_keep_is_said(box):
     assert text(steps, "unknown") == [
         "of 1 messages that were released 1 have left no trace here: queue shop keeps nothing of what is done"
     ]
-    box.unenlist("c")
+    subscriptions.unenlist(box, "c")
     (two,) = publish(box, 2)
     failing(box)
     groups.retry(box, "shop", "c1", **BY)

@@ -10,6 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.operations import groups as operations
+from seriatim.operations import invariants, messages, queues, retention
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def used(box):
 
 
 def test_they_hold(used):
-    assert used.broken() == []
-    used.purge()
-    assert used.broken() == []
+    assert invariants.broken(used) == []
+    retention.purge(used)
+    assert invariants.broken(used) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_they_hold(used):
 def test_what_breaks_one_is_told(used, harm, told):
     with used.session() as tx:
         tx.connection.execute(harm.format(used.schema))
-    assert any(re.search(told, one) for one in used.broken())
+    assert any(re.search(told, one) for one in invariants.broken(used))
 
 
 def test_a_closed_group_that_keeps_what_it_has_breaks_none(box):
@@ -68,14 +69,14 @@ def test_a_closed_group_that_keeps_what_it_has_breaks_none(box):
         tx.receive("orders", limit=1).done()
     operations.close(box, "orders", "c", actor="ann", reason="ticket 4711")
     assert operations.group_view(box, "orders", "c").queued == 1
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_an_old_transaction_is_told(used):
     with psycopg.connect(used.dsn, application_name="slow handler") as connection:
         connection.execute("SELECT 1")
-        assert any("slow handler" in one for one in used.long_transactions(0))
-    assert not any("slow handler" in one for one in used.long_transactions(3600))
+        assert any("slow handler" in one for one in invariants.long_transactions(used, 0))
+    assert not any("slow handler" in one for one in invariants.long_transactions(used, 3600))
 
 
 @pytest.fixture
@@ -96,21 +97,21 @@ def waiting(box):
 
 
 def test_the_law_behind_the_release_holds(waiting):
-    assert [one.status for one in waiting.messages()] == ["done"] * 2 + ["queued"] * 4
-    assert waiting.broken() == []
+    assert [one.status for one in messages.messages(waiting)] == ["done"] * 2 + ["queued"] * 4
+    assert invariants.broken(waiting) == []
     with Feed(waiting.dsn, waiting.schema, queue="orders") as feed:
         feed.next("", 0, 2)
         assert [one.in_hand for one in operations.groups(waiting)] == [2]
-        assert waiting.broken() == []
-    waiting.release("orders")
-    assert waiting.broken() == []
+        assert invariants.broken(waiting) == []
+    queues.release(waiting, "orders")
+    assert invariants.broken(waiting) == []
     operations.abort(waiting, "orders", "c", actor="me", reason="so")
-    assert waiting.broken() == []
+    assert invariants.broken(waiting) == []
     with waiting.session() as tx:
         tx.publish(sq.Message(type="order", context={"customer": "c", "version": n}) for n in (7, 8))
     with waiting.session() as tx:
         tx.receive("orders", limit=1).done()
-    assert waiting.broken() == []
+    assert invariants.broken(waiting) == []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_the_law_behind_the_release_holds(waiting):
 def test_what_breaks_the_law_behind_the_release_is_told(waiting, harm, told):
     with waiting.session() as tx:
         tx.connection.execute(harm.format(waiting.schema))
-    assert any(told in one for one in waiting.broken())
+    assert any(told in one for one in invariants.broken(waiting))
 
 
 def test_a_dead_letter_amid_those_that_wait_is_no_loss(waiting):
@@ -153,4 +154,4 @@ def test_a_dead_letter_amid_those_that_wait_is_no_loss(waiting):
             FROM gone
             """
         )
-    assert waiting.broken() == []
+    assert invariants.broken(waiting) == []

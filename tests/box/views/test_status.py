@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
+from seriatim.operations import queues, retention
 from tests.databases import box_with
 
 
@@ -43,7 +44,7 @@ def status(box, *more):
 def test_it_grows_since_the_first_clean_up(queue):
     assert queue.status().since is None
     assert "after the first clean-up" in status(queue)
-    queue.purge()
+    retention.purge(queue)
     before = queue.status()
     assert before.since is not None
     publish(queue, 3)
@@ -57,13 +58,13 @@ def test_it_grows_since_the_first_clean_up(queue):
 
 
 def test_it_is_noted_once_an_hour_and_for_a_week(queue):
-    queue.purge()
-    queue.purge()
+    retention.purge(queue)
+    retention.purge(queue)
     assert run(queue, "SELECT count(DISTINCT taken_at) FROM {}.samples") == [(1,)]
     for age in ("2 hours", "8 days"):
         run(queue, "DELETE FROM {}.samples WHERE taken_at < now() - interval '1 hour'")
         run(queue, "UPDATE {}.samples SET taken_at = now() - %s::interval", age)
-        queue.purge()
+        retention.purge(queue)
         young = run(queue, "SELECT DISTINCT now() - taken_at < '1 hour' AS young FROM {}.samples ORDER BY young")
         assert young == ([(False,), (True,)] if age == "2 hours" else [(True,)])
 
@@ -84,6 +85,6 @@ def test_a_full_queue_says_so(queue):
     words = ["queues", "--dsn", queue.dsn, "--schema", queue.schema]
     assert "on, full" not in CliRunner().invoke(main, words).stdout
     publish(queue, 3)
-    (counts,) = queue.queues()
+    (counts,) = queues.queues(queue)
     assert (counts.max_messages, counts.is_full) == (3, True)
     assert "on, full" in CliRunner().invoke(main, words).stdout

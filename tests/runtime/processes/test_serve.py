@@ -13,6 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.workers.reader_places import Slots
+from seriatim.operations.queues import activate, deactivate, turn_off, turn_on
 from seriatim.runtime.processes import reader_count
 from seriatim.runtime.processes.serve import Serve
 from tests.box.shop import define, left, publish, rows, seen
@@ -111,14 +112,14 @@ def test_what_is_defined_and_turned_on_or_off_meanwhile_is_obeyed(box, activated
     activated("note", minimum=1)
     with serving(box):
         until(lambda: is_running(box) == 1)
-        box.deactivate("shop")
+        deactivate(box, "shop")
         until(lambda: not is_running(box))
         publish(box, 1)
-        box.activate("shop")
+        activate(box, "shop")
         until(lambda: not left(box))
-        box.turn_off("shop")
+        turn_off(box, "shop")
         until(lambda: not is_running(box))
-        box.turn_on("shop")
+        turn_on(box, "shop")
         activated("together", minimum=1, batch=True)
         publish(box, 2, 3)
         until(lambda: not left(box))

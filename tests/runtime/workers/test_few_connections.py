@@ -8,6 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.faults.lease import claim
+from seriatim.operations import invariants
 from seriatim.runtime.workers.chores import Chores
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows, see, seen
@@ -65,7 +66,7 @@ def test_a_worker_goes_on_with_as_many_as_there_are(box, limited, connections, t
         done=lambda: len(seen(few)) == 100,
     )
     assert in_order(seen(box))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -116,7 +117,7 @@ def test_what_has_to_be_done_first_is_done_on_the_one_there_is(box, limited):
             found += [(message.context["customer"], message.sequence) for message in delivery]
     assert in_order(found)
     assert few.tick().routed == 0
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_in_the_midst_of_a_transaction_it_is_done_in_that(box, limited):
@@ -131,7 +132,7 @@ def test_in_the_midst_of_a_transaction_it_is_done_in_that(box, limited):
         tx.connection.execute("SELECT 1")
         assert tx.receive("shop") is None
     assert seen(box) == [("before", None)]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_lease_that_ran_out_is_taken_away_on_the_one_there_is(box, limited):

@@ -11,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.faults.lease import claim
+from seriatim.operations import groups, invariants, messages, queues
 from seriatim.operations import groups as operations
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working
@@ -26,7 +27,7 @@ def work(box, handler, *, queue="shop", done=None, **options):
     with working(worker) as ended:
         until(done or (lambda: not left(box, queue)))
     assert not leases(box) or done is not None
-    assert box.broken() == []
+    assert invariants.broken(box) == []
     return ended[0]
 
 
@@ -113,7 +114,7 @@ def test_no_transaction_is_open_while_a_handler_works(box):
         with box.session() as tx:
             assert tx.receive("shop") is None
             assert tx.receive("shop", group="c1") is None
-        assert box.broken() == []
+        assert invariants.broken(box) == []
         handler.go.set()
         until(lambda: len(seen(box)) == 2)
     assert seen(box) == [("c1", 1), ("c1", 2)]
@@ -147,7 +148,7 @@ def test_what_fails_is_rolled_back_and_what_came_before_is_done(box):
 
     work(box, handle, done=lambda: rows(box, "SELECT FROM {schema}.faults"))
     assert seen(box) == [("c1", 1)]
-    assert len(box.messages(status="unrouted")) == 1
+    assert len(messages.messages(box, status="unrouted")) == 1
     assert left(box) == 2
     assert leases(box) == []
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")
@@ -232,7 +233,7 @@ def test_a_stale_completion_is_refused_and_the_attempt_counted(box, ordered, cap
     assert (fault.kind, fault.error_class, fault.attempt) == ("poison", "LeaseExpired", 1)
     assert "is lost" in caplog.text
     assert leases(box) == []
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ def test_leases_that_run_out_at_any_moment(box, policy):
     for customer in customers:
         assert [version for who, version in seen(box) if who == customer] == list(range(1, 13))
     assert leases(box) == []
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_lease_that_is_lost_after_the_handler_has_written(box):
@@ -305,7 +306,7 @@ def test_a_heartbeat_tells_that_the_lease_is_lost(box):
         expire(box)
         until(lambda: not left(box))
     assert len(told) == 1
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_heartbeat_that_hangs_loses_the_lease_in_time(box):
@@ -330,7 +331,7 @@ def test_a_heartbeat_that_hangs_loses_the_lease_in_time(box):
             tx.connection.execute(f"LOCK TABLE {box.schema}.leases IN EXCLUSIVE MODE")  # whoever renews one waits
             assert told.wait(DEADLINE_S)
         until(lambda: not left(box))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_attempts_run_out_when_leases_do(box):
@@ -344,7 +345,7 @@ def test_attempts_run_out_when_leases_do(box):
     assert operations.group_view(box, "shop", "c1").state == "faulted"
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults ORDER BY 1")] == [1, 2]
     assert left(box) == 2
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_handler_that_takes_too_long(box):
@@ -365,7 +366,7 @@ def test_a_handler_that_takes_too_long(box):
     assert (fault.kind, fault.error_class) == ("timeout", "TurnLimit")
     assert operations.group_view(box, "shop", "slow").state == "faulted"
     assert [who for who, _ in seen(box)] == ["other"] * 4
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("how", ["statement", "close"])
@@ -413,7 +414,7 @@ def test_what_comes_while_a_group_is_leased_is_in_order(box):
         handler.go.set()
         until(lambda: len(seen(box)) == 5)
     assert [version for _, version in seen(box)] == [1, 2, 3, 4, 5]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 class TestOperators:
@@ -458,7 +459,7 @@ class TestOperators:
         with pytest.raises(sq.ActionRefused, match="locked"):
             getattr(operations, action)(box, "shop", "c1", actor="me", reason="because", **more)
         with pytest.raises(sq.Unavailable):
-            box.forget("shop", "c1")
+            groups.forget(box, "shop", "c1")
 
     def test_abort_fences_the_worker_off(self, box, held):
         done = operations.abort(box, "shop", "c1", actor="me", reason="enough")
@@ -468,7 +469,7 @@ class TestOperators:
         until(lambda: held.errors)
         assert isinstance(held.errors[0], sq.LeaseLost)
         assert seen(box) == []
-        assert box.broken() == []
+        assert invariants.broken(box) == []
 
 
 def test_a_queue_that_is_turned_off_keeps_what_is_in_hand(box):
@@ -477,7 +478,7 @@ def test_a_queue_that_is_turned_off_keeps_what_is_in_hand(box):
     handler = Held(box)
     with working(sq.Worker(box, "shop", handler, **LEASED | LONG | {"run_length": 1})):
         handler.wait()
-        box.turn_off("shop")
+        queues.turn_off(box, "shop")
         handler.go.set()
         until(lambda: seen(box))
     assert seen(box) == [("c1", 1)]
@@ -539,12 +540,12 @@ def test_a_law_of_leases(box):
     publish(box, 1, 2)
     with box.session() as tx:
         claim(tx.transaction, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
-    assert box.broken() == []
-    assert box.leases_run_out(0) == []
+    assert invariants.broken(box) == []
+    assert invariants.leases_run_out(box, 0) == []
     expire(box)
-    assert len(box.leases_run_out(0)) == 1
+    assert len(invariants.leases_run_out(box, 0)) == 1
     rows(box, "UPDATE {schema}.leases SET entry_ids = entry_ids || 12345")
-    (broken,) = box.broken()
+    (broken,) = invariants.broken(box)
     assert "of somebody has 1 messages that aren't there" in broken
     with pytest.raises(psycopg.errors.UniqueViolation), psycopg.connect(box.dsn) as connection:
         connection.execute(f"""INSERT INTO {box.schema}.leases (queue_id, group_key, entry_ids, worker, expires_at)

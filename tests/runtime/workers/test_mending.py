@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
-from seriatim.operations import groups, trace
+from seriatim.operations import groups, invariants, trace
 from tests.box.shop import rows
 from tests.runtime.workers.test_worker import until, working
 
@@ -61,7 +61,7 @@ def test_an_order_that_failed_is_mended_and_its_customer_goes_on(box, tmp_path):
     assert [one for one in handled if one[0] == "c2"] == [("c2", 2)]
     kinds = [str(step.kind) for step in trace.trace_message(box, bad)]
     assert kinds == ["received", "routed", "released", "fault", "operation", "done"]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_worker_gets_what_a_tick_recovers(box):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import groups
+from seriatim.operations import groups, invariants, messages
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import work
 
@@ -67,7 +67,7 @@ def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box, kin
     assert (fault.sequence, fault.kind, fault.error_class) == (2, "business", error_class)
     assert sorted(seen(box)) == [("c1", 1), ("good", 1)]
     assert rows(box, "SELECT queued FROM {schema}.groups WHERE group_key = 'c1'")[0].queued == 2
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_queue_that_continues_goes_on_after_what_the_commit_refuses(box):
@@ -77,7 +77,7 @@ def test_a_queue_that_continues_goes_on_after_what_the_commit_refuses(box):
     work(box, lambda message, tx: line(box, message, tx))
     assert seen(box) == [("c1", 1), ("c1", 3)]
     assert [fault.sequence for fault in faults(box)] == [2]
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_commit_that_is_refused_after_another_one_has_failed(box):
@@ -111,7 +111,7 @@ def test_a_refused_commit_in_a_queue_without_groups(box):
 
     work(box, handle)
     assert sorted(seen(box)) == [("c1", 1), ("c1", 3)]
-    (dead,) = box.messages(status="dead")
+    (dead,) = messages.messages(box, status="dead")
     assert "ForeignKeyViolation" in dead.reason
 
 
@@ -174,7 +174,7 @@ def test_whose_handler_spoils_the_transaction_has_the_fault(box, spoil, error_cl
     assert told in fault.error
     assert len(calls) <= 8
     assert left(box) == 4 - bad
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_a_savepoint_of_the_handler_s_own(box):
@@ -228,7 +228,7 @@ def test_a_handler_that_receives_or_ends_what_was_received(box, how, told, uses)
     assert told in fault.error
     assert seen(box) == ([("c1", 1)] if uses else [])
     assert (left(box), left(box, "other")) == (2, 3)
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize(("how", "told"), GONE)
@@ -252,7 +252,7 @@ def test_who_passes_over_that_it_was_refused(box, how, told):
     else:
         assert seen(box) == [("c1", 1), ("c1", 2), ("c1", 3)]
     assert left(box, "other") == 3
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_in_a_lease_a_handler_can_not_receive_either(box):
@@ -287,6 +287,6 @@ def test_a_set_whose_commit_is_refused_fails_as_a_whole(box, mode, errors):
     assert (fault.sequence, fault.kind, fault.error_class) == (1, "business", "ForeignKeyViolation")
     assert seen(box) == [("good", 1), ("good", 2), ("good", 3)]
     assert calls.count("c1") == (1 if mode == "leased" else 2)
-    assert len(box.messages(status="dead")) == (3 if errors == "continue" else 0)
+    assert len(messages.messages(box, status="dead")) == (3 if errors == "continue" else 0)
     assert bool(faulted(box)) == (errors == "suspend")
-    assert box.broken() == []
+    assert invariants.broken(box) == []

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants, messages, queues
 from tests.box.shop import define, left, publish, rows, see, seen
 
 DEADLINE_S = 120.0
@@ -53,7 +54,7 @@ def test_each_group_in_order_and_exactly_once(box):
     found = seen(box)
     for customer in ("a", "b", "c", "d"):
         assert [version for who, version in found if who == customer] == list(range(1, 21))
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 def test_what_comes_while_it_waits_is_worked_on(box):
@@ -77,7 +78,7 @@ def test_what_a_failed_message_wrote_is_rolled_back_and_no_more(box):
 
     work(box, handle, done=lambda: rows(box, "SELECT FROM {schema}.faults"))
     assert seen(box) == [("c1", 1)]
-    assert len(box.messages(status="unrouted")) == 1  # what the first one returned
+    assert len(messages.messages(box, status="unrouted")) == 1  # what the first one returned
     assert left(box) == 2
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")
     assert (fault.kind, fault.error_class, fault.error, fault.sequence) == ("business", "Business", "no", 2)
@@ -426,7 +427,7 @@ def test_a_queue_that_is_off_is_waited_for(box):
     with working(sq.Worker(box, "shop", lambda message, tx: see(box, message, tx), workers=1)):
         publish(box, 2)
         assert seen(box) == []
-        box.turn_on("shop")
+        queues.turn_on(box, "shop")
         until(lambda: len(seen(box)) == 2)
 
 
@@ -521,7 +522,7 @@ def test_a_handler_that_writes_from_a_thread_of_its_own(box):
     assert seen(box) == [("c1", 1), ("c1", 2)]
     assert [type(one) for one in told] == [sq.UsageError]  # the session has ended
     assert "the session has ended" in str(told[0])
-    assert box.broken() == []
+    assert invariants.broken(box) == []
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import seriatim as sq
+from seriatim.operations import dialogs, messages
 from seriatim.pipeline.files.pipeline_file import check, load
 from seriatim.runtime.pipelines.run import run
 
@@ -81,7 +82,7 @@ def test_a_pipeline_sends_in_dialogs_and_another_one_receives_them(spark, box, t
     feed(tmp_path, "2", ("Last", 1, 4), ("AddItem", 1, 3), ("AddItem", 2, 2))
     assert run(selling, once=True).waiting == ()
     first, second = sorted(
-        (one for one in box.dialogs() if one.is_initiator), key=lambda one: one.send_sequence, reverse=True
+        (one for one in dialogs.dialogs(box) if one.is_initiator), key=lambda one: one.send_sequence, reverse=True
     )
     with box.session() as tx:
         tx.end(first.handle)
@@ -90,8 +91,8 @@ def test_a_pipeline_sends_in_dialogs_and_another_one_receives_them(spark, box, t
         [(0, "AddItem", 1), (1, "AddItem", 2)],
         [(0, "AddItem", 1), (1, "AddItem", 2), (2, "AddItem", 3), (3, "Last", 4), (4, "EndDialog", None)],
     ]
-    states = {(one.conversation_id, one.is_initiator): one.state for one in box.dialogs()}
+    states = {(one.conversation_id, one.is_initiator): one.state for one in dialogs.dialogs(box)}
     assert {states[first.conversation_id, side] for side in (True, False)} == {"CD"}
     assert {states[second.conversation_id, side] for side in (True, False)} == {"CO"}
-    (unrouted,) = box.messages(status="unrouted")
+    (unrouted,) = messages.messages(box, status="unrouted")
     assert unrouted.reason == 'the contract "AddItem" has no message type "Unknown"'

@@ -1,0 +1,64 @@
+"""Dialogs: list their sides, and end sides that nobody will end any more."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from seriatim.box.box import MessageBox
+from seriatim.box.views.dialogs import DialogView, clean_up, dialogs_of
+
+__all__ = ["DialogView", "clean_up_dialogs", "dialogs"]
+
+
+def dialogs(
+    box: MessageBox,
+    *,
+    handle: UUID | str | None = None,
+    service: str | None = None,
+    state: str | None = None,
+    older_than: float | str | None = None,
+    limit: int | None = None,
+) -> list[DialogView]:
+    """The sides of dialogs, oldest first, read without locks.
+
+    Args:
+        box: the box.
+        handle: only the side with this handle.
+        service: only sides of this service.
+        state: only sides in this state: its two letters, or its name.
+        older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
+        limit: at most so many.
+
+    Raises:
+        UsageError: there is no such state, or the limit is invalid.
+    """
+    with box.access.transaction() as transaction:
+        return dialogs_of(
+            transaction,
+            handle=handle,
+            service=service,
+            state=state,
+            older_than=older_than,
+            limit=limit,
+        )
+
+
+def clean_up_dialogs(
+    box: MessageBox, *, state: str = "ER", older_than: float | str = "7d", dry_run: bool = False
+) -> list[DialogView]:
+    """End the sides of dialogs that are in a state and old enough, without notifying the other sides.
+
+    Args:
+        box: the box.
+        state: its two letters, or its name.
+        older_than: seconds, or ``"7d"``.
+        dry_run: change nothing, only return the sides.
+
+    Returns:
+        the ended sides, as they were before.
+
+    Raises:
+        UsageError: there is no such state, or the period is invalid.
+        Unavailable: some sides are left; call it again.
+    """
+    return clean_up(box.access, state=state, older_than=older_than, dry_run=dry_run)

@@ -1,0 +1,52 @@
+"""The laws of a box, examined on the live box: each function gives what is wrong, in words."""
+
+from __future__ import annotations
+
+from seriatim.box.box import MessageBox
+from seriatim.box.operators import grant
+from seriatim.box.views import invariants
+
+__all__ = [
+    "broken",
+    "leases_run_out",
+    "long_transactions",
+    "never_numbered",
+    "roles_of_the_owners_space",
+    "silent_triggers",
+]
+
+
+def broken(box: MessageBox) -> list[str]:
+    """The violations of the box's laws, in words; empty if all is well. Reads the whole box, without locks."""
+    with box.access.transaction() as transaction:
+        return invariants.broken(transaction)
+
+
+def long_transactions(box: MessageBox, seconds: float) -> list[str]:
+    """The transactions in the box's database that are older than `seconds`, in words."""
+    with box.access.transaction() as transaction:
+        return invariants.long_transactions(transaction, seconds)
+
+
+def leases_run_out(box: MessageBox, seconds: float) -> list[str]:
+    """The workers' leases that ran out more than `seconds` ago and still stand, in words."""
+    with box.access.transaction() as transaction:
+        return invariants.leases_run_out(transaction, seconds)
+
+
+def never_numbered(box: MessageBox) -> list[str]:
+    """The committed messages that never got a ticket number, in words; `tick` numbers them."""
+    with box.access.transaction() as transaction:
+        return invariants.never_numbered(transaction)
+
+
+def silent_triggers(box: MessageBox) -> list[str]:
+    """The triggers of the box that were switched off, in words. Publishing and deleting are incomplete without them."""
+    with box.access.transaction() as transaction:
+        return invariants.silent_triggers(transaction)
+
+
+def roles_of_the_owners_space(box: MessageBox) -> list[str]:
+    """The roles from before id spaces existed that may publish; they still share the owner's id space."""
+    with box.access.transaction() as transaction:
+        return grant.roles_of_the_owners_space(transaction)

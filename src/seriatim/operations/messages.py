@@ -1,0 +1,88 @@
+"""Messages with their places in the queues: list them, read one, route unrouted and invalid ones again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from seriatim.box.box import MessageBox
+from seriatim.box.operators import resubmit as routing
+from seriatim.box.operators.resubmit import Resubmitted
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views.message_places import Placed, Stored, message_of, places_of
+from seriatim.errors import UsageError, shown
+
+__all__ = ["Placed", "Resubmitted", "Stored", "message", "messages", "resubmit"]
+
+
+def messages(
+    box: MessageBox,
+    *,
+    queue: str | None = None,
+    group: str | None = None,
+    status: str | None = None,
+    message_type: str | None = None,
+    limit: int | None = None,
+) -> list[Placed]:
+    """The messages with their places, oldest first: one entry for each queue that has the message, or one if it is unrouted.
+
+    Args:
+        box: the box.
+        queue: only of this queue.
+        group: only of groups with this key.
+        status: only in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
+            ``rejected``, ``dead``, ``done`` (of queues that keep it) or ``unrouted``.
+        message_type: only of this type.
+        limit: at most so many.
+
+    Raises:
+        UsageError: there is no such queue or status, or the group, type or limit is invalid.
+    """
+    if queue is not None:
+        box.definitions().queue(queue)
+    with box.access.transaction() as transaction:
+        return places_of(transaction, queue=queue, group=group, status=status, kind=message_type, limit=limit)
+
+
+def message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
+    """A message with its body, and the queues that have it.
+
+    Args:
+        box: the box.
+        message_id: its id.
+        id_space: the id space, see `grant`. It may be None if only one message has the id.
+
+    Raises:
+        UsageError: the box has no message with the id, or it has several messages with the id in different id spaces.
+    """
+    with box.access.transaction() as transaction:
+        found = message_of(transaction, message_id, id_space)
+        return found, places_of(transaction, message_id=message_id, id_space=found.id_space)
+
+
+def resubmit(
+    box: MessageBox,
+    message_ids: str | Iterable[str] | None = None,
+    *,
+    message_type: str | None = None,
+    queue: str | None = None,
+) -> Resubmitted:
+    """Route unrouted messages, or the invalid messages of a queue, again by the present definitions.
+
+    The messages keep their tickets, and so their places in the order. Messages that still match no subscription stay
+    unrouted. Each transaction routes some hundreds of messages.
+
+    Args:
+        box: the box.
+        message_ids: only these messages, or only this message.
+        message_type: only messages of this type.
+        queue: route the invalid messages of this queue, into this queue only; None: route unrouted messages.
+
+    Raises:
+        UsageError: invalid ids or type, or there is no such queue.
+    """
+    given = [message_ids] if isinstance(message_ids, str) else message_ids
+    if given is not None and not isinstance(given, Iterable):
+        raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
+    ids = None if given is None else list(given)
+    with translated(box.access.place):
+        return routing.resubmit(box.access, ids, message_type, queue)
