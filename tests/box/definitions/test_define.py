@@ -605,8 +605,12 @@ def test_a_queue_that_is_off_takes_in_and_hands_out_nothing(box):
     assert received(box) == [1]
 
 
-@pytest.mark.parametrize("doing", ["start", "stop", "unenlist", "turn_on", "turn_off"])
+@pytest.mark.parametrize(
+    "doing",
+    [subscriptions.start, subscriptions.stop, subscriptions.unenlist, queues.turn_on, queues.turn_off],
+    ids=lambda doing: doing.__name__,
+)
 def test_none_of_that_name(box, doing):
     box.define(ORDER, QUEUE, ALL)
     with pytest.raises(sq.UsageError, match="there is no"):
-        getattr(box, doing)("al")
+        doing(box, "al")

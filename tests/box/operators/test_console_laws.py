@@ -15,7 +15,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import fail
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 from seriatim.kernel.transitions import leads
-from seriatim.operations import dead_letters, groups, set_aside
+from seriatim.operations import dead_letters, groups, invariants, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 
 POLICIES = {
@@ -57,7 +57,7 @@ def test_nothing_is_lost_and_the_order_holds(laws, queue):
         _Script(laws, queue, f"g{next(_KEYS)}").run(script, closes=ends == 3)
 
     holds()
-    assert laws.broken() == []
+    assert invariants.broken(laws) == []
 
 
 class _Script:

@@ -15,7 +15,7 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.server.embedded import EmbeddedServer
-from seriatim.operations import queues
+from seriatim.operations import invariants, queues
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -91,7 +91,7 @@ def test_a_part_that_was_staged_before_a_crash_is_no_other_one(crash):
         staging.discard([before])
         assert staging.merge("query", 0, [staged(box, "query", "a"), after]) == 6
     assert customers(box) == ["a"] * 3 + ["b"] * 3
-    assert again(box.broken) == []
+    assert again(partial(invariants.broken, box)) == []
 
 
 def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash, monkeypatch):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
@@ -21,6 +22,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import queues
 from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
 from tests.command import command, environment
 
@@ -134,7 +136,7 @@ def test_a_worker_goes_on_after_the_supervisor_was_killed(folder):
         while attempts.qsize() < 2 and time.monotonic() < deadline:
             working.join(0.1)
         worker.stop()
-        once_it_is_back(box.queues)
+        once_it_is_back(partial(queues.queues, box))
         working.join()
     assert attempts.qsize() == 2
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import psycopg
 import pytest
 
 import seriatim as sq
 from seriatim.box.workers.chore import alone
 from seriatim.box.workers.reader_places import Slots
-from seriatim.operations import invariants, queues, subscriptions
+from seriatim.operations import invariants, queues, retention, subscriptions
 from tests.box.shop import define, rows
 from tests.databases import box_with
 
@@ -77,7 +79,7 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
             lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", related_to=handle)),
             lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", group=group)),
         ]),
-        (named(box, "purge"), [impatient.purge]),
+        (named(box, "purge"), [partial(retention.purge, impatient)]),
     ]  # fmt: skip
     with psycopg.connect(dsn, autocommit=True) as holder:
         who = f'held by process {holder.info.backend_pid} of the role "{name}"'
