@@ -148,16 +148,16 @@ class MessageBox(Closing):
                 commit, the transaction may be committed or not. Publishing the same messages again is safe.
         """
         if connection is not None:
-            with _ended(Session(self._access, checked_connection(connection), own=False)) as sessions:
-                yield sessions.session
+            with Session(self._access, checked_connection(connection), own=False) as session:
+                yield session
         else:
-            with self.sessions() as sessions:
-                yield sessions.session
+            with self._access.connect() as own, Session(self._access, own, own=True) as session:
+                yield session
 
     @contextmanager
     def sessions(self) -> Iterator[Sessions]:
         """Begin sessions one after another on one connection, for a worker. Otherwise like `session`."""
-        with self._access.connect() as connection, _ended(Session(self._access, connection, own=True)) as sessions:
+        with self._access.connect() as own, Sessions(Session(self._access, own, own=True)) as sessions:
             yield sessions
 
     def publish(
@@ -342,17 +342,3 @@ class MessageBox(Closing):
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"
-
-
-@contextmanager
-def _ended(first: Session) -> Iterator[Sessions]:
-    """End the session, or its last successor, when the block ends."""
-    sessions = Sessions(first)
-    try:
-        yield sessions
-        sessions.session._end()  # noqa: SLF001 -- as said
-    except BaseException:
-        sessions.session._failed()  # noqa: SLF001 -- as said
-        raise
-    finally:
-        sessions.session._forget()  # noqa: SLF001 -- as said

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from os import getpid
-from typing import cast
+from types import TracebackType
+from typing import Self, cast
 from uuid import UUID
 
 import psycopg
@@ -51,17 +52,21 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None before there is one.
         own: whether the session began its transaction; False: the caller did.
+        instance: of the message in hand, if another session received it.
     """
 
-    def __init__(self, access: Access, connection: psycopg.Connection | None, *, own: bool) -> None:
+    def __init__(
+        self, access: Access, connection: psycopg.Connection | None, *, own: bool, instance: Instance | None = None
+    ) -> None:
         self._access = access
         self._connection = connection
         self._schema = access.schema
         self._place = access.place
         self._own = own
-        self._on_use: Callable[[], None] | None = None
+        #: Called before each use of the connection; a worker sets it.
+        self.on_use: Callable[[], None] | None = None
         self._process = getpid()
-        self._instance: Instance | None = None
+        self._instance = instance
         self._notices: list[Notice] = []
         self._dialogs = Dialogs(lambda: self.transaction)
 
@@ -75,9 +80,9 @@ class Session(DialogVerbs):
         if self._connection is None:
             raise UsageError("the session has ended", remedy="begin another with box.session()")
         check_process(self._process)
-        if self._on_use is not None:
+        if self.on_use is not None:
             with translated(self._place):
-                self._on_use()
+                self.on_use()
         return self._connection
 
     @property
@@ -104,6 +109,11 @@ class Session(DialogVerbs):
     def access(self) -> Access:
         """The session's box as internal modules use it."""
         return self._access
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session hasn't ended."""
+        return self._connection is not None
 
     @property
     def instance(self) -> Instance | None:
@@ -337,10 +347,6 @@ class Session(DialogVerbs):
         """Whether a worker's handler has it."""
         return self._held is not None and self._held.in_hand.is_lent
 
-    @property
-    def _has_ended(self) -> bool:
-        return self._connection is None
-
     def _check_own(self) -> None:
         """Refuse to receive beside another session of the connection: group locks don't keep sessions of one connection apart."""
         if self._is_lent:
@@ -351,7 +357,7 @@ class Session(DialogVerbs):
         held = self._held
         if held is None or held.holder is self or not held.is_open:
             return
-        if cast("Session", held.holder)._has_ended:  # noqa: SLF001 -- another one of these
+        if not cast("Session", held.holder).is_open:
             held.put_back()
         elif held.stands:
             raise UsageError(
@@ -395,6 +401,25 @@ class Session(DialogVerbs):
     def _in_hand(self) -> Sequence[Received]:
         return () if self._delivery is None or self._delivery.is_done else self._delivery.messages
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the session: put back an open delivery. The transaction is ended by its owner."""
+        try:
+            if kind is None:
+                self._end()
+        except BaseException:
+            self._failed()
+            raise
+        else:
+            if kind is not None:
+                self._failed()
+        finally:
+            self._forget()
+
     def _end(self) -> None:
         """Put back an open delivery and publish notices, at the end of a transaction without an error."""
         with translated(self._place):
@@ -414,12 +439,12 @@ class Session(DialogVerbs):
             self._delivery = None
         self._connection = None
 
-    def _succeeded(self) -> Session:
-        """End this session and hand its transaction and delivery over to a new session."""
-        after = Session(self._access, self._connection, own=self._own)
+    def handed_over(self) -> Session:
+        """End this session; its transaction, its delivery and its instance are a new session's."""
+        instance, self._instance = self._instance, None
+        after = Session(self._access, self._connection, own=self._own, instance=instance)
         if (delivery := self._delivery) is not None:
             delivery.holder = after
-        after._instance, self._instance = self._instance, None
         self._forget()
         return after
 
@@ -437,10 +462,18 @@ class Sessions:
     def __init__(self, first: Session) -> None:
         self.session = first
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.session.__exit__(kind, error, trace)
+
     def next(self, *, limit: int) -> Delivery | None:
         """Call `Session.commit_and_receive`; the delivery belongs to the next session."""
         delivery = self.session.commit_and_receive(limit=limit)
-        self.session = self.session._succeeded()  # noqa: SLF001 -- they are one
+        self.session = self.session.handed_over()
         return delivery
 
 

@@ -93,12 +93,12 @@ class Steps:
         self._is_own = self._is_handled = False
         self._own_role, self._name = None, name
         self._refused = _refused(self._connection)
-        self._session._on_use = self._begin  # noqa: SLF001 -- it is made for this
+        self._session.on_use = self._begin
         try:
             yield
             self.handled()
         except BaseException as error:
-            self._session._on_use = None  # noqa: SLF001
+            self._session.on_use = None
             self._check(error)
             if self._is_own:
                 self._end(error)
@@ -106,7 +106,7 @@ class Steps:
                 self.suspect = name
                 raise self._ended() from error
             raise
-        self._session._on_use = None  # noqa: SLF001
+        self._session.on_use = None
         self._check(None)
         if self._is_own and _blocks(self._connection) != self._blocks:
             raise self._ended()
