@@ -24,9 +24,9 @@ _CHANGE: Table[Change] = Table(
     row="seriatim.box.definitions.change:Change",
 )
 APPLIED: Table[dict[str, object]] = Table(
-    "What was applied",
-    Column("file", None, meaning="the file"),
-    Column("applied", None, meaning="false: it was a dry run"),
+    "Applied definitions",
+    Column("file", None, kind="str", meaning="the file"),
+    Column("applied", None, kind="bool", meaning="false: it was a dry run"),
     Column("changes", None, rows=_CHANGE, meaning="the changes, in order"),
 )
 

@@ -27,34 +27,35 @@ _LOCATION: Table[Dispenser] = Table(
 )
 _TABLE: Table[TableSize] = Table(
     "A table of a box",
-    Column("name", "table"),
+    Column("name", "table", meaning="its name"),
     Column("rows"),
     Column("dead_rows", "dead"),
-    Column("size_bytes", "bytes"),
+    Column("size_bytes", "bytes", meaning="its bytes with all indexes"),
     Column("more_rows", "more rows", shown=lambda one: f"{one.more_rows:+,}"),
     Column("more_bytes", "more bytes", shown=lambda one: f"{one.more_bytes:+,}"),
     row="seriatim.box.views.box_status:TableSize",
     nothing=None,
 )
 PURGEABLE: Table[Purgeable] = Table(
-    "What a purge would delete",
+    "Rows that a purge would delete",
     *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults"),
     row="seriatim.box.operators.purge:Purgeable",
 )
 PURGED: Table[Purged] = Table(
-    "What a purge has deleted",
+    "Rows that a purge has deleted",
     *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "waiters", "arrivals"),
     *json_only("groups", "faults", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
     "The status of a box",
-    *json_only("place", "schema", "version", "postgresql", "size_bytes"),
+    *json_only("place", schema="the schema of the box"),
+    *json_only("version", "postgresql", "size_bytes"),
     Column("locations", None, rows=_LOCATION),
     Column("tables", None, rows=_TABLE),
     *json_only("since"),
     Column("more_bytes", None, meaning="the growth in bytes since the time `since`"),
-    Column("purgeable", None, rows=PURGEABLE, meaning="the rows that a purge would delete"),
+    Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
     row="seriatim.box.views.box_status:BoxStatus",
 )
 

@@ -14,14 +14,29 @@ from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
 
 __all__ = ["CHECKED", "check"]
 
-_FAULT: Table[DeclarationError] = Table("A fault of a file", *json_only("where", "what", "remedy", "code"))
+_FAULT: Table[DeclarationError] = Table(
+    "A fault of a file",
+    *json_only(
+        where="its place: file, line and column",
+        what="what is wrong",
+        remedy="what to do",
+        code="the code of the error",
+    ),
+)
 _PORT: Table[dict[str, str | None]] = Table(
-    "A port", *json_only("destination", "format", "path", "guarantee", "obstacle")
+    "The port of a destination",
+    *json_only(
+        destination="the destination",
+        format="its format",
+        path="its folder or file; null: it has none",
+        guarantee="`exactly once` or `at least once`",
+        obstacle="why it can't be written now; null: nothing is known",
+    ),
 )
 CHECKED: Table[dict[str, object]] = Table(
-    "What was checked",
-    Column("file", None, meaning="the file"),
-    Column("ok", None, meaning="false: it has faults"),
+    "A checked file",
+    Column("file", None, kind="str", meaning="the file"),
+    Column("ok", None, kind="bool", meaning="false: it has faults"),
     Column("faults", None, rows=_FAULT, meaning="its faults"),
     Column("ports", None, rows=_PORT, meaning="of a file without faults: the port of each destination"),
 )

@@ -50,16 +50,17 @@ _REQUEUED: Table[Requeued] = Table(
     "A dead letter that was put back",
     *json_only("operation_id"),
     Column("letter", None, rows=DEAD_LETTERS),
-    *json_only("place", "warning"),
+    *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
+    *json_only("warning"),
     row="seriatim.box.operators.dead_letters:Requeued",
 )
 _DONE: Table[dict[str, object]] = Table(
-    "What was done to dead letters",
-    Column("dry_run", None, meaning="true: nothing was done"),
+    "The result for dead letters",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column(
         "requeued", None, rows=(_REQUEUED, REFUSED), optional=True, meaning="each dead letter, or a group that refused"
     ),
-    Column("deleted", None, optional=True, meaning="how many were deleted"),
+    Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
     Column("dead_letters", None, rows=DEAD_LETTERS, optional=True, meaning="of a dry run: the dead letters"),
 )
 

@@ -22,8 +22,7 @@ from rich.table import Table
 
 from seriatim.cli.run import SUMMARY
 from seriatim.cli.show import Display, accounts_table, line_of
-from seriatim.cli.table import Column, json_option
-from seriatim.cli.table import Table as Declared
+from seriatim.cli.table import Column, json_only, json_option
 from seriatim.errors import InvariantBroken, UsageError
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DEMO", "demo"]
 
-DEMO: Declared[RunSummary] = Declared(
+DEMO = SUMMARY.extended(
     "A demonstration",
-    Column("ok", None, meaning="true"),
-    Column(
-        "inversions_before", None, meaning="how often an update arrived directly after a higher one of its customer"
-    ),
-    Column("inversions_after", None, meaning="the same among what was delivered"),
-    Column("delivered", None, meaning="rows delivered"),
-    *SUMMARY.columns,
-    row=SUMMARY.row,
+    first=[
+        Column("ok", None, kind="bool", meaning="true"),
+        *json_only(
+            inversions_before="how often an update arrived directly after a higher one of its customer",
+            inversions_after="the same among the delivered updates",
+            delivered="the number of delivered rows",
+        ),
+    ],
 )
 
 _FILES = 8

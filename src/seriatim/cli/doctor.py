@@ -16,8 +16,8 @@ _FINDING: Table[Finding] = Table(
     "A finding", *json_only("name", "state", "found", "remedy"), row="seriatim.operations.finding:Finding"
 )
 EXAMINED: Table[dict[str, object]] = Table(
-    "What the doctor has found",
-    Column("ok", None, meaning="false: something is wrong"),
+    "The findings of the doctor",
+    Column("ok", None, kind="bool", meaning="false: something is wrong"),
     Column("findings", None, rows=_FINDING, meaning="the findings, in order"),
 )
 

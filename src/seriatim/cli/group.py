@@ -27,21 +27,25 @@ if TYPE_CHECKING:
 __all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
 
 _EVENT: Table[Event] = Table(
-    "An event of a group", *json_only("kind", "group", "first", "last"), row="seriatim.kernel.sequencer:Event"
+    "An event of a group",
+    *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    row="seriatim.kernel.sequencer:Event",
 )
 OPERATION: Table[Operation] = Table(
-    "What was done to a group",
+    "The result for a group",
     *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
     Column("events", None, rows=_EVENT),
     row="seriatim.box.operators.actions:Operation",
 )
 REFUSED: Table[Refused] = Table(
-    "A group that refused", *json_only("queue", "group", "why"), row="seriatim.operations.bulk:Refused"
+    "A refused group",
+    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
+    row="seriatim.operations.bulk:Refused",
 )
 ACTED: Table[dict[str, object]] = Table(
-    "What was done to many groups",
-    Column("action", None, meaning="the action"),
-    Column("dry_run", None, meaning="true: nothing was done"),
+    "The result for many groups",
+    Column("action", None, kind="str", meaning="the action"),
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
 )
 

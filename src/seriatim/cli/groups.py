@@ -36,7 +36,7 @@ GROUP: Table[GroupView] = Table(
     Column("since"),
     *json_only("locked", "locked_by"),
     Column("next"),
-    text_only("missing", _missing),
+    text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
     Column("arrived"),
     Column("held"),
     Column("queued"),
@@ -44,10 +44,10 @@ GROUP: Table[GroupView] = Table(
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
-    text_only("reason", lambda one: one.reason),
+    text_only("reason", lambda one: one.reason, "why it is suspended or faulted, or waits for its next attempt"),
     row="seriatim.box.views.groups:GroupView",
 )
-GROUPS: Table[GroupView] = Table("A group in the list", *GROUP.columns, *json_only("waiting"), row=GROUP.row)
+GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))
 
 
 @click.command("groups")

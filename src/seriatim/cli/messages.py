@@ -36,10 +36,12 @@ MESSAGES: Table[Placed] = Table(
     Column("message_id", "message"),
     Column("type"),
     *json_only("location", "epoch", "number"),
-    text_only("ticket", lambda one: _ticket(one.location, one.epoch, one.number)),
+    text_only(
+        "ticket", lambda one: _ticket(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
+    ),
     Column("queue"),
     Column("group"),
-    Column("status", shown=lambda one: "waits" if one.waits else one.status),
+    Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
     Column("reason", after="parts"),
     Column("sequence"),
     *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
@@ -55,10 +57,16 @@ _MESSAGE: Table[Stored] = Table(
     "A message",
     Column("message_id", None, meaning="its id"),
     Column("type", None, meaning="its type"),
-    Column("ticket", None, value=lambda one: one.ticket._asdict(), meaning="its `location`, `epoch` and `number`"),
+    Column(
+        "ticket",
+        None,
+        value=lambda one: one.ticket._asdict(),
+        kind="Mapping[str, Any]",
+        meaning="its `location`, `epoch` and `number`",
+    ),
     Column("content_type", None, meaning="the media type of its body"),
     Column("context", None, value=lambda one: dict(one.context), meaning="its properties, by name"),
-    Column("body", None, meaning="text if it is UTF-8, else hexadecimal digits"),
+    Column("body", None, kind="str", meaning="text if it is UTF-8, else hexadecimal digits"),
     Column("received_at", None, meaning="when it was published"),
     Column("parts", None, rows=_PART, meaning="its parts"),
     Column("id_space", None, meaning="the id space of its publisher's role; empty: the owner's"),
@@ -71,7 +79,7 @@ SET_ASIDE: Table[SetAside] = Table(
     Column("type"),
     Column("queue"),
     Column("group"),
-    Column("status"),
+    Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
     Column("sequence"),
     Column("reason"),
     Column("since", after="status"),
@@ -82,18 +90,19 @@ _PUT_BACK: Table[PutBack] = Table(
     "A message that was put back",
     *json_only("operation_id"),
     Column("message", None, rows=SET_ASIDE),
-    *json_only("place", "status"),
+    *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
+    *json_only("status"),
     row="seriatim.box.operators.set_aside:PutBack",
 )
 _DONE: Table[dict[str, object]] = Table(
-    "What was done to messages that were set aside",
-    Column("dry_run", None, meaning="true: nothing was done"),
+    "The result for messages that were set aside",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("requeued", None, rows=(_PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
-    Column("deleted", None, optional=True, meaning="how many were deleted"),
+    Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
 RESUBMITTED: Table[Resubmitted] = Table(
-    "What was resubmitted", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
+    "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
 )
 
 _STATUSES = (

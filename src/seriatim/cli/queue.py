@@ -14,17 +14,20 @@ from seriatim.cli.which import opened, which_box
 
 if TYPE_CHECKING:
     from seriatim.box.pipelines.queue_release import Released
-    from seriatim.box.views.queue_counts import QueueCounts
+
 
 __all__ = ["QUEUE", "RELEASED", "queue"]
 
-QUEUE: Table[QueueCounts] = Table(
+QUEUE = COUNTS.extended(
     "A queue",
-    *COUNTS.columns,
-    Column("definition", None, meaning="its definition"),
-    Column("subscriptions", None, meaning="the states of the subscriptions that lead to it, by name"),
-    Column("activated", None, meaning="whether its activation is on; null: it has none"),
-    row=COUNTS.row,
+    Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
+    Column(
+        "subscriptions",
+        None,
+        kind="Mapping[str, Any]",
+        meaning="the states of the subscriptions that lead to it, by name",
+    ),
+    Column("activated", None, kind="bool | None", meaning="whether its activation is on; null: it has none"),
 )
 RELEASED: Table[Released] = Table(
     "A queue that was released",

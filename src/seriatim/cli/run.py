@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["SUMMARY", "run"]
 
 _SPREAD: Table[Spread] = Table(
-    "How a batch was spread", *json_only("tasks", "least", "most"), row="seriatim.runtime.pipelines.progress:Spread"
+    "How a batch was spread",
+    *json_only(
+        tasks="how many tasks had messages of it",
+        least="the least messages of a task",
+        most="the most messages of a task",
+    ),
+    row="seriatim.runtime.pipelines.progress:Spread",
 )
 _CALL: Table[Call] = Table(
     "A call of the user's code",
@@ -31,7 +37,7 @@ _CALL: Table[Call] = Table(
 
 
 def _event(word: str) -> Column[Any]:
-    return Column("event", None, value=lambda _: word, meaning=f"`{word}`")
+    return Column("event", None, kind="str", value=lambda _: word, meaning=f"`{word}`")
 
 
 _BATCH: Table[Progress] = Table(
@@ -66,14 +72,15 @@ _AGAIN: Table[Again] = Table(
 )
 SUMMARY: Table[RunSummary] = Table(
     "A run that has ended",
-    *json_only("pipeline", "ending", "seconds", "batches"),
+    *json_only("pipeline", ending="why it ended: `stopped`, `once` or `finished`"),
+    *json_only("seconds", "batches"),
     Column("accounts", None, rows=ACCOUNTS),
     *json_only("holes"),
     Column("routing", None, rows=ROUTING),
     Column("waiting", None, rows=WAITING),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
-_END: Table[RunSummary] = Table("The end of a run", _event("end"), *SUMMARY.columns, row=SUMMARY.row)
+_END = SUMMARY.extended("The end of a run", first=[_event("end")])
 
 # Seconds between two reports of a long batch in JSON.
 _RUNNING_S = 10.0

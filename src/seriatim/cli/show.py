@@ -41,8 +41,9 @@ ACCOUNTS: Table[Account] = Table(
     Column("destination"),
     Column("held_before", "held before"),
     Column("arrived", "in"),
-    text_only("=", lambda _: "="),
-    *(Column(one) for one in _DISPOSITIONS),
+    text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
+    *(Column(one) for one in _DISPOSITIONS[:2]),
+    *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
     row="seriatim.runtime.pipelines.progress:Account",
 )
 ROUTING: Table[Routing] = Table(

@@ -36,7 +36,7 @@ _LOG: Table[Logged] = Table(
     row="seriatim.box.views.operations_done:Logged",
 )
 STANDING: Table[Standing] = Table(
-    "How a group stands",
+    "The diagnosis of a group",
     Column("view", None, rows=GROUP),
     *json_only("why"),
     Column("blocks", None, rows=_HEAD),

@@ -35,7 +35,8 @@ class Column(Generic[_Row]):
             the row's class.
         after: the heading behind which people see it, where that is another order than that of JSON.
         optional: a JSON object without a value has no such name, and people see the column only if a row has a value.
-        meaning: one line for the reference; by default what the docstring of the row's class says of the field.
+        meaning: a line for the reference; by default what the docstring of the row's class says of the field.
+        kind: the type of its value for the reference, as an annotation; by default that of the row's field.
     """
 
     name: str | None
@@ -46,6 +47,7 @@ class Column(Generic[_Row]):
     after: str | None = None
     optional: bool = False
     meaning: str = ""
+    kind: str = ""
 
     @property
     def title(self) -> str | None:
@@ -82,14 +84,14 @@ class Column(Generic[_Row]):
         return next(fitting).object_of(found)
 
 
-def json_only(*names: str) -> tuple[Column[Any], ...]:
-    """Columns that only JSON has: fields of the row, by their names."""
-    return tuple(Column(name, heading=None) for name in names)
+def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
+    """Columns that only JSON has: fields of the row, by their names; behind them such with a meaning of their own."""
+    return tuple(Column(name, None, meaning=told) for name, told in (dict.fromkeys(names, "") | meanings).items())
 
 
-def text_only(heading: str, shown: Callable[[_Row], object]) -> Column[_Row]:
+def text_only(heading: str, shown: Callable[[_Row], object], meaning: str) -> Column[_Row]:
     """A column that only people see."""
-    return Column(None, heading, shown=shown)
+    return Column(None, heading, shown=shown, meaning=meaning)
 
 
 class Table(Generic[_Row]):
@@ -101,16 +103,24 @@ class Table(Generic[_Row]):
         row: the class of its rows, as ``module:name``; the class isn't imported for it.
         nothing: what people read if there are no rows; None: the headings.
         more: which names JSON objects have besides: the rows are mappings, and printed whole.
+        base: the table that it extends.
     """
 
     def __init__(
-        self, title: str, *columns: Column[_Row], row: str = "", nothing: str | None = _NOTHING, more: str = ""
+        self,
+        title: str,
+        *columns: Column[_Row],
+        row: str = "",
+        nothing: str | None = _NOTHING,
+        more: str = "",
+        base: Table[_Row] | None = None,
     ) -> None:
         self.title = title
         self.columns = columns
         self.row = row
         self.nothing = nothing
         self.more = more
+        self.base = base
         self._shown = _for_people(columns)
 
     def is_of(self, row: object) -> bool:
@@ -125,6 +135,10 @@ class Table(Generic[_Row]):
     def cells(self, row: _Row) -> tuple[object, ...]:
         """What people see of a row: a cell for each heading."""
         return tuple(one.seen(row) for one in self._shown)
+
+    def extended(self, title: str, *columns: Column[_Row], first: Sequence[Column[_Row]] = ()) -> Table[_Row]:
+        """A table with further columns, behind the present ones or first."""
+        return Table(title, *first, *self.columns, *columns, row=self.row, nothing=self.nothing, base=self)
 
     def only(self, *headings: str, nothing: str | None = _NOTHING) -> Table[_Row]:
         """The same table, of which people see these columns only; JSON is the same."""
