@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from seriatim.box.faults.lease import claim
 from seriatim.cli.main import main
 from seriatim.operations import bulk
 from seriatim.operations import groups as operations
@@ -59,6 +60,14 @@ def test_groups(shop, call):
     assert "did you mean 'shop'?" in call("groups", "--queue", "shp", code=2).stderr
     with shop.session() as tx:
         assert tx.receive("shop", group="it's c1") is None
+
+
+def test_a_group_under_a_lease_shows_its_worker(shop, call):
+    publish(shop, 2, group="c3")
+    with shop.session() as tx:
+        claim(tx.transaction, tx.receive("shop", group="c3"), 1, "worker-1", 60_000_000)
+    for words in (("groups",), ("group", "suspend", "--all", "--dry-run")):
+        assert "  locked by worker-1  " in call(*words, "--key", "c3").stdout
 
 
 def test_groups_say_why_they_are_stopped(shop, call):

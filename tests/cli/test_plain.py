@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import main
 from seriatim.cli.plain import in_line, in_lines, width_of
-from seriatim.cli.which import in_columns
+from seriatim.cli.table import in_columns
 from tests.box.console import BUSINESS, define, failing, publish
 
 WILD = "c\x1b[2J\n\x9b31m"
@@ -32,10 +32,9 @@ def test_what_cannot_be_printed_is_an_escape():
     assert in_lines("a\tb\n\x1b[31mc\r\n") == "a\tb\n" + r"\x1b[31mc\r" + "\n"
 
 
-def test_columns_stand_under_each_other_whatever_is_in_them(capsys):
-    in_columns(("key", "n"), [("日本", 1), ("a\nb", 12), ("Zoë", None)])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == ["key    n", "日本   1", r"a\nb  12", "Zoë"]
+def test_columns_stand_under_each_other_whatever_is_in_them():
+    lines = in_columns(("key", "n"), [("日本", 1), ("a\nb", 12), ("Zoë", None)])
+    assert list(lines) == ["key    n", "日本   1", r"a\nb  12", "Zoë"]
     assert width_of("日本") == 4
 
 

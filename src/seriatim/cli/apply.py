@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.which import as_json, opened, which_box
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
     from seriatim.box.definitions.change import Change
 
-__all__ = ["apply"]
+__all__ = ["APPLIED", "apply"]
+
+_CHANGE: Table[Change] = Table(
+    "A change of a definition",
+    *json_only("what", "kind", "name", "fields"),
+    row="seriatim.box.definitions.change:Change",
+)
+APPLIED: Table[dict[str, object]] = Table(
+    "Applied definitions",
+    Column("file", None, kind="str", meaning="the file"),
+    Column("applied", None, kind="bool", meaning="false: it was a dry run"),
+    Column("changes", None, rows=_CHANGE, meaning="the changes, in order"),
+)
 
 
 @click.command("apply")
@@ -25,7 +37,7 @@ __all__ = ["apply"]
 @click.option("--prune", is_flag=True, help="Drop definitions that are not in the file.")
 @click.option("--yes", is_flag=True, help="With --prune: don't ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the changes that would be made.")
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", APPLIED)
 def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, dry_run: bool, json_: bool) -> None:
     """Apply the definitions in FILE to a box, all or none; a second run changes nothing.
 
@@ -44,7 +56,7 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
                 _ask(drops, json_)
         changes = box.apply(file_, prune=prune, dry_run=dry_run)
     if json_:
-        click.echo(as_json({"file": str(file_), "applied": not dry_run, "changes": [asdict(one) for one in changes]}))
+        APPLIED.print_object({"file": str(file_), "applied": not dry_run, "changes": changes})
         return
     for one in changes:
         click.echo(f"would have {one}" if dry_run else str(one))

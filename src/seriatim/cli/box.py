@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +10,54 @@ from rich.console import Console
 from seriatim.cli.apply import apply
 from seriatim.cli.commands import Commands
 from seriatim.cli.grants import grant, grants, revoke
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.tick import tick
-from seriatim.cli.which import as_json as to_json
-from seriatim.cli.which import in_columns, opened, which_box, which_schema
+from seriatim.cli.which import opened, which_box, which_schema
 
 if TYPE_CHECKING:
     from seriatim.box.operators.purge import Purgeable, Purged
+    from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 
-__all__ = ["box"]
+__all__ = ["PURGEABLE", "PURGED", "STATUS", "box"]
+
+_LOCATION: Table[Dispenser] = Table(
+    "The ticket counter of a location",
+    *json_only("location", "epoch", "next_number", "last_number", "last_sent_epoch", "last_sent", "in_queue"),
+    row="seriatim.box.views.box_status:Dispenser",
+)
+_TABLE: Table[TableSize] = Table(
+    "A table of a box",
+    Column("name", "table", meaning="its name"),
+    Column("rows"),
+    Column("dead_rows", "dead"),
+    Column("size_bytes", "bytes", meaning="its bytes with all indexes"),
+    Column("more_rows", "more rows", shown=lambda one: f"{one.more_rows:+,}"),
+    Column("more_bytes", "more bytes", shown=lambda one: f"{one.more_bytes:+,}"),
+    row="seriatim.box.views.box_status:TableSize",
+    nothing=None,
+)
+PURGEABLE: Table[Purgeable] = Table(
+    "Rows that a purge would delete",
+    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults"),
+    row="seriatim.box.operators.purge:Purgeable",
+)
+PURGED: Table[Purged] = Table(
+    "Rows that a purge has deleted",
+    *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "waiters", "arrivals"),
+    *json_only("groups", "faults", "complete"),
+    row="seriatim.box.operators.purge:Purged",
+)
+STATUS: Table[BoxStatus] = Table(
+    "The status of a box",
+    *json_only("place", schema="the schema of the box"),
+    *json_only("version", "postgresql", "size_bytes"),
+    Column("locations", None, rows=_LOCATION),
+    Column("tables", None, rows=_TABLE),
+    *json_only("since"),
+    Column("more_bytes", None, meaning="the growth in bytes since the time `since`"),
+    Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
+    row="seriatim.box.views.box_status:BoxStatus",
+)
 
 
 @click.group("box", cls=Commands)
@@ -64,8 +102,8 @@ def _trust() -> None:
 
 @box.command("status")
 @which_box
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
+@json_option("Print one JSON object.", STATUS)
+def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the version, the rows, bytes and growth of each table, the space that a purge would free, and the next
     number of each location.
     """
@@ -73,8 +111,8 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
 
     with opened(dsn, schema) as box:
         found, free = box.status(), retention.purgeable(box)
-    if as_json:
-        click.echo(to_json(asdict(found) | {"more_bytes": found.more_bytes, "purgeable": asdict(free)}))
+    if json_:
+        STATUS.print_object(found, purgeable=free)
         return
     click.echo(f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {found.size_bytes:,} bytes")
     for one in found.locations:
@@ -83,11 +121,7 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
             f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}{sent}, {one.in_queue:,} in queues"
         )
     shown = [one for one in found.tables if one.rows or one.dead_rows]
-    rows = [(t.name, t.rows, t.dead_rows, t.size_bytes, f"{t.more_rows:+,}", f"{t.more_bytes:+,}") for t in shown]
-    known = found.since is not None
-    in_columns(("table", "rows", "dead", "bytes", *(("more rows", "more bytes") if known else ())), [
-        row if known else row[:4] for row in rows
-    ])  # fmt: skip
+    (_TABLE.without("more rows", "more bytes") if found.since is None else _TABLE).print(shown)
     if found.since is None:
         click.echo("growth is known after the first clean-up: seriatim box purge")
     else:
@@ -107,7 +141,7 @@ def _status(*, dsn: str | None, schema: str, as_json: bool) -> None:
     "--forget-expired", is_flag=True, help="Forget groups that have been idle for their queue's expire_after."
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; count what would be deleted.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", PURGED, PURGEABLE)
 def _purge(
     *,
     dsn: str | None,
@@ -116,7 +150,7 @@ def _purge(
     older_than: str | None,
     forget_expired: bool,
     dry_run: bool,
-    as_json: bool,
+    json_: bool,
 ) -> None:
     """Delete messages, history, message ids, tickets and faults that are no longer needed.
 
@@ -129,7 +163,7 @@ def _purge(
     with opened(dsn, schema) as box:
         if dry_run:
             would = retention.purgeable(box, queue=queue, older_than=older_than)
-            click.echo(json.dumps(asdict(would), indent=2) if as_json else _would(would))
+            click.echo(as_json(PURGEABLE.object_of(would)) if json_ else _would(would))
             return
         with Console(stderr=True).status("looking") as shown:
             done = retention.purge(
@@ -139,7 +173,7 @@ def _purge(
                 forget_expired=forget_expired,
                 progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
             )
-    click.echo(json.dumps(asdict(done), indent=2) if as_json else _gone(done) or "there was nothing to delete")
+    click.echo(as_json(PURGED.object_of(done)) if json_ else _gone(done) or "there was nothing to delete")
 
 
 def _would(found: Purgeable) -> str:

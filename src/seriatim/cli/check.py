@@ -7,11 +7,39 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import DeclarationError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
 
-__all__ = ["check"]
+__all__ = ["CHECKED", "check"]
+
+_FAULT: Table[DeclarationError] = Table(
+    "A fault of a file",
+    *json_only(
+        where="its place: file, line and column",
+        what="what is wrong",
+        remedy="what to do",
+        code="the code of the error",
+    ),
+)
+_PORT: Table[dict[str, str | None]] = Table(
+    "The port of a destination",
+    *json_only(
+        destination="the destination",
+        format="its format",
+        path="its folder or file; null: it has none",
+        guarantee="`exactly once` or `at least once`",
+        obstacle="why it can't be written now; null: nothing is known",
+    ),
+)
+CHECKED: Table[dict[str, object]] = Table(
+    "A checked file",
+    Column("file", None, kind="str", meaning="the file"),
+    Column("ok", None, kind="bool", meaning="false: it has faults"),
+    Column("faults", None, rows=_FAULT, meaning="its faults"),
+    Column("ports", None, rows=_PORT, meaning="of a file without faults: the port of each destination"),
+)
 
 _EXACTLY_ONCE = "exactly once"
 _AT_LEAST_ONCE = "at least once"
@@ -19,9 +47,9 @@ _AT_LEAST_ONCE = "at least once"
 
 @click.command()
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@json_option("Print one JSON object instead of lines.", CHECKED)
 @click.pass_context
-def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
+def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     """Validate a pipeline file.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults.
@@ -29,9 +57,10 @@ def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline, faults = pipeline_file.examine(file_)
-    if as_json:
+    if json_:
         ports = [] if faults or pipeline is None else _ports(pipeline)
-        click.echo(json.dumps({**_as_json(file_, faults), "ports": ports}, indent=2))
+        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports}
+        click.echo(json.dumps(CHECKED.object_of(found), indent=2))
     elif faults:
         for fault in faults:
             click.echo(str(fault), err=True)
@@ -40,14 +69,6 @@ def check(context: click.Context, file_: Path, *, as_json: bool) -> None:
         _describe(file_, pipeline)
     if faults:
         context.exit(2)
-
-
-def _as_json(path: Path, faults: list[DeclarationError]) -> dict[str, object]:
-    return {
-        "file": str(path),
-        "ok": not faults,
-        "faults": [{"where": one.where, "what": one.what, "remedy": one.remedy, "code": one.code} for one in faults],
-    }
 
 
 def _describe(path: Path, pipeline: Pipeline) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.commands import Commands
+from seriatim.cli.group import REFUSED
 from seriatim.cli.plain import in_line
-from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 
@@ -19,10 +20,49 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk import Refused
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
-__all__ = ["dead_letters"]
+__all__ = ["DEAD_LETTERS", "dead_letters"]
 
 _ALL = 100_000
-_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+def _reason(letter: DeadLetter) -> str:
+    known = letter.error is None or letter.error in letter.reason
+    return letter.reason if known else f"{letter.reason}; {letter.error}"
+
+
+DEAD_LETTERS: Table[DeadLetter] = Table(
+    "A dead letter",
+    Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
+    Column("queue"),
+    Column("group"),
+    Column("message_id", "message"),
+    *json_only("type"),
+    Column("sequence"),
+    Column("ordinal"),
+    Column("attempt", "attempts"),
+    Column("reason", shown=_reason),
+    *json_only("error"),
+    Column("aside_at", "set aside", after="number"),
+    *json_only("received_at"),
+    row="seriatim.box.operators.dead_letters:DeadLetter",
+)
+_REQUEUED: Table[Requeued] = Table(
+    "A dead letter that was put back",
+    *json_only("operation_id"),
+    Column("letter", None, rows=DEAD_LETTERS),
+    *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
+    *json_only("warning"),
+    row="seriatim.box.operators.dead_letters:Requeued",
+)
+_DONE: Table[dict[str, object]] = Table(
+    "The result for dead letters",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column(
+        "requeued", None, rows=(_REQUEUED, REFUSED), optional=True, meaning="each dead letter, or a group that refused"
+    ),
+    Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
+    Column("dead_letters", None, rows=DEAD_LETTERS, optional=True, meaning="of a dry run: the dead letters"),
+)
 
 
 def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +95,7 @@ def _many(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
-        _json,
+        json_option("Print JSON.", _DONE),
     )
     for option in reversed(options):
         command = option(command)
@@ -71,15 +111,12 @@ def dead_letters() -> None:
 @_choosing
 @click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="List at most this many.")
 @which_box
-@_json
+@json_option("Print JSON.", DEAD_LETTERS)
 def _list(*, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
     """List dead letters, ordered by number."""
     with opened(dsn, schema) as box:
         found = _found(box, chosen, limit)
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-    else:
-        _table(found, limit)
+    DEAD_LETTERS.print(found, json_=json_, limit=limit)
 
 
 @dead_letters.command("requeue")
@@ -100,7 +137,7 @@ def _requeue(
             confirmed(f"requeue {len(found):,} dead letters?", yes=yes)
         done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
     if json_:
-        click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
+        _DONE.print_object({"dry_run": False, "requeued": done})
     for one in () if json_ else done:
         click.echo(_line(one))
     no_if_refused(done)
@@ -123,7 +160,10 @@ def _delete(
         if found:
             confirmed(f"delete {len(found):,} dead letters for good?", yes=yes)
         done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason)) if found else 0
-    click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} dead letters")
+    if json_:
+        _DONE.print_object({"dry_run": False, "deleted": done})
+    else:
+        click.echo(f"deleted {done:,} dead letters")
 
 
 def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
@@ -151,27 +191,11 @@ def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *
 
 def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
     if json_:
-        click.echo(as_json({"dry_run": True, "dead_letters": [asdict(one) for one in found]}))
-    elif found:
-        _table(found, _ALL)
+        _DONE.print_object({"dry_run": True, "dead_letters": found})
+        return
+    DEAD_LETTERS.print(found, limit=_ALL)
+    if found:
         click.echo(f"would {what} {len(found):,} dead letters")
-    else:
-        click.echo("there are none")
-
-
-def _table(found: list[DeadLetter], limit: int) -> None:
-    rows = [
-        (
-            *(str(one.entry_id), one.aside_at, one.queue, one.group, one.message_id, one.sequence, one.ordinal),
-            *(
-                one.attempt,
-                one.reason if one.error is None or one.error in one.reason else f"{one.reason}; {one.error}",
-            ),
-        )
-        for one in found
-    ]
-    titles = ("number", "set aside", "queue", "group", "message", "sequence", "ordinal", "attempts", "reason")
-    listed(titles, rows, limit)
 
 
 def _line(one: Requeued | Refused) -> str:

@@ -20,14 +20,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from seriatim.cli.run import SUMMARY
 from seriatim.cli.show import Display, accounts_table, line_of
+from seriatim.cli.table import Column, json_only, json_option
 from seriatim.errors import InvariantBroken, UsageError
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
-__all__ = ["demo"]
+__all__ = ["DEMO", "demo"]
+
+DEMO = SUMMARY.extended(
+    "A demonstration",
+    first=[
+        Column("ok", None, kind="bool", meaning="true"),
+        *json_only(
+            inversions_before="how often an update arrived directly after a higher one of its customer",
+            inversions_after="the same among the delivered updates",
+            delivered="the number of delivered rows",
+        ),
+    ],
+)
 
 _FILES = 8
 #: When the first of them was written, as far as Spark is told; the others follow by a second.
@@ -62,14 +76,14 @@ route:
     "--seed", type=int, default=7, show_default=True, help="Seed of the generator; the same seed gives the same feed."
 )
 @click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep its files.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the story.")
-def demo(*, messages: int, seed: int, keep: Path | None, as_json: bool) -> None:
+@json_option("Print one JSON object instead of the story.", DEMO)
+def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
     """Put a scrambled feed of order updates back in order.
 
     Generates the feed, runs a pipeline over it, reads the delivered files with pyarrow and checks them
     against the feed. Takes about a minute.
     """
-    console = Console(highlight=False, quiet=as_json)
+    console = Console(highlight=False, quiet=json_)
     began = monotonic()
     with _folder(keep) as folder:
         feed = generate(messages, seed)
@@ -79,11 +93,11 @@ def demo(*, messages: int, seed: int, keep: Path | None, as_json: bool) -> None:
             f"scrambled, {feed.repeated:,} of them sent twice, {feed.broken} rows that are no messages, "
             "one number that comes late and one that comes too late.\n"
         )
-        summary = _run(folder / "pipeline.yaml", len(feed.lines), quiet=as_json)
+        summary = _run(folder / "pipeline.yaml", len(feed.lines), quiet=json_)
         delivered = _delivered(folder / "out" / "orders")
         verdict = _judge(feed, delivered, summary)
-        if as_json:
-            click.echo(json.dumps({"ok": True, **asdict(verdict), **asdict(summary)}))
+        if json_:
+            click.echo(json.dumps(DEMO.object_of(summary, ok=True, **asdict(verdict))))
             return
         _before_and_after(console, feed, delivered)
         _numbers(console, verdict, summary)

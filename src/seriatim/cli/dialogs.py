@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
-from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
 
 if TYPE_CHECKING:
     from seriatim.box.views.dialogs import DialogView
 
-__all__ = ["dialogs"]
+__all__ = ["DIALOGS", "dialogs"]
 
-_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+DIALOGS: Table[DialogView] = Table(
+    "A side of a dialog",
+    Column("handle", value=lambda one: str(one.handle)),
+    *json_only("state"),
+    Column("state_name", "state"),
+    Column("conversation_id", None, value=lambda one: str(one.conversation_id)),
+    Column("service"),
+    Column("to_services", "to", meaning="the service of the other side; of a monolog all services that receive it"),
+    Column("contract", meaning="its contract"),
+    *json_only("queue"),
+    Column("group_id", None, value=lambda one: str(one.group_id), meaning="its conversation group"),
+    *json_only(
+        is_initiator="whether this side has begun the dialog",
+        is_monolog="whether it is a monolog",
+        priority="1 to 10",
+        encryption="false: no message leaves the box",
+        retention="whether its messages are kept until it ends",
+        send_sequence="the number of the next message that it sends",
+        receive_sequence="the number of the next message that it receives",
+    ),
+    Column("unread"),
+    Column("waiting"),
+    *json_only(transmission_status="why the messages in `waiting` can't be delivered yet"),
+    Column("began_at", "began", meaning="when it began"),
+    *json_only(
+        closed_at="when it was closed",
+        expires_at="when its lifetime is over",
+        timer_at="when its timer is due",
+        error_code="the code of its error, if any",
+        error="the text of its error, if any",
+    ),
+    *json_only("suspended"),
+    row="seriatim.box.views.dialogs:DialogView",
+)
+_json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
@@ -52,7 +86,7 @@ def _list(
 
     with opened(dsn, schema) as box:
         found = dialogs.dialogs(box, service=service, state=state, older_than=older_than, limit=limit)
-    _tell(found, limit, json_=json_)
+    DIALOGS.print(found, json_=json_, limit=limit)
 
 
 @dialogs.command("show")
@@ -68,9 +102,9 @@ def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     if not found:
         raise click.UsageError(f"there is no dialog with the handle {handle}")
     if json_:
-        click.echo(as_json(_plain(found[0])))
+        DIALOGS.print_object(found[0])
         return
-    for name, value in _plain(found[0]).items():
+    for name, value in DIALOGS.object_of(found[0]).items():
         if value is not None:
             click.echo(in_line(f"{name}: {', '.join(value) if isinstance(value, list) else value}"))
 
@@ -106,7 +140,7 @@ def _end(
         with box.session() as tx:
             tx.end(handle, error=error, cleanup=cleanup)
         (found,) = dialogs.dialogs(box, handle=handle)
-    click.echo(as_json(_plain(found)) if json_ else f"the dialog {handle} is {found.state_name}")
+    click.echo(as_json(DIALOGS.object_of(found)) if json_ else f"the dialog {handle} is {found.state_name}")
 
 
 @dialogs.command("cleanup")
@@ -123,28 +157,6 @@ def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, sch
 
     with opened(dsn, schema) as box:
         found = dialogs.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
-    _tell(found, len(found) + 1, json_=json_)
+    DIALOGS.print(found, json_=json_)
     if not json_:
         click.echo(f"{len(found):,} dialogs " + ("would be cleaned up" if dry_run else "cleaned up"))
-
-
-def _tell(found: list[DialogView], limit: int, *, json_: bool) -> None:
-    if json_:
-        click.echo(as_json([_plain(one) for one in found]))
-        return
-    rows = [
-        (
-            str(one.handle), one.state_name, one.service, one.to_services, one.contract, one.unread, one.waiting,
-            one.began_at,
-        )
-        for one in found
-    ]  # fmt: skip
-    listed(("handle", "state", "service", "to", "contract", "unread", "waiting", "began"), rows, limit)
-
-
-def _plain(one: DialogView) -> dict[str, Any]:
-    written = {
-        name: str(value) if name in {"handle", "conversation_id", "group_id"} else value
-        for name, value in asdict(one).items()
-    }
-    return {"handle": written.pop("handle"), "state": written.pop("state"), "state_name": one.state_name, **written}

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import click
 
+from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import which_box
 from seriatim.operations.doctor import Finding, State, examine
 
-__all__ = ["doctor"]
+__all__ = ["EXAMINED", "doctor"]
+
+_FINDING: Table[Finding] = Table(
+    "A finding", *json_only("name", "state", "found", "remedy"), row="seriatim.operations.finding:Finding"
+)
+EXAMINED: Table[dict[str, object]] = Table(
+    "The findings of the doctor",
+    Column("ok", None, kind="bool", meaning="false: something is wrong"),
+    Column("findings", None, rows=_FINDING, meaning="the findings, in order"),
+)
 
 _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 
 
 @click.command()
 @which_box
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@json_option("Print one JSON object instead of lines.", EXAMINED)
 @click.pass_context
-def doctor(context: click.Context, *, dsn: str | None, schema: str, as_json: bool) -> None:
+def doctor(context: click.Context, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Check Java, Python, Spark, memory, disk and the message box.
 
     Reports each finding with its remedy. Exits with 1 if something is wrong.
@@ -27,11 +36,11 @@ def doctor(context: click.Context, *, dsn: str | None, schema: str, as_json: boo
     findings: list[Finding] = []
     for finding in examine(dsn=dsn, schema=schema):
         findings.append(finding)
-        if not as_json:
+        if not json_:
             _show(finding)
     wrong = sum(finding.state is State.WRONG for finding in findings)
-    if as_json:
-        click.echo(json.dumps({"ok": not wrong, "findings": [asdict(finding) for finding in findings]}, indent=2))
+    if json_:
+        click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:
         click.echo(f"\n{wrong} of {len(findings)} things are wrong.")
     else:

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.plain import in_line, in_lines
-from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
 
-__all__ = ["faults"]
+if TYPE_CHECKING:
+    from seriatim.operations.faults import FaultView
+
+__all__ = ["FAULTS", "faults"]
 
 _KINDS = ("transient", "business", "poison", "timeout")
+
+
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+FAULTS: Table[FaultView] = Table(
+    "A fault",
+    Column("fault_id", "fault", shown=lambda one: str(one.fault_id)),
+    Column("queue"),
+    Column("group"),
+    Column("message_id", "message"),
+    *json_only("type", "sequence", "ordinal"),
+    Column("attempt"),
+    Column("kind", after="message"),
+    *json_only("error_class"),
+    Column("error", shown=lambda one: f"{one.error_class}: {_first_line(one.error)}"),
+    *json_only("traceback"),
+    Column("at", after="fault"),
+    *json_only("worker"),
+    Column("retry_at", "again"),
+    row="seriatim.box.views.faults:FaultView",
+)
 
 
 @click.command("faults")
@@ -34,7 +61,7 @@ _KINDS = ("transient", "business", "poison", "timeout")
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list; with ID, one object.")
+@json_option("Print a JSON list; with ID, one object.", FAULTS)
 def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, limit: int, **given: Any) -> None:
     """List the faults of handlers, newest first; with ID, show that fault and its traceback."""
     from seriatim.operations import faults as operations  # noqa: PLC0415 -- the driver, when it is needed
@@ -44,32 +71,17 @@ def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, l
             raise UsageError("filters can't be combined with ID", remedy="leave out either the filters or ID")
         with opened(dsn, schema) as box:
             one = operations.fault_view(box, fault_id)
-        click.echo(as_json(asdict(one)) if json_ else _told(one))
+        click.echo(as_json(FAULTS.object_of(one)) if json_ else _told(one))
         return
     with opened(dsn, schema) as box:
         if given["queue"] is not None:
             box.definitions().queue(given["queue"])
         found = operations.faults(box, limit=limit, **given)
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-        return
-    rows = [
-        (
-            *(str(one.fault_id), one.at, one.queue, one.group, one.message_id, one.kind, one.attempt),
-            *(f"{one.error_class}: {_first_line(one.error)}", one.retry_at),
-        )
-        for one in found
-    ]
-    listed(("fault", "at", "queue", "group", "message", "kind", "attempt", "error", "again"), rows, limit)
+    FAULTS.print(found, json_=json_, limit=limit)
 
 
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= 80 else f"{line[:79]}…"
-
-
-def _told(one: object) -> str:
-    facts = asdict(one)  # type: ignore[call-overload]
-    traceback = facts.pop("traceback")
+def _told(one: FaultView) -> str:
+    facts = FAULTS.object_of(one)
+    traceback = str(facts.pop("traceback"))
     lines = [in_line(f"{name}: {value}") for name, value in facts.items() if value is not None]
     return "\n".join([*lines, in_lines(traceback.rstrip())] if traceback else lines)

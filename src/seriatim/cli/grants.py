@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.table import Column, Table, json_option
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["grant", "grants", "revoke"]
+if TYPE_CHECKING:
+    from seriatim.box.operators.grant import Grant
+
+__all__ = ["GRANTS", "grant", "grants", "revoke"]
+
+GRANTS: Table[Grant] = Table(
+    "The rights of a role",
+    Column("role", "ROLE"),
+    Column("publish", "PUBLISH"),
+    Column("receive", "RECEIVE"),
+    Column("subscribe", "SUBSCRIBE"),
+    Column("route", "ROUTE", shown=lambda one: "yes" if one.route else ""),
+    Column("dispense", "DISPENSE"),
+    Column("types", "TYPES", after="SUBSCRIBE"),
+    Column("id_space", "ID SPACE", shown=lambda one: one.id_space or '""'),
+    row="seriatim.box.operators.grant:Grant",
+    nothing=None,
+)
 
 
 def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,22 +75,9 @@ def revoke(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
 
 @click.command("grants")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", GRANTS)
 def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
     with opened(dsn, schema) as box:
         found = box.grants()
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-        return
-    rows = [
-        (
-            one.role,
-            *(", ".join(names) for names in (one.publish, one.receive, one.subscribe, one.types)),
-            "yes" if one.route else "",
-            ", ".join(one.dispense),
-            one.id_space or '""',
-        )
-        for one in found
-    ]
-    in_columns(("ROLE", "PUBLISH", "RECEIVE", "SUBSCRIBE", "TYPES", "ROUTE", "DISPENSE", "ID SPACE"), rows)
+    GRANTS.print(found, json_=json_)

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.choose import choosing, filter_of
 from seriatim.cli.commands import Commands
+from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
-from seriatim.cli.standing import tell
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.standing import STANDING, tell
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.kernel.sequencer import Event
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import Operation
 
-__all__ = ["group"]
+__all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
+
+_EVENT: Table[Event] = Table(
+    "An event of a group",
+    *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    row="seriatim.kernel.sequencer:Event",
+)
+OPERATION: Table[Operation] = Table(
+    "The result for a group",
+    *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
+    Column("events", None, rows=_EVENT),
+    row="seriatim.box.operators.actions:Operation",
+)
+REFUSED: Table[Refused] = Table(
+    "A refused group",
+    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
+    row="seriatim.operations.bulk:Refused",
+)
+ACTED: Table[dict[str, object]] = Table(
+    "The result for many groups",
+    Column("action", None, kind="str", meaning="the action"),
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
+)
 
 _FILTERS = ("queue", "state", "key", "older_than", "error")
 _WORDS = {
@@ -45,7 +70,7 @@ def group() -> None:
 @click.argument("group_", metavar="GROUP")
 @click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", STANDING)
 def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show GROUP: its state, the message or hole that blocks it, the backlog, the allowed actions, and the command
     that helps.
@@ -55,7 +80,7 @@ def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_
     with opened(dsn, schema) as box:
         found = operations.standing(box, _queue_of(box, queue, group_), group_)
     if json_:
-        click.echo(as_json(asdict(found) | {"waiting": found.view.waiting}))
+        STANDING.print_object(found)
     else:
         tell(found)
 
@@ -66,7 +91,7 @@ def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_
 @click.option("--next", "next_", type=int, required=True, help="The number with which the group goes on.")
 @says_why
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", OPERATION)
 def _reset(
     group_: str, *, queue: str | None, next_: int, actor: str | None, reason: str | None, dsn: str | None, schema: str,
     json_: bool,
@@ -117,7 +142,7 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
-        click.option("--json", "json_", is_flag=True, help="Print JSON."),
+        json_option("Print JSON.", OPERATION, ACTED),
     )
     command: Callable[..., Any] = run
     for one in reversed(decorators):
@@ -155,7 +180,7 @@ def _one(
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     done = operations.act(box, action, _queue_of(box, queue, key), key, **{**own, **who})
-    click.echo(as_json(_plain(done)) if json_ else _line(done))
+    click.echo(as_json(OPERATION.object_of(done)) if json_ else _line(done))
 
 
 def _many(
@@ -170,33 +195,23 @@ def _many(
             box.definitions().queue(where.queue)
         views = bulk.chosen(box, action, where)
         if dry_run:
-            found = [asdict(one) for one in views]
             if json_:
-                click.echo(as_json({"action": action, "dry_run": True, "groups": found}))
+                ACTED.print_object({"action": action, "dry_run": True, "groups": views})
             else:
-                in_columns(("queue", "group", "state", "since"), [(v.queue, v.group, v.state, v.since) for v in views])
+                GROUP.only("queue", "group", "state", "since", nothing=None).print(views)
                 click.echo(f"{action.replace('_', '-')} would be done to {len(views):,} groups")
             return
         if views:
             confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
         done = list(bulk.each(box, action, views, **said(*why))) if views else []
     if json_:
-        click.echo(as_json({"action": action, "dry_run": False, "groups": [_plain(one) for one in done]}))
+        ACTED.print_object({"action": action, "dry_run": False, "groups": done})
     else:
         for one in done:
             click.echo(_line(one))
         obeyed = sum(hasattr(one, "obeyed") for one in done)
         click.echo(f"{obeyed:,} of {len(views):,} groups: {action.replace('_', '-')}")
     no_if_refused(done)
-
-
-def _plain(done: Operation | Refused) -> dict[str, object]:
-    """What was done, as JSON has it: an event is an object."""
-    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
-
-    if isinstance(done, Refused):
-        return asdict(done)
-    return asdict(done) | {"events": [event._asdict() for event in done.events]}
 
 
 def _line(done: Operation | Refused) -> str:

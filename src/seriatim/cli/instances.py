@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.commands import Commands
 from seriatim.cli.plain import in_line
-from seriatim.cli.which import as_json, listed, opened, which_box
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.which import opened, which_box
 
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
 
-__all__ = ["instances"]
+__all__ = ["INSTANCES", "instances"]
 
-_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+INSTANCES: Table[InstanceView] = Table(
+    "An instance",
+    Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),
+    Column("queue"),
+    Column("group"),
+    Column("status"),
+    Column("subscription"),
+    *json_only("starts", "correlations"),
+    Column("waiting"),
+    *json_only("state", "version", "started_at"),
+    Column("changed_at", "changed"),
+    row="seriatim.box.views.instances:InstanceView",
+)
+_json = json_option("Print JSON.", INSTANCES)
 
 
 def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,14 +67,7 @@ def _list(
 
     with opened(dsn, schema) as box:
         found = operations.instances(box, queue, group=group, status=status, limit=limit)
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-        return
-    rows = [
-        (str(one.instance_id), one.queue, one.group, one.status, one.subscription, one.waiting, one.changed_at)
-        for one in found
-    ]
-    listed(("instance", "queue", "group", "status", "subscription", "waiting", "changed"), rows, limit)
+    INSTANCES.print(found, json_=json_, limit=limit)
 
 
 @instances.command("show")
@@ -115,7 +121,7 @@ def _act(
     with opened(dsn, schema) as box:
         found = done(box, instance_id, actor=actor or getpass.getuser(), reason=reason)
     if json_:
-        click.echo(as_json(asdict(found)))
+        INSTANCES.print_object(found)
     else:
         now = "terminated" if action == "terminate" else found.status
         click.echo(in_line(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}"))
@@ -123,7 +129,7 @@ def _act(
 
 def _tell(found: InstanceView, *, as_json_: bool) -> None:
     if as_json_:
-        click.echo(as_json(asdict(found)))
+        INSTANCES.print_object(found)
         return
     click.echo(f"instance {found.instance_id}: {found.status}, {found.waiting:,} messages wait")
     click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))

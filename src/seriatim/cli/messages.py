@@ -5,22 +5,105 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.commands import Commands
+from seriatim.cli.group import REFUSED
 from seriatim.cli.plain import in_line, in_lines
-from seriatim.cli.which import as_json, in_id_space, listed, opened, which_box
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option, text_only
+from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.box.operators.resubmit import Resubmitted
+    from seriatim.box.views.message_places import Placed, Stored
     from seriatim.operations.set_aside import PutBack, Refused, SetAside
+    from seriatim.pipeline.types.message import Part
 
-__all__ = ["messages"]
+__all__ = ["MESSAGES", "RESUBMITTED", "SET_ASIDE", "messages"]
+
+
+def _ticket(location: str, epoch: int, number: int) -> str:
+    return f"{location}/{epoch}/{number}"
+
+
+MESSAGES: Table[Placed] = Table(
+    "A message in a queue",
+    Column("message_id", "message"),
+    Column("type"),
+    *json_only("location", "epoch", "number"),
+    text_only(
+        "ticket", lambda one: _ticket(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
+    ),
+    Column("queue"),
+    Column("group"),
+    Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
+    Column("reason", after="parts"),
+    Column("sequence"),
+    *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
+    *json_only("body_bytes"),
+    Column("parts", shown=lambda one: one.parts or None),
+    *json_only("id_space"),
+    row="seriatim.box.views.message_places:Placed",
+)
+_PART: Table[Part] = Table(
+    "A part of a message", *json_only("name", "content_type", "body"), row="seriatim.pipeline.types.message:Part"
+)
+_MESSAGE: Table[Stored] = Table(
+    "A message",
+    Column("message_id", None, meaning="its id"),
+    Column("type", None, meaning="its type"),
+    Column(
+        "ticket",
+        None,
+        value=lambda one: one.ticket._asdict(),
+        kind="Mapping[str, Any]",
+        meaning="its `location`, `epoch` and `number`",
+    ),
+    Column("content_type", None, meaning="the media type of its body"),
+    Column("context", None, value=lambda one: dict(one.context), meaning="its properties, by name"),
+    Column("body", None, kind="str", meaning="text if it is UTF-8, else hexadecimal digits"),
+    Column("received_at", None, meaning="when it was published"),
+    Column("parts", None, rows=_PART, meaning="its parts"),
+    Column("id_space", None, meaning="the id space of its publisher's role; empty: the owner's"),
+    Column("places", None, rows=MESSAGES, meaning="the queues that have it"),
+    row="seriatim.box.views.message_places:Stored",
+)
+SET_ASIDE: Table[SetAside] = Table(
+    "A message that was set aside",
+    Column("message_id", "message"),
+    Column("type"),
+    Column("queue"),
+    Column("group"),
+    Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
+    Column("sequence"),
+    Column("reason"),
+    Column("since", after="status"),
+    *json_only("received_at", "entry_id", "arrival_id", "position"),
+    row="seriatim.box.operators.set_aside:SetAside",
+)
+_PUT_BACK: Table[PutBack] = Table(
+    "A message that was put back",
+    *json_only("operation_id"),
+    Column("message", None, rows=SET_ASIDE),
+    *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
+    *json_only("status"),
+    row="seriatim.box.operators.set_aside:PutBack",
+)
+_DONE: Table[dict[str, object]] = Table(
+    "The result for messages that were set aside",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("requeued", None, rows=(_PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
+    Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
+    Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
+)
+RESUBMITTED: Table[Resubmitted] = Table(
+    "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
+)
 
 _STATUSES = (
     *("arrived", "held", "queued", "in_hand"),
@@ -78,7 +161,7 @@ def messages() -> None:
 @click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
 @click.option("--type", "type_", help="Only messages of this type.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", MESSAGES)
 def _list(
     *,
     dsn: str | None,
@@ -98,25 +181,14 @@ def _list(
 
     with opened(dsn, schema) as box:
         found = messages.messages(box, queue=queue, group=group, status=status, message_type=type_, limit=limit)
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-        return
-    titles = ("message", "type", "ticket", "queue", "group", "status", "sequence", "parts", "reason")
-    rows = [
-        (
-            *(one.message_id, one.type, _ticket(one.location, one.epoch, one.number), one.queue, one.group),
-            *("waits" if one.waits else one.status, one.sequence, one.parts or None, one.reason),
-        )
-        for one in found
-    ]
-    listed(titles, rows, limit)
+    MESSAGES.print(found, json_=json_, limit=limit)
 
 
 @messages.command("show")
 @click.argument("message_id", metavar="ID")
 @in_id_space
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object, with the whole body and all parts.")
+@json_option("Print one JSON object, with the whole body and all parts.", _MESSAGE)
 def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the message ID: its properties, body and parts, and the queues that have it.
 
@@ -127,8 +199,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     with opened(dsn, schema) as box:
         message, places = messages.message(box, message_id, id_space=id_space)
     if json_:
-        told = asdict(message) | {"ticket": message.ticket._asdict(), "context": dict(message.context)}
-        click.echo(as_json(told | {"places": [asdict(one) for one in places]}))
+        _MESSAGE.print_object(message, places=places)
         return
     ticket = _ticket(*message.ticket)
     click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
@@ -150,7 +221,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 @_choosing(_DELETABLE, "Only messages in this status; may be repeated.", "Don't ask for confirmation.")
 @says_why
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option("Print JSON.", _DONE)
 def _delete(
     message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
@@ -169,7 +240,10 @@ def _delete(
             return
         confirmed(f"delete {len(found):,} messages for good ({_counts(found)})?", yes=yes or not found)
         done = operations.delete(box, found, **said(actor, reason)) if found else 0
-    click.echo(as_json({"dry_run": False, "deleted": done}) if json_ else f"deleted {done:,} messages")
+    if json_:
+        _DONE.print_object({"dry_run": False, "deleted": done})
+    else:
+        click.echo(f"deleted {done:,} messages")
     _perhaps_more(found)
 
 
@@ -182,7 +256,7 @@ def _delete(
 )
 @says_why
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option("Print JSON.", _DONE)
 def _requeue(
     message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
@@ -203,7 +277,7 @@ def _requeue(
             confirmed(f"requeue {len(found):,} messages ({_counts(found)})?", yes=yes)
         done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
     if json_:
-        click.echo(as_json({"dry_run": False, "requeued": [asdict(one) for one in done]}))
+        _DONE.print_object({"dry_run": False, "requeued": done})
     for one in () if json_ else done:
         click.echo(in_line(_put_back(one)))
     _perhaps_more(found)
@@ -215,7 +289,7 @@ def _requeue(
 @click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
 @click.option("--type", "type_", help="Only messages of this type.")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", RESUBMITTED)
 def _resubmit(
     message_ids: tuple[str, ...], *, queue: str, type_: str | None, dsn: str | None, schema: str, json_: bool
 ) -> None:
@@ -228,7 +302,7 @@ def _resubmit(
 
     with opened(dsn, schema) as box:
         done = messages.resubmit(box, message_ids or None, message_type=type_, queue=queue)
-    click.echo(as_json(asdict(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
+    click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
 
 
 def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any], *, all_: bool) -> list[SetAside]:
@@ -267,17 +341,8 @@ def _put_back(one: PutBack | Refused) -> str:
 
 def _would(what: str, found: list[SetAside], *, json_: bool) -> None:
     if json_:
-        click.echo(as_json({"dry_run": True, "messages": [asdict(one) for one in found]}))
+        _DONE.print_object({"dry_run": True, "messages": found})
         return
-    titles = ("message", "type", "queue", "group", "status", "since", "sequence", "reason")
-    rows = [
-        (one.message_id, one.type, one.queue, one.group, one.status, one.since, one.sequence, one.reason)
-        for one in found
-    ]
-    listed(titles, rows, _ALL)
+    SET_ASIDE.print(found, limit=_ALL)
     if found:
         click.echo(f"would {what} {len(found):,} messages")
-
-
-def _ticket(location: str, epoch: int, number: int) -> str:
-    return f"{location}/{epoch}/{number}"

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import getpass
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.commands import Commands
-from seriatim.cli.which import as_json, opened, which_box
+from seriatim.cli.queues import COUNTS
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["queue"]
+if TYPE_CHECKING:
+    from seriatim.box.pipelines.queue_release import Released
+
+
+__all__ = ["QUEUE", "RELEASED", "queue"]
+
+QUEUE = COUNTS.extended(
+    "A queue",
+    Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
+    Column(
+        "subscriptions",
+        None,
+        kind="Mapping[str, Any]",
+        meaning="the states of the subscriptions that lead to it, by name",
+    ),
+    Column("activated", None, kind="bool | None", meaning="whether its activation is on; null: it has none"),
+)
+RELEASED: Table[Released] = Table(
+    "A queue that was released",
+    *json_only("queue", "pipeline", "messages"),
+    row="seriatim.box.pipelines.queue_release:Released",
+)
 
 
 @click.group("queue", cls=Commands)
@@ -22,7 +44,7 @@ def queue() -> None:
 @queue.command("show")
 @click.argument("name")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", QUEUE)
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, and the subscriptions that lead to it."""
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
@@ -35,12 +57,11 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         activated = next((one for one in queues.activations(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
-        click.echo(
-            as_json(
-                asdict(counts)
-                | {"definition": to_json(declared), "subscriptions": leading}
-                | {"activated": None if activated is None else activated.activated}
-            )
+        QUEUE.print_object(
+            counts,
+            definition=to_json(declared),
+            subscriptions=leading,
+            activated=None if activated is None else activated.activated,
         )
         return
     definition: dict[str, Any] = to_json(declared)
@@ -110,7 +131,7 @@ def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema:
 @click.option("--reason", required=True, help="The reason, for the operator log.")
 @click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", RELEASED)
 def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 
@@ -123,6 +144,6 @@ def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, sche
     with opened(dsn, schema) as box:
         done = queues.release(box, name, actor=actor or getpass.getuser(), reason=reason)
     if json_:
-        click.echo(as_json(asdict(done)))
+        RELEASED.print_object(done)
     else:
         click.echo(f"queue {done.queue}: the pipeline {done.pipeline} had it, with {done.messages:,} messages in hand")

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.table import Column, Table, json_only, json_option, text_only
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["queues"]
+if TYPE_CHECKING:
+    from seriatim.box.views.queue_counts import QueueCounts
+
+__all__ = ["COUNTS", "queues"]
 
 _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
 
+def _set_aside(counts: QueueCounts) -> str:
+    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
+
+
+COUNTS: Table[QueueCounts] = Table(
+    "The counts of a queue",
+    Column("queue"),
+    Column("policy"),
+    Column("enabled", "is", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
+    *json_only("owner"),
+    Column("arrived"),
+    Column("held"),
+    Column("queued"),
+    Column("in_hand", "in hand"),
+    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
+    *json_only(**{one: f"messages that were set aside as {one}" for one in _SET_ASIDE[:-1]}, dead="its dead letters"),
+    Column("oldest"),
+    *json_only("max_messages"),
+    row="seriatim.box.views.queue_counts:QueueCounts",
+    nothing="there are no queues",
+)
+
+
 @click.command()
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", COUNTS)
 def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
     """Count the messages in each queue of a message box, and the messages set aside.
 
@@ -25,19 +52,4 @@ def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
 
     with opened(dsn, schema) as box:
         found = queues.queues(box)
-    if json_:
-        click.echo(as_json([asdict(one) for one in found]))
-        return
-    if not found:
-        click.echo("there are no queues")
-        return
-    rows = [
-        (
-            *(one.queue, one.policy, f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
-            *(one.arrived, one.held, one.queued, one.in_hand),
-            ", ".join(f"{getattr(one, what):,} {what}" for what in _SET_ASIDE if getattr(one, what)),
-            one.oldest,
-        )
-        for one in found
-    ]
-    in_columns(("queue", "policy", "is", "arrived", "held", "queued", "in hand", "set aside", "oldest"), rows)
+    COUNTS.print(found, json_=json_)

@@ -5,19 +5,82 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.show import Display, accounts_table, routing_line, waiting_line
+from seriatim.cli.show import ACCOUNTS, ROUTING, WAITING, Display, accounts_table, routing_line, waiting_line
+from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.runtime.pipelines.progress import News, Progress, RunSummary
+    from seriatim.runtime.pipelines.progress import Again, News, Ports, Progress, Running, RunSummary, Spread
+    from seriatim.spark.calls.register import Call
 
-__all__ = ["run"]
+__all__ = ["SUMMARY", "run"]
+
+_SPREAD: Table[Spread] = Table(
+    "How a batch was spread",
+    *json_only(
+        tasks="how many tasks had messages of it",
+        least="the least messages of a task",
+        most="the most messages of a task",
+    ),
+    row="seriatim.runtime.pipelines.progress:Spread",
+)
+_CALL: Table[Call] = Table(
+    "A call of the user's code",
+    *json_only("function", "messages", "first", "since_s", "batch"),
+    row="seriatim.spark.calls.register:Call",
+)
+
+
+def _event(word: str) -> Column[Any]:
+    return Column("event", None, kind="str", value=lambda _: word, meaning=f"`{word}`")
+
+
+_BATCH: Table[Progress] = Table(
+    "A batch",
+    _event("batch"),
+    *json_only("batch", "seconds", "rows", "rows_per_s"),
+    Column("accounts", None, rows=ACCOUNTS),
+    *json_only("holes"),
+    Column("routing", None, rows=ROUTING),
+    Column("waiting", None, rows=WAITING),
+    Column("spread", None, rows=_SPREAD),
+    row="seriatim.runtime.pipelines.progress:Progress",
+)
+_RUNNING: Table[Running] = Table(
+    "A batch that takes long",
+    _event("running"),
+    *json_only("batch", "seconds"),
+    Column("call", None, rows=_CALL),
+    row="seriatim.runtime.pipelines.progress:Running",
+)
+_PORTS: Table[Ports] = Table(
+    "Ports that fail or work again",
+    _event("ports"),
+    Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
+    row="seriatim.runtime.pipelines.progress:Ports",
+)
+_AGAIN: Table[Again] = Table(
+    "A query that is begun again",
+    _event("again"),
+    *json_only("what", "reason", "seconds", "attempt", "attempts"),
+    row="seriatim.runtime.pipelines.progress:Again",
+)
+SUMMARY: Table[RunSummary] = Table(
+    "A run that has ended",
+    *json_only("pipeline", ending="why it ended: `stopped`, `once` or `finished`"),
+    *json_only("seconds", "batches"),
+    Column("accounts", None, rows=ACCOUNTS),
+    *json_only("holes"),
+    Column("routing", None, rows=ROUTING),
+    Column("waiting", None, rows=WAITING),
+    row="seriatim.runtime.pipelines.progress:RunSummary",
+)
+_END = SUMMARY.extended("The end of a run", first=[_event("end")])
 
 # Seconds between two reports of a long batch in JSON.
 _RUNNING_S = 10.0
@@ -31,7 +94,7 @@ _UNDELIVERED = 3
 @click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if any message was invalid.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch, and one at the end.")
+@json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
 @click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
 @click.pass_context
@@ -43,7 +106,7 @@ def run(
     finish: bool,
     strict: bool,
     conf: tuple[str, ...],
-    as_json: bool,
+    json_: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -60,10 +123,10 @@ def run(
     settings = dict(_setting(one) for one in conf)
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
-    display = Display(pipeline.name, quiet=quiet) if not as_json else None
+    display = Display(pipeline.name, quiet=quiet) if not json_ else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
-    report = _print_progress if as_json and not quiet else display.show if display is not None else None
-    tell = _PrintNews() if as_json and not quiet else display.tell if display is not None else None
+    report = _print_progress if json_ and not quiet else display.show if display is not None else None
+    tell = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
     try:
         with showing:
             summary = run_pipeline(
@@ -73,8 +136,8 @@ def run(
         if verbose and error.__cause__ is not None:
             click.echo(str(error.__cause__), err=True)
         raise
-    if as_json:
-        click.echo(json.dumps({"event": "end", **asdict(summary)}))
+    if json_:
+        click.echo(json.dumps(_END.object_of(summary)))
     else:
         _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
     if summary.undelivered and summary.ending != "stopped":
@@ -91,7 +154,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _print_progress(progress: Progress) -> None:
-    click.echo(json.dumps({"event": "batch", **asdict(progress)}))
+    click.echo(json.dumps(_BATCH.object_of(progress)))
     sys.stdout.flush()
 
 
@@ -105,14 +168,14 @@ class _PrintNews:
         from seriatim.runtime.pipelines.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
 
         if not isinstance(news, Running):
-            event = "again" if isinstance(news, Again) else "ports"
-            click.echo(json.dumps({"event": event, **asdict(news)}))
+            told = _AGAIN.object_of(news) if isinstance(news, Again) else _PORTS.object_of(news)
+            click.echo(json.dumps(told))
         else:
             batch, seconds = self._told
             if news.seconds < (seconds if news.batch == batch else 0.0) + _RUNNING_S:
                 return
             self._told = news.batch, news.seconds
-            click.echo(json.dumps({"event": "running", **asdict(news)}))
+            click.echo(json.dumps(_RUNNING.object_of(news)))
         sys.stdout.flush()
 
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from seriatim.cli.which import as_json, in_columns, opened, which_box
+from seriatim.cli.table import Column, Table, json_option
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["services"]
+if TYPE_CHECKING:
+    from seriatim.pipeline.declared.service import Service
+
+__all__ = ["SERVICES", "services"]
+
+SERVICES: Table[Service] = Table(
+    "A service",
+    Column("service", value=lambda one: one.name, meaning="its name, compared byte for byte"),
+    Column("queue"),
+    Column("contracts", value=lambda one: list(one.contracts)),
+    Column("retention"),
+    row="seriatim.pipeline.declared.service:Service",
+    nothing="there are no services",
+)
 
 
 @click.command()
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", SERVICES)
 def services(*, dsn: str | None, schema: str, json_: bool) -> None:
     """List the services of a message box, with their queues and the contracts that they accept."""
     with opened(dsn, schema) as box:
         known = box.definitions().services
-    found = [
-        {"service": name, "queue": one.queue, "contracts": list(one.contracts), "retention": one.retention}
-        for name, one in sorted(known.items())
-    ]
-    if json_:
-        click.echo(as_json(found))
-    elif not found:
-        click.echo("there are no services")
-    else:
-        in_columns(tuple(found[0]), [tuple(one.values()) for one in found])
+    SERVICES.print([one for _, one in sorted(known.items())], json_=json_)

@@ -10,13 +10,25 @@ from rich.console import Console
 from rich.live import Live
 from rich.segment import Segments
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Table as Lines
 from rich.text import Text
+
+from seriatim.cli.table import Column, Table, json_only, text_only
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Account, Again, News, Progress, Routing, Waiting
 
-__all__ = ["Display", "accounts_table", "again_line", "line_of", "routing_line", "waiting_line"]
+__all__ = [
+    "ACCOUNTS",
+    "ROUTING",
+    "WAITING",
+    "Display",
+    "accounts_table",
+    "again_line",
+    "line_of",
+    "routing_line",
+    "waiting_line",
+]
 
 # A batch that takes longer is told of where there is no live line; and then again every so often.
 _RUNNING_S = 10.0
@@ -24,6 +36,26 @@ _RUNNING_S = 10.0
 _MOST_ROWS = 50
 _WIDEST = 10_000  # characters; a width that no table reaches
 _DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
+ACCOUNTS: Table[Account] = Table(
+    "The account of a destination",
+    Column("destination"),
+    Column("held_before", "held before"),
+    Column("arrived", "in"),
+    text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
+    *(Column(one) for one in _DISPOSITIONS[:2]),
+    *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
+    row="seriatim.runtime.pipelines.progress:Account",
+)
+ROUTING: Table[Routing] = Table(
+    "The account of the router",
+    *json_only("received", "routed", "unrouted", "invalid"),
+    row="seriatim.runtime.pipelines.progress:Routing",
+)
+WAITING: Table[Waiting] = Table(
+    "A destination that waits",
+    *json_only("destination", "rows", "batches", "since", "reason"),
+    row="seriatim.spark.deliver.outgoing:Waiting",
+)
 
 
 class Display:
@@ -140,15 +172,12 @@ def accounts_table(accounts: Sequence[Account], console: Console | None = None) 
     """
     console = console or Console(highlight=False)
     shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    before = any(account.held_before for account in accounts)
-    columns = ("destination", *(("held before",) if before else ()), "in", "=", *_DISPOSITIONS)
-    for column in columns:
-        table.add_column(column, justify="left" if column == "destination" else "right", no_wrap=True)
+    columns = ACCOUNTS if any(account.held_before for account in accounts) else ACCOUNTS.without("held before")
+    table = Lines(box=None, pad_edge=False, header_style="bold")
+    for heading in columns.headings:
+        table.add_column(heading, justify="left" if heading == "destination" else "right", no_wrap=True)
     for account in shown:
-        first = [f"{account.held_before:,}"] if before else []
-        counts = [f"{getattr(account, disposition):,}" for disposition in _DISPOSITIONS]
-        table.add_row(account.destination, *first, f"{account.arrived:,}", "=", *counts)
+        table.add_row(*(f"{one:,}" if isinstance(one, int) else str(one) for one in columns.cells(account)))
     # A count that is cut off is none: the table is as wide as it has to be, also where the output is narrower.
     wide = console.options.update(max_width=_WIDEST)
     console.print(Segments(console.render(table, wide)), soft_wrap=True)

@@ -8,13 +8,44 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
-from seriatim.cli.which import in_columns
+from seriatim.cli.table import Column, Table, json_only
 
 if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView, Head, Standing
+    from seriatim.operations.groups import GroupView, Head, Logged, Standing
 
-__all__ = ["tell"]
+__all__ = ["STANDING", "tell"]
+
+_HEAD: Table[Head] = Table(
+    "A message at the head of a group",
+    *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at", "received_at"),
+    *json_only("entry_id", "failed"),
+    row="seriatim.box.views.group_standing:Head",
+)
+_LOG: Table[Logged] = Table(
+    "An entry of the operator log",
+    Column("operation_id", "operation"),
+    Column("at"),
+    Column("actor"),
+    Column("action"),
+    *json_only("queue", "group"),
+    Column("reason"),
+    *json_only("details"),
+    Column("role", after="actor"),
+    row="seriatim.box.views.operations_done:Logged",
+)
+STANDING: Table[Standing] = Table(
+    "The diagnosis of a group",
+    Column("view", None, rows=GROUP),
+    *json_only("why"),
+    Column("blocks", None, rows=_HEAD),
+    Column("following", None, rows=_HEAD),
+    *json_only("behind", "allowed", "helps"),
+    Column("operations", None, rows=_LOG),
+    Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
+    row="seriatim.box.views.group_standing:Standing",
+)
 
 
 def tell(found: Standing) -> None:
@@ -38,8 +69,7 @@ def tell(found: Standing) -> None:
     for action in found.helps:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
-        rows = [(one.operation_id, one.at, one.actor, one.role, one.action, one.reason) for one in found.operations]
-        in_columns(("operation", "at", "actor", "role", "action", "reason"), rows)
+        _LOG.print(found.operations)
 
 
 def _command(view: GroupView, action: str) -> str:

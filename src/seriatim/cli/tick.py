@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.which import as_json, opened, which_box
+from seriatim.cli.table import Table, as_json, json_only, json_option
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["tick"]
+if TYPE_CHECKING:
+    from seriatim.box.tick import Tick
+
+__all__ = ["TICK", "tick"]
+
+TICK: Table[Tick] = Table(
+    "A tick", *json_only("routed", "groups", "recovered", "dialogs"), row="seriatim.box.tick:Tick"
+)
 
 
 @click.command("tick")
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
+@json_option("Print one JSON object.", TICK)
 def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
     """Route messages that were published through SQL, fire due timers of groups and dialogs, and retry faulted groups."""
     with opened(dsn, schema) as box:
         done = box.tick()
     click.echo(
-        as_json(asdict(done))
+        as_json(TICK.object_of(done))
         if json_
         else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups and {done.dialogs:,} dialogs, "
         f"recovered {done.recovered:,}"

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.which import as_json, in_columns, in_id_space, opened, which_box
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.errors import UsageError
 
-__all__ = ["trace"]
+if TYPE_CHECKING:
+    from seriatim.box.views.trace import Step
+
+__all__ = ["STEPS", "trace"]
+
+STEPS: Table[Step] = Table(
+    "A step of a trace",
+    Column("at"),
+    Column("kind", "step"),
+    Column("text", ""),
+    Column("message_id", "message", after="step"),
+    *json_only("queue", "group"),
+    row="seriatim.box.views.trace:Step",
+    nothing=None,
+)
 
 
 @click.command("trace")
@@ -27,7 +42,7 @@ __all__ = ["trace"]
 )
 @in_id_space
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", STEPS)
 def trace(
     message_id: str | None, *, group: str | None, queue: str | None, limit: int, id_space: str | None,
     dsn: str | None, schema: str, json_: bool,
@@ -45,8 +60,5 @@ def trace(
             steps = operations.trace_message(box, str(message_id), id_space=id_space)
         else:
             steps = operations.trace_group(box, queue or groups.only_group(box, group), group, limit=limit)
-    if json_:
-        click.echo(as_json([asdict(one) for one in steps]))
-        return
-    rows = [(one.at, one.kind, *(() if group is None else (one.message_id,)), one.text) for one in steps]
-    in_columns(("at", "step", *(() if group is None else ("message",)), ""), rows)
+    shown = STEPS.without("message") if group is None else STEPS
+    shown.print(steps, json_=json_)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import click
 
-from seriatim.cli.which import as_json, opened, which_box
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import opened, which_box
 
-__all__ = ["types"]
+__all__ = ["TYPES", "types"]
+
+TYPES: Table[dict[str, object]] = Table(
+    "A message type",
+    Column("type", None, value=lambda one: one["name"], meaning="its name, compared byte for byte"),
+    *json_only("properties", "validation", "schema", "namespaces"),
+    row="seriatim.pipeline.types.message_type:MessageType",
+)
 
 
 @click.command()
 @which_box
-@click.option("--json", "json_", is_flag=True, help="Print a JSON list.")
+@json_option("Print a JSON list.", TYPES)
 def types(*, dsn: str | None, schema: str, json_: bool) -> None:
     """List the message types of a message box, with their properties and the check of their bodies."""
     from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
@@ -19,7 +27,7 @@ def types(*, dsn: str | None, schema: str, json_: bool) -> None:
     with opened(dsn, schema) as box:
         found = [one for _, one in sorted(box.definitions().types.items())]
     if json_:
-        click.echo(as_json([{"type": one.name} | _without(to_json(one), "version", "name") for one in found]))
+        TYPES.print([to_json(one) for one in found], json_=True)
         return
     for one in found:
         checked = "" if one.validation == "none" else f" ({one.validation})"
@@ -29,7 +37,3 @@ def types(*, dsn: str | None, schema: str, json_: bool) -> None:
             click.echo(f"  {name}: {kind}" + (f", from {paths[name]}" if name in paths else ""))
     if not found:
         click.echo("there are no message types")
-
-
-def _without(mapping: dict[str, object], *names: str) -> dict[str, object]:
-    return {key: value for key, value in mapping.items() if key not in names}

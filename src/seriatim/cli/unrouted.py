@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from seriatim.cli.messages import MESSAGES, RESUBMITTED
 from seriatim.cli.plain import in_line
-from seriatim.cli.which import as_json, opened, which_box
+from seriatim.cli.set_aside import WRITTEN
+from seriatim.cli.table import as_json, json_option
+from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
 from seriatim.runtime.pipelines.set_aside import SetAside, read_set_aside
 
@@ -19,13 +21,11 @@ __all__ = ["unrouted"]
 @click.command()
 @click.argument("file_", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @which_box
-@click.option(
-    "--json", "as_json_", is_flag=True, help="Print one JSON object per message; those of a pipeline have the body."
-)
+@json_option("Print one JSON object per message; those of a pipeline have the body.", WRITTEN, MESSAGES, RESUBMITTED)
 @click.option("--limit", type=click.IntRange(1), default=None, help="List at most this many.")
 @click.option("--resubmit", is_flag=True, help="For a message box: route all unrouted messages again.")
 def unrouted(
-    file_: Path | None, *, dsn: str | None, schema: str, as_json_: bool, limit: int | None, resubmit: bool
+    file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool
 ) -> None:
     """List messages that matched no destination.
 
@@ -33,7 +33,7 @@ def unrouted(
     Without FILE, reads the message box: messages that matched no subscription, or that don't fit their message type.
     """
     if file_ is None:
-        _of_box(dsn, schema, as_json_=as_json_, limit=limit, resubmit=resubmit)
+        _of_box(dsn, schema, json_=json_, limit=limit, resubmit=resubmit)
         return
     if resubmit or dsn is not None:
         raise UsageError(
@@ -48,13 +48,13 @@ def unrouted(
     found = 0
     for message in read_set_aside(folder):
         if limit is None or found < limit:
-            click.echo(json.dumps(message.fields, ensure_ascii=False) if as_json_ else _line(message))
+            click.echo(json.dumps(WRITTEN.object_of(message.fields), ensure_ascii=False) if json_ else _line(message))
         found += 1
-    if not as_json_:
+    if not json_:
         click.echo(f"{found:,} unrouted" if found else f"nothing is unrouted in {folder}")
 
 
-def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, resubmit: bool) -> None:
+def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, resubmit: bool) -> None:
     from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
 
     if resubmit and limit is not None:
@@ -62,16 +62,18 @@ def _of_box(dsn: str | None, schema: str, *, as_json_: bool, limit: int | None, 
     with opened(dsn, schema) as box:
         if resubmit:
             done = messages.resubmit(box)
-            click.echo(as_json(asdict(done)) if as_json_ else f"{done.routed:,} routed, {done.left:,} left")
+            click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
             return
         found = messages.messages(box, status="unrouted", limit=limit)
     for one in found:
         place = f"{one.location} {one.type}  {one.message_id}"
         reason = f": {one.reason}" if one.reason else ""
         click.echo(
-            json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json_ else in_line(f"{place}{reason}")
+            json.dumps(MESSAGES.object_of(one), ensure_ascii=False, default=str)
+            if json_
+            else in_line(f"{place}{reason}")
         )
-    if not as_json_:
+    if not json_:
         click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")
 
 

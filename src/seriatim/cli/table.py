@@ -1,0 +1,263 @@
+"""What a command prints, declared once: the columns of a table, what people see of each, and its name in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from types import EllipsisType
+from typing import Any, Generic, TypeVar, cast
+
+import click
+
+from seriatim.cli.plain import in_line, width_of
+
+__all__ = ["Column", "JsonOption", "Table", "as_json", "in_columns", "json_only", "json_option", "text_only"]
+
+_Row = TypeVar("_Row")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+#: What is said in place of a table that has no rows.
+_NOTHING = "there are none"
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[_Row]):
+    """A column of a table. Most are ``Column("queue")``: a field of the row, with one name for people and in JSON.
+
+    Args:
+        name: its name in JSON; None: people only see it.
+        heading: its heading; by default its name; None: only JSON has it.
+        value: its value, from a row; by default the row's field of that name.
+        shown: what people see, from a row; by default the value.
+        rows: the tables of the rows that are its value: one row, several, or None. Of several tables the one that is of
+            the row's class.
+        after: the heading behind which people see it, where that is another order than that of JSON.
+        optional: a JSON object without a value has no such name, and people see the column only if a row has a value.
+        meaning: a line for the reference; by default what the docstring of the row's class says of the field.
+        kind: the type of its value for the reference, as an annotation; by default that of the row's field.
+    """
+
+    name: str | None
+    heading: str | EllipsisType | None = ...
+    value: Callable[[_Row], object] | None = None
+    shown: Callable[[_Row], object] | None = None
+    rows: Table[Any] | tuple[Table[Any], ...] = ()
+    after: str | None = None
+    optional: bool = False
+    meaning: str = ""
+    kind: str = ""
+
+    @property
+    def title(self) -> str | None:
+        """The heading; None: people don't see it."""
+        return self.name if isinstance(self.heading, EllipsisType) else self.heading
+
+    @property
+    def tables(self) -> tuple[Table[Any], ...]:
+        """The tables of the rows that are its value."""
+        return self.rows if isinstance(self.rows, tuple) else (self.rows,)
+
+    def of(self, row: _Row | Mapping[str, object]) -> object:
+        """Its value in a row, as JSON has it."""
+        found = self._of(row)
+        return self._nested(found) if self.tables else found
+
+    def seen(self, row: _Row) -> object:
+        """What people see of a row."""
+        return self._of(row) if self.shown is None else self.shown(row)
+
+    def _of(self, row: Any) -> object:
+        if self.value is not None:
+            return self.value(row)
+        if self.name is None:
+            return None
+        return row.get(self.name) if isinstance(row, Mapping) else getattr(row, self.name)
+
+    def _nested(self, found: Any) -> object:
+        if found is None:
+            return None
+        if isinstance(found, list | tuple) and not hasattr(found, "_fields"):
+            return [self._nested(one) for one in found]
+        fitting = (one for one in self.tables if len(self.tables) == 1 or one.is_of(found))
+        return next(fitting).object_of(found)
+
+
+def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
+    """Columns that only JSON has: fields of the row, by their names; behind them such with a meaning of their own."""
+    return tuple(Column(name, None, meaning=told) for name, told in (dict.fromkeys(names, "") | meanings).items())
+
+
+def text_only(heading: str, shown: Callable[[_Row], object], meaning: str) -> Column[_Row]:
+    """A column that only people see."""
+    return Column(None, heading, shown=shown, meaning=meaning)
+
+
+class Table(Generic[_Row]):
+    """A table that a command prints: a line a row for people, an object a row in JSON.
+
+    Args:
+        title: what a row is, for the reference.
+        columns: its columns, in the order of JSON.
+        row: the class of its rows, as ``module:name``; the class isn't imported for it.
+        nothing: what people read if there are no rows; None: the headings.
+        more: which names JSON objects have besides: the rows are mappings, and printed whole.
+        base: the table that it extends.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *columns: Column[_Row],
+        row: str = "",
+        nothing: str | None = _NOTHING,
+        more: str = "",
+        base: Table[_Row] | None = None,
+    ) -> None:
+        self.title = title
+        self.columns = columns
+        self.row = row
+        self.nothing = nothing
+        self.more = more
+        self.base = base
+        self._shown = _for_people(columns)
+
+    def is_of(self, row: object) -> bool:
+        """Whether a row is of the class of its rows."""
+        return self.row == f"{type(row).__module__}:{type(row).__qualname__}"
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings that people see, in their order."""
+        return tuple(str(one.title) for one in self._shown)
+
+    def cells(self, row: _Row) -> tuple[object, ...]:
+        """What people see of a row: a cell for each heading."""
+        return tuple(one.seen(row) for one in self._shown)
+
+    def extended(self, title: str, *columns: Column[_Row], first: Sequence[Column[_Row]] = ()) -> Table[_Row]:
+        """A table with further columns, behind the present ones or first."""
+        return Table(title, *first, *self.columns, *columns, row=self.row, nothing=self.nothing, base=self)
+
+    def only(self, *headings: str, nothing: str | None = _NOTHING) -> Table[_Row]:
+        """The same table, of which people see these columns only; JSON is the same."""
+        found = Table(self.title, *self.columns, row=self.row, nothing=nothing, more=self.more)
+        found._shown = [one for one in self._shown if one.title in headings]
+        return found
+
+    def without(self, *headings: str) -> Table[_Row]:
+        """The same table, of which people don't see these columns; JSON is the same."""
+        return self.only(*(one for one in self.headings if one not in headings), nothing=self.nothing)
+
+    def object_of(self, row: _Row, /, **given: object) -> dict[str, object]:
+        """A row as an object of JSON.
+
+        Args:
+            row: the row.
+            given: values of columns that the row doesn't have, by name.
+        """
+        if self.more:
+            return dict(cast("Mapping[str, object]", row))
+        pairs = ((one, one.of(given if one.name in given else row)) for one in self.columns if one.name is not None)
+        return {str(one.name): value for one, value in pairs if not (one.optional and value is None)}
+
+    def objects_of(self, rows: Iterable[_Row]) -> list[dict[str, object]]:
+        """Rows as objects of JSON."""
+        return [self.object_of(one) for one in rows]
+
+    def lines(self, rows: Sequence[_Row]) -> Iterator[str]:
+        """Rows as lines for people, below the headings."""
+        if not rows and self.nothing is not None:
+            return iter((self.nothing,))
+        empty = [one.title for one in self._shown if one.optional and all(one.seen(row) is None for row in rows)]
+        shown = self.without(*map(str, empty)) if empty else self
+        return in_columns(shown.headings, [shown.cells(row) for row in rows])
+
+    def print(self, rows: Sequence[_Row], *, json_: bool = False, limit: int | None = None) -> None:
+        """Print rows: as a JSON list, or for people, with a note if there may be more than the limit."""
+        if json_:
+            click.echo(as_json(self.objects_of(rows)))
+            return
+        for line in self.lines(rows):
+            click.echo(line)
+        if limit is not None and rows and len(rows) >= limit:
+            click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
+
+    def print_object(self, row: _Row, /, **given: object) -> None:
+        """Print a row as one JSON object; see `object_of`."""
+        click.echo(as_json(self.object_of(row, **given)))
+
+
+class JsonOption(click.Option):
+    """The option ``--json`` of a command; it knows the tables that the command prints."""
+
+    def __init__(self, *arguments: Any, tables: tuple[Table[Any], ...] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.tables = tables
+
+
+def json_option(told: str, *tables: Table[Any]) -> Callable[[_Command], _Command]:
+    """The option ``json_``: print JSON, namely rows of these tables.
+
+    Args:
+        told: its help.
+        tables: what the command prints.
+    """
+    return click.option("--json", "json_", is_flag=True, help=told, cls=JsonOption, tables=tables)
+
+
+def as_json(found: object) -> str:
+    """Plain values as JSON; times as ISO 8601, bytes as text if they are UTF-8, else as hexadecimal digits."""
+    return json.dumps(found, ensure_ascii=False, indent=2, default=_written)
+
+
+def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """A table for people, line by line: None is an empty cell, numbers are aligned to the right."""
+    texts = [[in_line(_shown(one)) for one in row] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(titles, *texts, strict=True)]
+    right = [bool(rows) and all(isinstance(row[at], int | None) for row in rows) for at in range(len(titles))]
+    for line in (titles, *texts):
+        cells = (
+            " " * (width - width_of(text)) + text if to_the_right else text + " " * (width - width_of(text))
+            for text, width, to_the_right in zip(line, widths, right, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _for_people(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
+    """The columns that people see, in their order."""
+    found = [one for one in columns if one.title is not None and one.after is None]
+    for one in columns:
+        if one.after is not None:
+            found.insert([before.title for before in found].index(one.after) + 1, one)
+    return found
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return value.astimezone().isoformat(" ", "seconds")
+        case list() | tuple():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _written(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value.hex()
+    raise TypeError(type(value).__name__)
