@@ -11,7 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.faults.lease import claim
-from seriatim.operations import groups, invariants, messages, queues
+from seriatim.operations import groups, invariants, messages, queues, trace
 from seriatim.operations import groups as operations
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working
@@ -576,3 +576,14 @@ def test_queues_that_are_not_worked_on_in_leases(box):
     )  # fmt: skip
     with pytest.raises(sq.UsageError, match="serves dialogs"):
         sq.Worker(box, "dialogs", lambda message, tx: None, mode="leased")
+
+
+def test_messages_under_a_lease_without_a_group_are_shown(box):
+    define(box, policy=sq.Unordered(), group=None, sequence=None)
+    publish(box, 1, 2)
+    with box.session() as tx:
+        claim(tx.transaction, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
+    assert [(one.status, one.visible_at) for one in messages.messages(box)] == [("arrived", None)] * 2
+    assert [one.visible_at for one in box.peek("shop")] == [None, None]
+    for one in messages.messages(box):
+        assert "visible" not in str(trace.trace_message(box, one.message_id))

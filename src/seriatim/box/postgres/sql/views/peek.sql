@@ -5,7 +5,7 @@
 SELECT
     entry.group_key,
     entry.status,
-    entry.visible_at,
+    nullif(entry.visible_at, 'infinity') AS visible_at,
     entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
         SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.known_subscriptions
         WHERE queue_id = %(queue_id)s AND state <> 'started'

@@ -5,7 +5,7 @@
 -- an id is; otherwise all of it is read.
 SELECT
     message_id, type, location, epoch, number, queue, group_key AS "group", status, reason, sequence, ordinal, priority,
-    attempt, visible_at, waits, subscriptions, received_at, since, body_bytes,
+    attempt, nullif(visible_at, 'infinity') AS visible_at, waits, subscriptions, received_at, since, body_bytes,
     parts, id_space
 FROM {schema}.message_places
 WHERE (%(queue)s::text IS NULL OR queue = %(queue)s)

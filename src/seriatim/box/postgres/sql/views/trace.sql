@@ -54,7 +54,7 @@ SELECT
     last.ordinal,
     last.late,
     last.attempt,
-    last.visible_at,
+    nullif(last.visible_at, 'infinity') AS visible_at,
     ARRAY(
         SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (last.subscription_ids) ORDER BY 1
