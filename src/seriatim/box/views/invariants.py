@@ -9,12 +9,12 @@ __all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "s
 
 
 def broken(transaction: Transaction, most: int = 10) -> list[str]:
-    """What breaks a law of the box, in words, at most so many of a kind; nothing, if all is well.
+    """The violations of the box's laws, in words, at most `most` of each kind; empty if all is well. Reads the whole box.
 
-    Of every group: what it took in is decided or held, and what it released, from the first message that isn't done on,
-    is queued, in hand or dead. (What is done has left: nobody can tell it from a first message that was stolen.) Where
-    something is queued it says when it is next. Of the spool: every reference has its message, and every message its
-    ticket and a reference. Of every lease: its messages are there, and aren't done. All of it is read.
+    The laws: each message that a group took in is decided or held. Each released message, from the first one that isn't
+    done, is queued, in hand or dead. (Done messages have left the box, so a stolen first message can't be told from
+    them.) A group with queued messages has a time for its next turn. In the spool each reference has its message, and each
+    message has a ticket and a reference. The messages of a lease exist and aren't done.
     """
     groups = transaction.rows("audit_groups", most=most)
     released = transaction.rows("audit_released", most=most)
@@ -32,7 +32,7 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
             for queue, group, messages in asleep
         ]
         + [
-            f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} messages that aren't there"
+            f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} missing messages"
             for queue, group, token, worker, missing in leases
         ]
         + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
@@ -42,7 +42,7 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
 def _released(
     queue: str, group: str, released: int, counted: int, waiting: int, dead: int, expected: int, twice: int
 ) -> str:
-    """What a row of ``audit_released.sql`` says."""
+    """A row of ``audit_released.sql`` in words."""
     where = f"queue {queue!r}, group {group!r}"
     if twice:
         return f"{where}: {twice:,} messages are done, and wait once more"
@@ -57,21 +57,22 @@ def _released(
 
 
 def long_transactions(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
-    """Transactions that are older than so many seconds: they hold back vacuum, and the groups that they have."""
+    """Transactions that are older than `seconds`, in words: they hold back vacuum and keep their groups locked."""
     rows = transaction.rows("long_transactions", seconds=seconds, most=most)
     return [f"process {pid} ({name or 'without a name'}) since {age:,.0f} s" for pid, name, age in rows]
 
 
 def leases_run_out(transaction: Transaction, seconds: float, most: int = 5) -> list[str]:
-    """Leases that ran out more than so many seconds ago: nobody receives from their queues, or counts their attempts."""
+    """Leases that ran out more than `seconds` ago, in words: no worker receives from their queues or counts their attempts."""
     rows = transaction.rows("leases_run_out", seconds=seconds, most=most)
     return [
-        f"queue {queue!r}, group {group!r}: that of {worker}, {age:,.0f} s ago" for queue, group, worker, age in rows
+        f"queue {queue!r}, group {group!r}: the lease of {worker} ran out {age:,.0f} s ago"
+        for queue, group, worker, age in rows
     ]
 
 
 def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
-    """What was published by transactions that have ended, and has no ticket: no turn sees it, and later messages pass it."""
+    """Messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
     rows = transaction.rows("never_numbered", most=most)
     return [
         f"location {location!r}: {messages:,} messages"
@@ -81,6 +82,6 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
 
 
 def silent_triggers(transaction: Transaction) -> list[str]:
-    """The triggers of a box that were switched off, or don't fire in the session of a replica: by table and name."""
+    """The triggers of the box that are switched off, or off in replication sessions: by table and name."""
     rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]
