@@ -27,8 +27,8 @@ test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest
 	@scripts/java
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
-quick:  ## the suite without the tests that kill processes
-	@$(MAKE) --no-print-directory test ARGS="-m 'not faults' $(ARGS)"
+quick:  ## the suite without the tests that kill processes, and without those on Spark
+	@$(MAKE) --no-print-directory test ARGS="-m 'not faults and not spark' $(ARGS)"
 
 soak:  ## the long tests at full size, one after another; their figures are the last lines
 	@scripts/set-up test

@@ -18,7 +18,7 @@ _FIRST = (_SPARK, _FAULTS, _SPARK_ELSEWHERE)
 
 
 class Shares:
-    """Gives each test its share, a group of pytest-xdist; what is under the folder `faults` gets the mark of that name, too.
+    """Gives each test its share, a group of pytest-xdist, and the marks that `make quick` leaves out: `faults` and `spark`.
 
     Args:
         tests: the folder of all tests.
@@ -31,6 +31,8 @@ class Shares:
         """Before pytest-xdist looks for groups."""
         if item.path.is_relative_to(self._faults):
             item.add_marker(pytest.mark.faults)
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
         share = self._share(item)
         if share is not None:
             item.add_marker(pytest.mark.xdist_group(share))
@@ -40,7 +42,7 @@ class Shares:
         items.sort(key=_place)  # stable
 
     def _share(self, item: pytest.Item) -> str | None:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if item.get_closest_marker("spark"):
             return _SPARK if item.path.is_relative_to(self._spark) else _SPARK_ELSEWHERE
         if item.get_closest_marker(_FAULTS):
             return _FAULTS
