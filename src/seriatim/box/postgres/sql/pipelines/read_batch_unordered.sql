@@ -3,28 +3,15 @@
 -- Locks: none; nobody changes what is in a complete batch.
 -- Index: entries_in_hand, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
-    stored.message_id,
-    stored.type,
-    run.location,
-    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
-    stored.content_type,
-    stored.received_at,
-    stored.context::text,
-    stored.property_types,
-    stored.body,
+    stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,
+    stored.context::text, stored.property_types, stored.body,
     CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
     ) END AS parts,
-    NULL::text AS "group",
-    NULL::bigint AS sequence,
-    NULL::bigint AS ordinal,
-    FALSE AS late
+    NULL::text AS "group", NULL::bigint AS sequence, NULL::bigint AS ordinal, FALSE AS late
 FROM {schema}.entries AS entry
-JOIN {schema}.spool AS stored USING (arrival_id, position)
-JOIN {schema}.tickets AS run USING (arrival_id)
-JOIN {schema}.locations AS place USING (location)
+JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
 WHERE entry.queue_id = %(queue_id)s AND entry.batch > %(after)s AND entry.batch <= %(through)s
     AND entry.entry_id >= %(first)s AND (%(next)s::bigint IS NULL OR entry.entry_id < %(next)s::bigint)
 ORDER BY entry.rank, entry.entry_id

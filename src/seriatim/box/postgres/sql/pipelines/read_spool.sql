@@ -3,22 +3,12 @@
 -- Locks: none.
 -- Index: spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
-    stored.message_id,
-    stored.type,
-    run.location,
-    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
-    stored.content_type,
-    stored.received_at,
-    stored.context::text,
-    stored.property_types,
-    stored.body,
+    stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,
+    stored.context::text, stored.property_types, stored.body,
     CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
     ) END AS parts
-FROM {schema}.spool AS stored
-JOIN {schema}.tickets AS run USING (arrival_id)
-JOIN {schema}.locations AS place USING (location)
+FROM {schema}.stored_messages AS stored
 WHERE stored.arrival_id >= %(first)s AND (%(next)s::bigint IS NULL OR stored.arrival_id < %(next)s::bigint)
 ORDER BY stored.arrival_id, stored.position

@@ -13,27 +13,17 @@ SELECT
     entry.sequence,
     entry.ordinal,
     entry.late,
-    stored.message_id,
-    stored.type,
-    stored.content_type,
-    stored.context::text,
-    stored.property_types,
-    stored.body,
-    stored.received_at,
-    run.location,
-    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-    (run.number - 1 + stored.position) %% place.last_number + 1 AS number,
+    stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,
+    stored.context::text, stored.property_types, stored.body,
     entry.attempt,
     entry.priority,
     entry.subscription_ids,
     stored.parts,
     entry.entry_id
 FROM {schema}.entries AS entry
-JOIN {schema}.spool AS stored USING (arrival_id, position)
-JOIN {schema}.tickets AS run USING (arrival_id)
-JOIN {schema}.locations AS place USING (location)
+JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
 WHERE entry.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR entry.group_key = %(group)s)
 ORDER BY
     entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'arrived'], entry.status::text), entry.ordinal,
-    CASE entry.status WHEN 'held' THEN entry.sequence END, run.stamp, entry.position
+    CASE entry.status WHEN 'held' THEN entry.sequence END, stored.stamp, entry.position
 LIMIT %(limit)s

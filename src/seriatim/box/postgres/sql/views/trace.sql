@@ -38,13 +38,7 @@ WITH message AS MATERIALIZED (
     SELECT * FROM place ORDER BY arrival_id DESC, position DESC, queue_id LIMIT %(limit)s
 )
 SELECT
-    stored.message_id,
-    stored.type,
-    run.location,
-    run.epoch + (run.number - 1 + stored.position) / start.last_number AS epoch,
-    (run.number - 1 + stored.position) %% start.last_number + 1 AS number,
-    stored.received_at,
-    stored.destinations,
+    stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.received_at, stored.destinations,
     queue.queue,
     last.group_key AS "group",
     last.entry_id,
@@ -64,9 +58,7 @@ SELECT
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
 ) AS known
-JOIN {schema}.spool AS stored USING (arrival_id, position)
-JOIN {schema}.tickets AS run USING (arrival_id)
-JOIN {schema}.locations AS start USING (location)
+JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
 LEFT JOIN last USING (arrival_id, position)
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
-ORDER BY run.stamp, stored.position, queue.queue
+ORDER BY stored.stamp, stored.position, queue.queue
