@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 
 from seriatim.cli.apply import apply
-from seriatim.cli.commands import Commands
 from seriatim.cli.grants import grant, grants, revoke
+from seriatim.cli.group_help import Commands
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.tick import tick
 from seriatim.cli.which import opened, which_box, which_schema

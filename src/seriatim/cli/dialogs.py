@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.commands import Commands
+from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import opened, which_box

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import choosing, filter_of
-from seriatim.cli.commands import Commands
+from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
 from seriatim.cli.standing import STANDING, tell

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from seriatim.cli.commands import Commands
+from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_lines
 from seriatim.cli.text import checked_texts
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.commands import Commands
 from seriatim.cli.group import REFUSED
+from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option, text_only
 from seriatim.cli.which import in_id_space, opened, which_box

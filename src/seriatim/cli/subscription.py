@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from seriatim.cli.commands import Commands
+from seriatim.cli.group_help import Commands
 from seriatim.cli.which import opened, which_box
 
 __all__ = ["subscription"]
