@@ -52,7 +52,7 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None before there is one.
         own: whether the session began its transaction; False: the caller did.
-        instance: of the message in hand, if another session received it.
+        instance: the instance of the message in hand, if another session received that message.
     """
 
     def __init__(

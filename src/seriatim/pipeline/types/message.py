@@ -154,7 +154,7 @@ class Dialog(NamedTuple):
         far_service: the sender's service.
         contract: the contract under which the dialog was begun.
         type: the type of the message.
-        sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake the others.
+        sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake other messages.
         is_initiator: whether the receiver began the dialog.
         is_monolog: whether it is one-way, to several receivers.
     """

@@ -26,17 +26,18 @@ class MessageType:
 
     Args:
         name: its name, compared byte for byte.
-        properties: by name the type of each property (``string``, ``long``, ``double``, ``decimal(p,s)``, ``boolean``,
-            ``timestamp``), or ``{"type": …, "path": …}`` for one that is promoted: found in the body by a JSON path
-            (``$.customer.id``) or XPath, or by the first of several paths whose value is neither absent nor null. A
-            message of the type has no other properties, apart from the reserved ones.
+        properties: the type of each property, by the property's name: ``string``, ``long``, ``double``, ``decimal(p,s)``,
+            ``boolean`` or ``timestamp``. ``{"type": …, "path": …}`` declares a promoted property: its value is read from
+            the body by a JSON path (``$.customer.id``) or XPath. Of several paths, the first path with a value that is
+            neither absent nor null counts. A message has no other properties, apart from the reserved properties.
         validation: the check of bodies: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
             ``"well_formed_xml"``, ``"valid_xml"``.
         schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It must not refer to other files.
         namespaces: the prefixes that XPath may use, and what they stand for.
 
     Raises:
-        UsageError: an invalid name, type, path or schema, or arguments that contradict each other; names type and property.
+        UsageError: an invalid name, type, path or schema, or arguments that contradict each other. The
+            error names the type and the property.
     """
 
     name: str

@@ -41,7 +41,7 @@ _LOOK_S = 0.1
 _GRACE_S = 5.0
 _TURN_LIMIT_S = 60.0
 _SHORTEST_LEASE_S = 0.5
-#: A lease lasts so many heartbeats at least.
+#: The least number of heartbeats in a lease.
 _BEATS = 3
 
 
@@ -129,10 +129,11 @@ class Worker:
             handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
         batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
-            always handed out like that.
-        run_length: the most messages of a group in one transaction. In a queue without groups, unless `batch` is set, a
-            thread takes only about 20 ms of work, and at least one message, so that other threads get the rest.
-        rate: the most messages a second; None: no limit.
+            always handed out as a `Delivery`.
+        run_length: the largest number of messages of a group in one transaction. In a queue without groups, unless
+            `batch` is set, a thread takes only about 20 ms of work, and at least one message, so that other threads get
+            the rest.
+        rate: the largest number of messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
             leases: the limit of a handler. None: 60 s; under leases no limit.
         transient: classes of exceptions after which a retry may succeed, besides `Transient`, `Unavailable`, and errors of
@@ -144,7 +145,7 @@ class Worker:
         mode: ``"transactional"``, or ``"leased"`` for long handlers: a lease claims the group, and no transaction is open
             until the handler uses one.
         lease: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
-        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth.
+        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
 
     Raises:
         UsageError: a handler that isn't callable, a missing queue, or an invalid value.
