@@ -57,10 +57,10 @@ class MessageType:
 
     @classmethod
     def as_stored(cls, **given: Any) -> MessageType:
-        """The type that a box has stored, also where its schema can't be used any more: no body is valid then.
+        """The type that a box has stored. If its schema can't be used any more, no body is valid.
 
         Raises:
-            UsageError: anything else of it is wrong.
+            UsageError: another part of the type is wrong.
         """
         schema, validation = given.pop("schema"), given.pop("validation")
         try:
@@ -74,7 +74,7 @@ class MessageType:
         return found
 
     def types(self) -> dict[str, str]:
-        """By name the type of each property."""
+        """The type of each property, by the property's name."""
         return {name: one if isinstance(one, str) else str(one["type"]) for name, one in self.properties.items()}
 
     def promotions(self) -> tuple[Promotion, ...]:
@@ -87,11 +87,11 @@ class MessageType:
 
     @property
     def checks_bodies(self) -> bool:
-        """Whether a body can be one that it refuses."""
+        """Whether the type may refuse a body."""
         return self.validation != "none" or self.format() is not None
 
     def violation(self, body: bytes) -> str | None:
-        """What is wrong with a body; None: nothing."""
+        """The fault of a body; None if the body is valid."""
         try:
             body_reader(self.validation, self.schema, self.format())(body)
         except Unreadable as error:
@@ -99,7 +99,7 @@ class MessageType:
         return None
 
     def format(self) -> Format | None:
-        """What bodies are read as; None: they aren't read."""
+        """The format of bodies; None if bodies aren't read."""
         return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
 
     def _wrong(self, what: str, remedy: str = "") -> UsageError:

@@ -46,7 +46,7 @@ _BEATS = 3
 
 
 class Mode(StrEnum):
-    """How a worker has a group in hand: by a transaction that is open, or by a claim that is committed."""
+    """The way in which a worker holds a group: by an open transaction, or by a committed claim."""
 
     TRANSACTIONAL = "transactional"
     LEASED = "leased"
@@ -54,10 +54,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a worker does at once; see `Worker`.
+    """The limits of a worker; see `Worker`.
 
     Raises:
-        UsageError: a value that can't be.
+        UsageError: a value is invalid.
     """
 
     workers: int = 8
@@ -96,24 +96,24 @@ class Limits:
 
     @property
     def turn_limit_s(self) -> float:
-        """How long a turn may take, or a handler in a lease; seconds, perhaps infinite."""
+        """The longest time of a turn, or of a handler in a lease; seconds, perhaps infinite."""
         if self.turn_limit is None:
             return math.inf if self.is_leased else _TURN_LIMIT_S
         return seconds(micros(self.turn_limit))
 
     @property
     def idle_limit_s(self) -> float:
-        """How long a transaction may do nothing, seconds."""
+        """The longest time for which a transaction may idle, in seconds."""
         return _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
 
     @property
     def lease_s(self) -> float:
-        """How long a lease lasts that isn't renewed, seconds."""
+        """The time after which a lease ends if it isn't renewed, in seconds."""
         return seconds(micros(self.lease))
 
     @property
     def heartbeat_s(self) -> float:
-        """How often leases are renewed, seconds."""
+        """The time between two renewals of a lease, in seconds."""
         return self.lease_s / 5 if self.heartbeat is None else seconds(micros(self.heartbeat))
 
 
