@@ -1,8 +1,8 @@
 """seriatim: one after another, in order.
 
 Messages arrive scrambled, repeated and late. They leave in order per group, exactly once; missing messages are reported.
-The Spark operators are in `seriatim.spark`, which is imported on its own because PySpark is heavy.
-`MessageBox` and its classes are imported on first use, because they need a driver of PostgreSQL or readers of bodies.
+The Spark operators are in `seriatim.spark`. You import that package yourself, because importing PySpark takes long.
+`MessageBox` and its classes are imported on first use, because they need a PostgreSQL driver or readers of bodies.
 """
 
 import importlib

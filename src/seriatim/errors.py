@@ -165,7 +165,9 @@ class CheckpointMismatch(DeploymentError):
 
 
 class SchemaMismatch(DeploymentError):
-    """The schema of a message box is older or newer than this seriatim, of another build, or no box; the remedy names the command."""
+    """The schema of a message box doesn't fit this seriatim: it is older, newer, of another build, or no box at all. The remedy
+    names the command that helps.
+    """
 
     code = "schema"
 

@@ -2,7 +2,7 @@
 
     feed = faulty_feed(orders, seed=7, displaced=0.2, repeated=0.02, delayed=0.01, dropped=0.01, broken=0.01)
     feed.write("inbox", files=4)          # JSON lines for a pipeline's source
-    feed.truth.dropped                    # the places in `orders` of what never arrives
+    feed.truth.dropped                    # the positions in `orders` of messages that never arrive
 
 The same messages and the same seed give the same feed, byte for byte.
 """
@@ -70,7 +70,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Messages as they arrive, with the faults of their way.
+    """The messages of a feed, as they arrive, and the simulated faults.
 
     Args:
         arrivals: the rows, in order of arrival.
@@ -135,13 +135,13 @@ def faulty_feed(
     Args:
         messages: the messages, in the order of sending. A mapping becomes a line of JSON; give text and bytes as lines
             without line ends.
-        seed: alone decides the fault of each message.
-        displaced: the share that arrives up to `by` places too late.
+        seed: the seed from which the fault of each message is chosen.
+        displaced: the share of messages that arrive up to `by` places too late.
         by: see `displaced`.
-        repeated: the share that arrives a second time, at any time after the first.
-        delayed: the share that arrives at any time up to the end of the feed.
-        dropped: the share that doesn't arrive.
-        broken: the share that arrives unreadable: cut off, or not UTF-8.
+        repeated: the share of messages that arrive a second time, at any time after the first.
+        delayed: the share of messages that arrive at any time up to the end of the feed.
+        dropped: the share of messages that don't arrive.
+        broken: the share of messages that arrive unreadable: cut off, or not UTF-8.
 
     Raises:
         UsageError: a share isn't between 0 and 1; `dropped`, `broken` and `delayed` are above 1 together; or a message can't
@@ -188,7 +188,7 @@ def _check(shares: Mapping[str, float], by: int) -> None:
 
 
 class _Fates:
-    """What was done, as it is decided."""
+    """The faults, collected while they are chosen."""
 
     def __init__(self) -> None:
         self.dropped: list[int] = []
@@ -222,7 +222,7 @@ def _line(message: Message, place: int) -> bytes:
 
 
 def _broken(line: bytes, chance: random.Random) -> bytes:
-    """The line so that no reader takes it for a message: a JSON object without its end, or a byte that no text has."""
+    """Make a line unreadable: a JSON object without its end, or a byte that is invalid in UTF-8."""
     if line.startswith(b"{") and len(line) > 1 and chance.random() < 0.5:
         return line[: chance.randrange(1, len(line))]
     cut = chance.randrange(0, len(line) + 1)

@@ -67,7 +67,7 @@ class MessageBox(Closing):
                 ``${NAME}`` is taken from the environment. None: ``SERIATIM_DSN``, or else a private server
                 under ``./.seriatim/postgres``, which starts with its first user and stops with its last.
             schema: the schema of the box; a database may have several.
-            connections: the most connections at once. A running worker adds connections for its threads.
+            connections: the largest number of open connections. A running worker adds connections for its threads.
             turn_limit: seconds (or ``"60s"``, at most 24 days) after which PostgreSQL closes a connection that idles
                 inside a transaction, so that the locks of a frozen process become free; None: never.
             create: whether to create a missing schema; False: a mistyped name is an error.
@@ -81,7 +81,7 @@ class MessageBox(Closing):
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
-        """Create or migrate a box. Arguments and errors are those of `open`.
+        """Create or migrate a box. The arguments and errors are the same as for `open`.
 
         Returns:
             the migrations that were applied; empty if the box was up to date.
@@ -91,7 +91,7 @@ class MessageBox(Closing):
 
     @classmethod
     def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
-        """Check that this seriatim can work with a box, without changing it. Arguments and errors are those of `open`.
+        """Check that this seriatim can work with a box, without changing it. Arguments and errors are the same as for `open`.
 
         Raises:
             SchemaMismatch: also if there is no box.
@@ -170,8 +170,8 @@ class MessageBox(Closing):
     ) -> Published:
         """Publish messages in a separate transaction, in one round trip.
 
-        Arguments, result and errors are those of `Session.publish`. After `Unavailable` the messages may be published or not;
-        publishing them again is safe.
+        Arguments, result and errors are the same as for `Session.publish`. After `Unavailable` the messages may be
+        published or not; publishing them again is safe.
         """
         # Made first: what makes the messages may want a connection itself.
         publisher = Publisher(
@@ -319,7 +319,7 @@ class MessageBox(Closing):
         dispense: Iterable[str] = (),
         types: Iterable[str] = (),
     ) -> None:
-        """Revoke rights of a role; if no right is named: all rights and the id space. Arguments are those of `grant`.
+        """Revoke rights of a role; if no right is named: all rights and the id space. For the arguments, see `grant`.
 
         The role's subscriptions stay. From now on they match only message types that the role still has.
 

@@ -52,7 +52,7 @@ class Session(DialogVerbs):
         access: the box.
         connection: a psycopg connection; None before there is one.
         own: whether the session began its transaction; False: the caller did.
-        instance: of the message in hand, if another session received it.
+        instance: the instance of the message in hand, if another session received that message.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Session(DialogVerbs):
             delay: seconds (or ``"5m"``) until the messages are handed out. They are put in order at once: later messages of
                 their groups wait for them.
             visible_at: the earliest time at which the messages are handed out, in place of `delay`; UTC if it has no time zone.
-            wait: the most seconds (or ``"5s"``) to wait for room in a full queue with ``when_full="wait"``.
+            wait: the longest time, in seconds (or ``"5s"``), to wait for room in a full queue with ``when_full="wait"``.
                 The transaction keeps its earlier locks while it waits, so publish first.
 
         Returns:
@@ -214,7 +214,7 @@ class Session(DialogVerbs):
     ) -> Delivery | None:
         """Lock the next ready group of a queue until the transaction ends, and return its first messages.
 
-        The next group is the one whose first message has waited longest; a level of priority counts as ten seconds.
+        The next group is the group whose first message has waited longest; a level of priority counts as ten seconds.
         An earlier delivery of this session that isn't completed is put back first. A queue with starting subscriptions hands
         out one message at a time; `instance` is the message's instance.
 
@@ -301,7 +301,7 @@ class Session(DialogVerbs):
         is_free: bool,
         after: Completion | None = None,
     ) -> Delivery | None:
-        """The next delivery. Arguments are those of `Receiver` and `SeparateTransaction`."""
+        """The next delivery. The arguments are the same as for `Receiver` and `SeparateTransaction`."""
         transaction = self.transaction
         while True:
             apart = SeparateTransaction(transaction, is_free=is_free)

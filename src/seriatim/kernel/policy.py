@@ -1,7 +1,7 @@
 """The ordering policies, checked and frozen.
 
-Owns parameters and their validity; knows nothing of how a policy is applied (``standard.py``,
-``best_effort.py``, ``unit_of_work.py``, ``fifo.py``).
+Owns the parameters and their checks. Other modules apply the policies (``standard.py``, ``best_effort.py``,
+``unit_of_work.py``, ``fifo.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> 
 
 
 def _period(policy: str, name: str, value: Duration | None) -> float | None:
-    """Seconds of a period; None where there is none (None or 0)."""
+    """The seconds of a period; None if no period is given (None or 0)."""
     if value is None:
         return None
     try:
@@ -76,7 +76,7 @@ class Standard:
             missing message comes) or ``"skip"`` (the group goes on at the lowest held number).
         late: treatment of a message whose number was skipped: ``"set_aside"``, ``"deliver"``
             (leaves at once, flagged) or ``"suspend"`` (the message stops its group).
-        capacity: the number of messages that a group may hold; further ones are rejected. None: no limit.
+        capacity: the number of messages that a group may hold; further messages are rejected. None: no limit.
 
     Raises:
         PolicyError: a parameter is wrong.
@@ -106,13 +106,14 @@ class Standard:
 
 @dataclass(frozen=True, slots=True)
 class BestEffort:
-    """Ascending numbers or times within a round; gaps are not waited for.
+    """Ascending numbers or times within a round, without waiting for missing numbers.
 
     Args:
         by: ``"number"`` or ``"time"``: the kind of the sequence.
         window: seconds for which a round collects messages before its highest sequence is fixed.
-        buffer: the share of `window` for which lower sequences may still join the round after that.
-        max_rows: the most messages of a round; each call is a round and releases the lowest messages. Not with `window`.
+        buffer: the share of `window` for which lower sequences may still join the round after the window.
+        max_rows: the largest number of messages in a round; each call is a round and releases the lowest messages. Not with
+            `window`.
         late: treatment of a message below the highest sequence released in an earlier round.
 
     Raises:
@@ -178,7 +179,7 @@ _BY_NAME: dict[str, type[Policy]] = {kind.name: kind for kind in (Unordered, Fif
 
 
 def policy_from(name: str, **parameters: Any) -> Policy:
-    """The policy of that name, as a pipeline file writes it (``standard``, ``best_effort``, …).
+    """The policy with the name that a pipeline file uses (``standard``, ``best_effort``, …).
 
     Raises:
         PolicyError: unknown name or parameter, or a wrong value.

@@ -55,7 +55,10 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call. `released` is in order: within a group always, over groups by what set them free."""
+    """The result of a call.
+
+    `released` is in order within each group. Across groups it follows the arrivals and timers that released the messages.
+    """
 
     released: list[Released] = field(default_factory=list)
     late: list[Item] = field(default_factory=list)
@@ -66,7 +69,7 @@ class Outcome:
     events: list[Event] = field(default_factory=list)
 
     def among(self, disposition: Disposition) -> list[Any]:
-        """The list of that disposition."""
+        """The list of the messages with a disposition."""
         lists: dict[Disposition, list[Any]] = {
             Disposition.RELEASED: self.released,
             Disposition.LATE: self.late,
@@ -97,7 +100,7 @@ class Sequencer:
         start_from: first numbers of single groups, in place of the policy's `start`.
 
     Raises:
-        UsageError: not a policy, or not a number to start from.
+        UsageError: `policy` isn't a policy, or a first number isn't a whole number.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.

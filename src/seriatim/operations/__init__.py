@@ -1,1 +1,1 @@
-"""What operators do in Python: list and act on groups, messages, dead letters, faults and instances."""
+"""Operators' functions in Python: list groups, messages, dead letters, faults and instances, and act on them."""

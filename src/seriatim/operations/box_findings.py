@@ -1,4 +1,4 @@
-"""What `seriatim doctor` checks on a message box: one function for each finding, listed in `CHECKS`."""
+"""The checks of `seriatim doctor` on a message box: one function for each finding, listed in `CHECKS`."""
 
 from __future__ import annotations
 

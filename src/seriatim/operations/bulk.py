@@ -104,7 +104,7 @@ def put_back(
 
     Args:
         box: the box.
-        found: the messages; messages of one group are in order and side by side.
+        found: the messages; messages of one group are adjacent and in order.
         what: the word for the messages in errors.
         into_group: puts messages of one group back, in a session; leaves out messages that are gone.
     """

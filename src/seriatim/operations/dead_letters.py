@@ -45,7 +45,7 @@ def dead_letters(
         error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
         entry_ids: only dead letters with these numbers.
         after: only dead letters with higher numbers, for paging: the last number of the previous call.
-        limit: the most rows.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: the limit or the period is invalid.
@@ -100,7 +100,7 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
     The next clean-up deletes their messages, unless another queue has them.
 
     Raises:
-        UsageError: a number is no dead letter's, or the actor or the reason is missing.
+        UsageError: a number doesn't belong to a dead letter, or the actor or the reason is missing.
     """
     by, done = Operator(actor, reason), 0
     letters.check_numbers(entry_ids)

@@ -1,4 +1,4 @@
-"""Dialogs: list their sides, and end sides that nobody will end any more."""
+"""Dialogs: list their sides, and end sides that no application will end any more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dialogs(
     older_than: float | str | None = None,
     limit: int | None = None,
 ) -> list[DialogView]:
-    """The sides of dialogs, oldest first, read without locks.
+    """List the sides of dialogs, oldest first, without locks.
 
     Args:
         box: the box.
@@ -27,7 +27,7 @@ def dialogs(
         service: only sides of this service.
         state: only sides in this state: its two letters, or its name.
         older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
-        limit: at most so many.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such state, or the limit is invalid.
@@ -50,8 +50,8 @@ def clean_up_dialogs(
 
     Args:
         box: the box.
-        state: its two letters, or its name.
-        older_than: seconds, or ``"7d"``.
+        state: only sides in this state: its two letters, or its name.
+        older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
         dry_run: change nothing, only return the sides.
 
     Returns:

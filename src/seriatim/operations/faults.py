@@ -42,7 +42,7 @@ def faults(
         older_than: only faults older than this many seconds (or ``"5m"``).
         error: only faults with this text in their class or text; case is ignored.
         before: only faults with lower numbers, for paging: the last number of the previous call.
-        limit: the most rows.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such kind, or the limit or the period is invalid.

@@ -1,4 +1,4 @@
-"""`Finding`: what one check of `seriatim doctor` has found."""
+"""`Finding`: the result of one check of `seriatim doctor`."""
 
 from __future__ import annotations
 

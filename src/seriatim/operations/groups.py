@@ -93,7 +93,7 @@ def groups(
         older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only groups with this text in the reason of their stop.
         after: only groups after this queue and key, for paging: the last group of the previous call.
-        limit: the most rows.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such state, or the limit or the period is invalid.
@@ -158,7 +158,7 @@ def act(
     next: int | None = None,  # noqa: A002 -- the word of the design
     body: bytes | None = None,
 ) -> Operation:
-    """Perform an action, by its name. Arguments and errors are those of the function with this name."""
+    """Perform an action, by its name. The arguments and errors are the same as for the function with this name."""
     return _act(box, ActionRequest(action, queue, group, actor, reason, through=through, following=next, body=body))
 
 
@@ -190,7 +190,7 @@ def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None,
         reason: the reason.
 
     Raises:
-        UsageError: a new body is given and a set failed, or the body doesn't fit the message's type.
+        UsageError: a new body is given but a set of several messages failed, or the body doesn't fit the message's type.
     """
     return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body))
 

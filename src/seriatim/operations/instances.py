@@ -46,7 +46,7 @@ def instances(
         group: only the instance of this group.
         status: only ``running`` or only ``suspended`` instances.
         after: only instances with higher numbers, for paging: the last number of the previous call.
-        limit: the most rows.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such queue or status, or the limit is invalid.
@@ -76,7 +76,7 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
-    """Resume the instance's group. Errors are those of `suspend`; an instance that isn't suspended refuses it."""
+    """Resume the instance's group. The errors are the same as for `suspend`; an instance that isn't suspended is refused."""
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):
         return instance_actions.resume(tx.transaction, instance_id, actor, reason)
@@ -93,7 +93,7 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
 
     Raises:
         UsageError: there is no such instance, or the actor or the reason is missing.
-        Unavailable: a receiver has a message of it in hand. Suspend it first.
+        Unavailable: a receiver has a message of the instance in hand. Suspend the instance first.
     """
     _checked(instance_id)
     with box.session() as tx, translated(_place(box)):

@@ -1,4 +1,4 @@
-"""The laws of a box, examined on the live box: each function gives what is wrong, in words."""
+"""Checks of a box's laws on the live box. Each function returns the violations, in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def long_transactions(box: MessageBox, seconds: float) -> list[str]:
 
 
 def leases_run_out(box: MessageBox, seconds: float) -> list[str]:
-    """The workers' leases that ran out more than `seconds` ago and still stand, in words."""
+    """The workers' leases that ran out more than `seconds` ago and still exist, in words."""
     with box.access.transaction() as transaction:
         return invariants.leases_run_out(transaction, seconds)
 
@@ -47,6 +47,6 @@ def silent_triggers(box: MessageBox) -> list[str]:
 
 
 def roles_of_the_owners_space(box: MessageBox) -> list[str]:
-    """The roles from before id spaces existed that may publish; they still share the owner's id space."""
+    """The roles that may publish and still share the owner's id space, because their rights are older than id spaces."""
     with box.access.transaction() as transaction:
         return grant.roles_of_the_owners_space(transaction)

@@ -23,16 +23,18 @@ def messages(
     message_type: str | None = None,
     limit: int | None = None,
 ) -> list[Placed]:
-    """The messages with their places, oldest first: one entry for each queue that has the message, or one if it is unrouted.
+    """List messages with their places, oldest first.
+
+    A message has an entry for each queue that has it; an unrouted message has one entry.
 
     Args:
         box: the box.
-        queue: only of this queue.
-        group: only of groups with this key.
-        status: only in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
-            ``rejected``, ``dead``, ``done`` (of queues that keep it) or ``unrouted``.
-        message_type: only of this type.
-        limit: at most so many.
+        queue: only messages of this queue.
+        group: only messages of groups with this key.
+        status: only messages in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
+            ``rejected``, ``dead``, ``done`` (in queues that keep done messages) or ``unrouted``.
+        message_type: only messages of this type.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such queue or status, or the group, type or limit is invalid.

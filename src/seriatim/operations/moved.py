@@ -1,4 +1,4 @@
-"""The methods of `MessageBox` that are functions of `seriatim.operations` now: one table. They go with the first numbered release."""
+"""The methods of `MessageBox` that are now functions of `seriatim.operations`. The first numbered release removes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["MOVED", "method"]
 
-#: The name of the method, which is that of the function, and the module of `seriatim.operations` that has it.
+#: The common name of the method and the function, and the module of `seriatim.operations` that has the function.
 MOVED = {
     "clean_up_dialogs": "dialogs",
     "dialogs": "dialogs",
@@ -42,7 +42,7 @@ MOVED = {
 
 
 def method(box: object, name: str) -> Callable[..., Any]:
-    """The function that a method has become, with the box as its first argument; a `DeprecationWarning` says where it is.
+    """The function that replaces a method, with the box as its first argument; a `DeprecationWarning` names its module.
 
     Raises:
         AttributeError: there was never such a method.

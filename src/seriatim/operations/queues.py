@@ -1,4 +1,4 @@
-"""Queues: count their messages, turn them on and off, let readers be started, release them from a pipeline that is gone."""
+"""Queues: count messages, turn queues on and off, allow or stop readers, release queues from a pipeline that is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a box keeps, and for how long: delete what need not be kept, and set the periods."""
+"""Retention: delete rows that need not be kept, and set the periods for which rows are kept."""
 
 from __future__ import annotations
 

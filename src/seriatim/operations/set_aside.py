@@ -49,7 +49,7 @@ def set_aside(
         message_type: only messages of this type.
         older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
         message_ids: only these messages.
-        limit: the most rows.
+        limit: the largest number of rows.
 
     Raises:
         UsageError: there is no such queue or status, or the limit or the period is invalid.

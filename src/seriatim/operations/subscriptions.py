@@ -1,4 +1,4 @@
-"""Start and stop subscriptions: whether they hand out the messages that they collect."""
+"""Start and stop subscriptions. A stopped subscription collects messages, but doesn't hand them out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def stop(box: MessageBox, *subscriptions: str) -> list[Change]:
 
 
 def unenlist(box: MessageBox, *subscriptions: str) -> list[Change]:
-    """Let subscriptions collect no more messages; the box keeps collected messages back. Raises `UsageError` for an unknown name."""
+    """Let subscriptions collect no more messages. The box keeps back the messages that they have collected.
+
+    Raises:
+        UsageError: there is no such subscription.
+    """
     return _set_state(box, subscriptions, "unenlisted")
 
 

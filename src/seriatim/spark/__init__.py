@@ -1,7 +1,8 @@
-"""seriatim on Spark: DataFrame in, DataFrame out; streaming, or frames that end.
+"""seriatim on Spark: functions from DataFrame to DataFrame, streaming or batch.
 
-Importing it sets ``PYSPARK_PYTHON`` to the running Python where nobody has: Spark's workers would otherwise take the
-first ``python3`` in PATH, which knows nothing of seriatim. On a cluster set it to the Python of the executors.
+The import of this package sets ``PYSPARK_PYTHON`` to the running Python, unless the variable is set. Otherwise Spark's
+workers would take the first ``python3`` in PATH, which may lack seriatim. On a cluster, set the variable to the Python
+of the executors.
 """
 
 import os

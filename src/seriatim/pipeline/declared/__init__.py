@@ -1,1 +1,1 @@
-"""What can be declared, as values: pipelines, queues, locations, subscriptions, contracts, services."""
+"""Declarations, as values: pipelines, queues, locations, subscriptions, contracts, services."""

@@ -11,7 +11,7 @@ from seriatim.pipeline.text.name import checked_name
 
 __all__ = ["MOST_READERS", "Activation"]
 
-#: A queue has at most so many readers.
+#: The largest number of readers of a queue.
 MOST_READERS = 256
 _LONGEST = 10_000
 

@@ -1,8 +1,8 @@
 """The user's functions, named ``module:name``: imported, and sent to the process that calls them.
 
-Owns where modules are looked for and what is said of one that can't be used. A module is looked for as in any Python,
-and then in the current directory and in the folder of the pipeline file: a file of the user's never takes the place
-of an installed module, and where it would have to, that is an error and not another function.
+Owns the search for modules, and the errors about modules that can't be used. The search begins with Python's own path;
+the current directory and the folder of the pipeline file come last. So a file of the user never replaces an installed
+module. If both have the same name, that is an error: seriatim never calls a function of the wrong module.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _MOST = 300
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function by its name, with the folders to look in; small, and survives pickling.
+    """The name of a function, and the folders to search for its module; small, and survives pickling.
 
     Args:
-        name: ``module:name``; either may have dots.
-        folders: where to look besides Python's own path, in that order.
+        name: ``module:name``; both parts may have dots.
+        folders: the folders to search after Python's own path, in that order.
     """
 
     name: str
     folders: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., Any]:
-        """The function itself.
+        """Import the function.
 
         Raises:
             UsageError: see `load_function`.
@@ -48,16 +48,16 @@ class Function:
 
 
 def search_folders(pipeline_file: Path | None) -> tuple[str, ...]:
-    """Where a pipeline's functions are looked for: the current directory and the folder of its file."""
+    """The folders to search for a pipeline's functions: the current directory and the folder of the pipeline file."""
     folders = [Path.cwd(), *([pipeline_file.absolute().parent] if pipeline_file else [])]
     return tuple(dict.fromkeys(str(folder) for folder in folders))
 
 
 def checked_function(name: object) -> str:
-    """The name of a function, wherever that is.
+    """Check that a value is the name of a function, and return it. The function need not exist.
 
     Raises:
-        UsageError: it isn't of the form ``module:name``.
+        UsageError: the value isn't of the form ``module:name``.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
@@ -71,11 +71,12 @@ def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
 
     Args:
         name: ``module:name``.
-        folders: where to look besides Python's own path; they stay there, since a module may import others later.
+        folders: the folders to search after Python's own path. They stay in the path, since a module may import others later.
 
     Raises:
-        UsageError: the name is none, there is no such module, it can't be imported (with its own words), it is
-            another one than that in `folders`, it has no such name, or that can't be called.
+        UsageError: the name isn't of the form ``module:name``; there is no such module; its import fails (the error has
+            the reason); Python imports another module of this name in place of the module in `folders`; the module
+            has no such attribute; or the attribute isn't callable.
     """
     module_name, _, attribute = checked_function(name).partition(":")
     _look_in(folders)
@@ -117,7 +118,7 @@ def _imported(name: str, folders: Sequence[Path]) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> UsageError:
-    """The module's own failure, with the innermost line that is not of the import system."""
+    """The failure of the module's import, with the innermost line outside the import system."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<frozen ")]
     own = [one for one in frames if one.filename not in (importlib.__file__, __file__)]
     place = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
@@ -126,7 +127,7 @@ def _broken(name: str, error: BaseException) -> UsageError:
 
 
 def _check_place(module: ModuleType, name: str, folders: Sequence[Path]) -> None:
-    """See that a module that lies in one of `folders` is the one that was imported."""
+    """Refuse the imported module if another module with its name lies in one of `folders`."""
     top = name.partition(".")[0]
     meant = PathFinder.find_spec(top, [str(folder) for folder in folders])
     if meant is None or meant.origin is None:  # not there, or a folder without __init__.py, which may have many places

@@ -39,10 +39,10 @@ class Location:
 
 
 def checked_location(name: object) -> str:
-    """The name of a location.
+    """Check that a value is a location's name, and return it.
 
     Raises:
-        UsageError: it isn't one.
+        UsageError: the value isn't text, is empty or too long, or has a NUL.
     """
     if isinstance(name, str) and 1 <= len(name) <= _LONGEST_NAME and "\0" not in name:
         try:

@@ -28,12 +28,12 @@ __all__ = [
     "StartFrom",
 ]
 
-#: Into how many parts a state may be cut.
+#: The largest number of parts of a state.
 MOST_BUCKETS = 4096
-#: How many destinations a pipeline may have: each is counted by an expression of its own, and beyond this Spark takes
-#: minutes to plan them. A million groups of one destination are no trouble.
+#: The largest number of destinations of a pipeline. Each destination is counted by an expression of its own; with more
+#: destinations, Spark takes minutes to plan a batch. A million groups of one destination are no trouble.
 MOST_DESTINATIONS = 1000
-#: The format of what comes from a message box and goes into one.
+#: The format of sources and ports that are queues of a message box.
 BOX = "seriatim"
 #: The format of a port that delivers nothing.
 DROP = "drop"
@@ -41,11 +41,12 @@ DROP = "drop"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Spark source: `format` (json, csv, text, xml, parquet, or any other of Spark's), `path`, the reader's `options`.
+    """A Spark source: its `format`, its `path`, and the reader's `options`.
 
-    `schema` is Spark DDL text for formats that need one; None: taken from the files that are there.
-    A format that is not one of the five tells by `id` which columns identify a row, in the order in which rows
-    arrived (``[topic, partition, offset]``), and by `body` which column is the body; None: the row as JSON.
+    The format is json, csv, text, xml, parquet, or another format of Spark. `schema` is Spark DDL text, for formats that
+    need a schema; None: the schema is taken from the present files. The last two are only for formats other than these
+    five. `id`: the columns that identify a row, in the order in which rows arrived (``[topic, partition, offset]``).
+    `body`: the column with the body; None: the body is the row as JSON.
     """
 
     format: str
@@ -58,12 +59,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """One property: its `name`, the `path` it is found at, its `type`.
+    """A property that is read from a message: its `name`, its `path` and its `type`.
 
-    The path is ``$.customer.id`` in JSON, XPath in XML, the name of a column, or the key under which the location's
-    function returns it. Of several the first counts whose value is neither absent nor null. `envelope`: of a message
-    that was split, it is looked up in the whole instead of the part. `told_by`: the name of the envelope that tells it,
-    in which `path` is the name of what it tells; None: it is found by its path.
+    The path is ``$.customer.id`` in JSON, an XPath in XML, the name of a column, or the key under which the location's
+    function returns the value. Of several paths, the first path with a value that is neither absent nor null counts.
+    `envelope`: if the message was split, the value is read from the whole message instead of the part. `told_by`: the
+    name of the envelope that has the value; `path` is then the envelope's name for it. None: the path leads to the value.
     """
 
     name: str
@@ -80,10 +81,10 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How one message becomes several: by a `path` to a list (JSON) or to elements (XML), or by a `function`.
+    """The rule by which one message becomes several: a `path` to a list (JSON) or to elements (XML), or a `function`.
 
     The function, ``module:name``, takes the body (bytes) and returns the bodies of the parts (an iterable of bytes).
-    `otherwise`: what becomes of a message that has nothing to be taken apart: it is ``invalid``, or stays ``whole``.
+    `otherwise`: a message that has nothing to split is ``invalid``, or stays ``whole``.
     """
 
     path: str | None = None
@@ -93,10 +94,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """How a location's messages are numbered: 1 to `last_number`, then from 1 again in the next epoch.
+    """The numbering of a location's messages: from 1 to `last_number`, then from 1 again in the next epoch.
 
-    `order_by` are the properties or columns that say in which order the messages of a batch arrived; empty: by
-    file and row. It has to be total.
+    `order_by` names the properties or columns that give the order of arrival in a batch; empty: the file and the row.
+    No two messages of a batch may have the same values of all these properties.
     """
 
     last_number: int = LAST_NUMBER
@@ -105,11 +106,12 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """A location: where messages come from and which properties are lifted out of them.
+    """A location: the source of its messages, and the properties that are read from them.
 
-    `function`, ``module:name``, reads properties out of a body (bytes) and returns them as a mapping; None: by paths.
-    `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets. `envelope` is the
-    form in which a body tells of a change or an event (one of `bodies.envelopes.registry.ENVELOPES`); an empty body is then a tombstone.
+    `function`, ``module:name``, reads properties from a body (bytes) and returns them as a mapping; None: paths lead to
+    the properties. `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets.
+    `envelope` is the form in which a body describes a change or an event (one of
+    `bodies.envelopes.registry.ENVELOPES`). With an envelope, an empty body is a tombstone.
     """
 
     location: str
@@ -124,10 +126,10 @@ class Receive:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The user's code on the way: `function` is ``module:name``, Arrow in and out.
+    """A call of the user's code: `function`, ``module:name``, takes and returns a table of Arrow.
 
-    `returns` are the columns that it adds or replaces, with their types. `on_error`: ``set_aside`` the messages
-    at which it raises, or ``fail`` the batch.
+    `returns` are the columns that the function adds or replaces, with their types. `on_error`: ``set_aside`` the messages
+    at which the function raises, or ``fail`` the batch.
     """
 
     function: str
@@ -137,9 +139,9 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A port: files (json, csv, parquet), or any other Spark sink `format`, `path` and the writer's `options`.
+    """A port: its `format` (json, csv, parquet, or the name of another Spark sink), its `path`, and the writer's `options`.
 
-    The format `DROP` is that of messages which are released and delivered nowhere.
+    With the format `DROP`, messages are released, but delivered nowhere.
     """
 
     format: str
@@ -159,7 +161,7 @@ class StartFrom:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry of ``route``: the filter, the user's code, the queue's order and the port, in the order of the way."""
+    """One entry of ``route``. A message passes the filter, the user's code, the queue's order and the port, in this sequence."""
 
     queue: Queue
     deliver: Deliver
@@ -170,7 +172,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class BoxPlace:
-    """Where the message box of a pipeline is; None: as `MessageBox.open` finds it. The DSN may have a password in it."""
+    """The DSN and the schema of a pipeline's message box; None: as `MessageBox.open` finds them. The DSN may have a password."""
 
     dsn: str | None = field(default=None, repr=False)
     schema: str | None = None
@@ -180,12 +182,17 @@ class BoxPlace:
 class Pipeline:
     """A whole pipeline file.
 
-    `trigger_s` is the pause between micro-batches in seconds; `watermark_s` how far behind the
-    latest event time a message may be before time moves past it (event clock only); `time` the
-    property with the event time; `arrival` the property by which ties are settled; `buckets` the number of parts
-    that the state is cut into, fixed at the first start; `process` the user's code before ``route``; `set_aside`
-    where messages go that were not released; `unrouted` where those go that match no destination; `box` the message
-    box whose queues it reads and delivers to.
+    Attributes:
+        process: the user's code before ``route``.
+        trigger_s: the pause between micro-batches, in seconds.
+        time: the property with the event time (event clock only).
+        watermark_s: the seconds by which a message may be behind the latest event time, before time moves past it (event
+            clock only).
+        arrival: the property with the order of arrival, which settles ties.
+        buckets: the number of parts of the state, fixed at the first start.
+        set_aside: the folder for messages that were not released.
+        unrouted: the folder for messages that match no destination.
+        box: the message box whose queues the pipeline reads, and to whose queues it delivers.
     """
 
     name: str
@@ -207,6 +214,6 @@ class Pipeline:
 
     @property
     def needs_box(self) -> bool:
-        """Whether it reads or delivers to a message box."""
+        """Whether the pipeline reads from a message box, or delivers to one."""
         formats = [entry.source.format for entry in self.receive] + [one.deliver.format for one in self.route]
         return BOX in formats

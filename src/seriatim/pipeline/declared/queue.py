@@ -60,7 +60,7 @@ class Queue:
         priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
         keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before) or ``"everything"``.
         keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: until they are purged.
-        max_messages: the most messages in the queue; None: no limit.
+        max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue takes messages in either way.
         expire_after: seconds (or ``"90d"``) after which an idle group has expired. Its state (next number, ordinal, skipped

@@ -1,6 +1,6 @@
 """The level at which a queue orders: the whole queue, or each message type by a policy of its own.
 
-Where it is the type, a group's key begins with it: so everything that knows groups by their keys needs to know no more.
+If a queue orders by type, a group's key begins with the type. So code that finds groups by their keys works for both levels.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ __all__ = ["LEVELS", "QUEUE", "TYPE", "UNFIT", "group_of_type", "type_of"]
 
 QUEUE, TYPE = "queue", "type"
 LEVELS = (QUEUE, TYPE)
-#: What separates the type from the key, and what stands for it in a type. A type that has a policy of its own has neither.
+#: The separator of type and key, and the escape character in a type. A type with a policy of its own contains neither.
 _BETWEEN, _ESCAPE = "/", "%"
 UNFIT = (_BETWEEN, _ESCAPE)
 
@@ -21,5 +21,5 @@ def group_of_type(kind: str, key: str) -> str:
 
 
 def type_of(group: str) -> str:
-    """The type with which a key begins; as it is written there."""
+    """The type with which a key begins, in its escaped form."""
     return group.partition(_BETWEEN)[0]

@@ -52,5 +52,5 @@ class Service:
 
 
 def queue_of(service: Service) -> Queue:
-    """The queue that is made for a service which names one that isn't there: its groups are conversation groups."""
+    """The queue that is defined with a service whose queue is missing. Its groups are conversation groups."""
     return Queue(service.queue, policy=Fifo(), group=CONVERSATION_GROUP)

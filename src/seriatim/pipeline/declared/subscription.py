@@ -89,10 +89,10 @@ class Subscription:
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
-    """The subscriptions that collect, if no two have one name.
+    """Check that all subscriptions have different names, and return the subscriptions that collect messages.
 
     Raises:
-        UsageError: two have, or something in it is no subscription.
+        UsageError: two subscriptions have the same name, or an item is not a subscription.
     """
     seen: dict[str, Subscription] = {}
     for one in subscriptions:

@@ -1,1 +1,1 @@
-"""Messages and their types: which properties they have, and what is wrong with one."""
+"""Messages and their types: their properties, and the faults of a message."""

@@ -1,6 +1,6 @@
-"""The properties of the messages in a box: those that every message has, and those that the message types declare.
+"""The properties of the messages in a box: properties of every message, and properties that message types declare.
 
-One name has one type in a box, whichever message types declare it: a filter and a queue see messages of all of them.
+A property has one type in a box, even if several message types declare it: filters and queues see messages of all types.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seriatim.pipeline.types.message_type import MessageType
 
 __all__ = ["DIALOG", "OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
 
-#: What every message of a box has without its type declaring it; what it wasn't given is null. `ticket` is the number.
+#: The properties that every message of a box has, without a declaration; missing values are null. `ticket` is the number.
 OWN: Mapping[str, str] = {
     "correlation_id": "string",
     "epoch": "long",
@@ -33,7 +33,7 @@ OWN: Mapping[str, str] = {
     "to": "string",
     "type": "string",
 }
-#: What tells of its dialog, of a message that came for a service; `dialog_sequence` is its number in its direction.
+#: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {
     "handle": "string",
     "conversation_id": "string",
@@ -44,22 +44,22 @@ DIALOG: Mapping[str, str] = {
     "is_initiator": "boolean",
     "is_monolog": "boolean",
 }
-#: What a message gets when its transaction commits; it is routed before.
+#: The properties that a message gets when its transaction commits; the message is routed before.
 _AT_COMMIT = frozenset({"epoch", "ticket"})
-#: What is there besides, but no filter can look at.
+#: Other fields of a message, which filters can't read.
 UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A property that two message types declare, each in another way."""
+    """A property that two message types declare in different ways."""
 
     type: str
     property: str
     what: str
 
     def error(self) -> UsageError:
-        """What whoever declares it is told."""
+        """The error for the caller that declares the property."""
         return UsageError(self.what, where=f"type {self.type!r}", remedy="in a box, each property name has one type")
 
 
@@ -78,7 +78,7 @@ def declared(kind: MessageType) -> dict[str, str]:
 
 
 def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
-    """Where message types don't agree; the later one is blamed."""
+    """The properties on which message types don't agree; each clash names the later type."""
     seen: dict[str, tuple[str, str, str]] = {}
     for kind in types:
         for name, written in declared(kind).items():
@@ -91,8 +91,10 @@ def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
 
 
 def property_types(types: Iterable[MessageType]) -> dict[str, str]:
-    """What filters and queues of a box may name, and of which type it is: what the types declare, `OWN`, and what a
-    failure has, whose name a type may take for something else.
+    """The properties that filters and queues of a box may name, with their types.
+
+    These are the properties that the types declare, `OWN`, and the properties of failures. A message type may declare a
+    property with the name of a failure's property; then the declared type applies.
 
     Raises:
         UsageError: two types don't agree.
@@ -105,7 +107,7 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
 
 
 def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> Iterator[Misfit]:
-    """What of a queue doesn't go with the properties of a box.
+    """The parts of a queue that don't fit the properties of a box.
 
     Args:
         queue: the queue.

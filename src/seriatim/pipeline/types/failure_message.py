@@ -31,7 +31,7 @@ _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
 
 
 def asks_for_failures(where: str, expression: Expression) -> bool:
-    """Whether a filter asks for failures: it says their type, or names a property that only they have.
+    """Whether a filter asks for failures: it names their type, or a property that only failures have.
 
     Args:
         where: its text.
@@ -42,19 +42,19 @@ def asks_for_failures(where: str, expression: Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What went wrong with a message.
+    """The failure of a message.
 
     Args:
         queue: the queue's name; None where no queue has it.
         group: the key of its group; None where it has none.
-        kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (what comes before it is
-            missing), ``dead`` (it was set aside for good), ``invalid`` (it isn't what the queue, or its type, asks for),
+        kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a message before
+            it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
             ``unrouted``.
         error_class: the name of the error's class.
-        error: what it said.
-        attempts: how often it was tried.
-        ordinal: its position among what leaves the group, if it was released.
-        will_retry: whether it will be tried again by itself.
+        error: the text of the error.
+        attempts: the number of attempts.
+        ordinal: its position among the released messages of its group, if it was released.
+        will_retry: whether it will be retried automatically.
         dead_letter: whether it is a dead letter now.
     """
 

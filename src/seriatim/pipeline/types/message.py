@@ -41,7 +41,7 @@ def _check_content(content_type: object, body: object, of: str) -> None:
     """Refuse a content type that isn't text, or a body that isn't bytes.
 
     Raises:
-        UsageError: what is wrong, and of what.
+        UsageError: a value is invalid; the error names its place.
     """
     if content_type is not None and not _is_text(content_type):
         raise UsageError(
@@ -52,7 +52,7 @@ def _check_content(content_type: object, body: object, of: str) -> None:
 
 
 def new_message_id() -> str:
-    """An id that nobody else has: a UUID of version 7, so that ids made later sort later."""
+    """A new, unique id: a UUID of version 7, so that later ids sort after earlier ids."""
     moment_ms = time.time_ns() // 1_000_000
     chance = int.from_bytes(os.urandom(10)) & ~(0xF << 76) & ~(0x3 << 62)
     digits = f"{moment_ms << 80 | 0x7 << 76 | 0x2 << 62 | chance:032x}"
@@ -113,7 +113,7 @@ class Message:
         self.check()
 
     def check(self) -> None:
-        """See that it can be published; errors as above."""
+        """Check that the message can be published. The errors are the same as for the class."""
         for name, text in (("type", self.type), ("message_id", self.message_id)):
             if not _is_text(text):
                 raise UsageError(
@@ -154,7 +154,7 @@ class Dialog(NamedTuple):
         far_service: the sender's service.
         contract: the contract under which the dialog was begun.
         type: the type of the message.
-        sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake the others.
+        sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake other messages.
         is_initiator: whether the receiver began the dialog.
         is_monolog: whether it is one-way, to several receivers.
     """
@@ -170,7 +170,7 @@ class Dialog(NamedTuple):
     is_monolog: bool = False
 
     def properties(self) -> dict[str, Property]:
-        """What tells of it, under the names of properties."""
+        """The dialog as properties, by their names."""
         return {
             "handle": str(self.handle),
             "conversation_id": str(self.conversation_id),

@@ -26,17 +26,18 @@ class MessageType:
 
     Args:
         name: its name, compared byte for byte.
-        properties: by name the type of each property (``string``, ``long``, ``double``, ``decimal(p,s)``, ``boolean``,
-            ``timestamp``), or ``{"type": …, "path": …}`` for one that is promoted: found in the body by a JSON path
-            (``$.customer.id``) or XPath, or by the first of several paths whose value is neither absent nor null. A
-            message of the type has no other properties, apart from the reserved ones.
+        properties: the type of each property, by the property's name: ``string``, ``long``, ``double``, ``decimal(p,s)``,
+            ``boolean`` or ``timestamp``. ``{"type": …, "path": …}`` declares a promoted property: its value is read from
+            the body by a JSON path (``$.customer.id``) or XPath. Of several paths, the first path with a value that is
+            neither absent nor null counts. A message has no other properties, apart from the reserved properties.
         validation: the check of bodies: ``"none"``, ``"empty"``, ``"well_formed_json"``, ``"valid_json"``,
             ``"well_formed_xml"``, ``"valid_xml"``.
         schema: the text of the JSON Schema or XSD, for ``valid_json`` and ``valid_xml``. It must not refer to other files.
         namespaces: the prefixes that XPath may use, and what they stand for.
 
     Raises:
-        UsageError: an invalid name, type, path or schema, or arguments that contradict each other; names type and property.
+        UsageError: an invalid name, type, path or schema, or arguments that contradict each other. The
+            error names the type and the property.
     """
 
     name: str
@@ -56,10 +57,10 @@ class MessageType:
 
     @classmethod
     def as_stored(cls, **given: Any) -> MessageType:
-        """The type that a box has stored, also where its schema can't be used any more: no body is valid then.
+        """The type that a box has stored. If its schema can't be used any more, no body is valid.
 
         Raises:
-            UsageError: anything else of it is wrong.
+            UsageError: another part of the type is wrong.
         """
         schema, validation = given.pop("schema"), given.pop("validation")
         try:
@@ -73,7 +74,7 @@ class MessageType:
         return found
 
     def types(self) -> dict[str, str]:
-        """By name the type of each property."""
+        """The type of each property, by the property's name."""
         return {name: one if isinstance(one, str) else str(one["type"]) for name, one in self.properties.items()}
 
     def promotions(self) -> tuple[Promotion, ...]:
@@ -86,11 +87,11 @@ class MessageType:
 
     @property
     def checks_bodies(self) -> bool:
-        """Whether a body can be one that it refuses."""
+        """Whether the type may refuse a body."""
         return self.validation != "none" or self.format() is not None
 
     def violation(self, body: bytes) -> str | None:
-        """What is wrong with a body; None: nothing."""
+        """The fault of a body; None if the body is valid."""
         try:
             body_reader(self.validation, self.schema, self.format())(body)
         except Unreadable as error:
@@ -98,7 +99,7 @@ class MessageType:
         return None
 
     def format(self) -> Format | None:
-        """What bodies are read as; None: they aren't read."""
+        """The format of bodies; None if bodies aren't read."""
         return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
 
     def _wrong(self, what: str, remedy: str = "") -> UsageError:

@@ -25,8 +25,8 @@ class Consumed:
     """A handler's answer: all its messages are done, or the first of them.
 
     Args:
-        count: the number of messages of a batch that are done, from the first on; the others are handed out again. None:
-            all are done.
+        count: the number of messages of a batch that are done, from the first on; the other messages are handed out
+            again. None: all are done.
 
     Raises:
         UsageError: a count below 1.
@@ -81,21 +81,21 @@ class Handlers:
 
     @property
     def by_instance(self) -> bool:
-        """Whether starting subscriptions name them."""
+        """Whether the starting subscriptions name the handlers."""
         return self._instances
 
     def names(self, kind: str) -> bool:
-        """Whether there is one for that type by its name."""
+        """Whether a handler is named for this message type."""
         return kind in self._by_type
 
     def handler(self, message: Received, session: Session) -> Handler:
-        """The one for a message that has been received.
+        """The handler for a received message.
 
-        Where there is none for a message with which a dialog ends, it is one that does nothing.
+        If no handler is given for a message that ends a dialog, the result is a handler that does nothing.
 
         Raises:
-            Business: there is none.
-            UsageError: the function that a starting subscription names can't be had.
+            Business: there is no handler.
+            UsageError: the function that a starting subscription names can't be loaded.
         """
         if self._only is not None:
             return self._only
@@ -124,14 +124,14 @@ class Handlers:
 
 
 def _nothing(_message: Any, _session: Session) -> None:
-    """Of a dialog that has ended, the worker ends its side."""
+    """Do nothing: the worker itself ends its side of a dialog that has ended."""
 
 
 def _check_signature(function: Callable[..., Any], given: object) -> None:
-    """See that it can be called with a message and a session.
+    """Check that a handler can be called with a message and a session.
 
     Raises:
-        UsageError: it can't, or gives something that is awaited or iterated.
+        UsageError: the handler can't be called so, or is a coroutine function or a generator function.
     """
     name = given if isinstance(given, str) else getattr(function, "__qualname__", repr(function))
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
@@ -139,7 +139,7 @@ def _check_signature(function: Callable[..., Any], given: object) -> None:
         raise UsageError(f"the handler {name} is {kind} function", remedy="write a plain function: def …")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C tell nothing
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     try:
         signature.bind(None, None)
@@ -151,10 +151,10 @@ def _check_signature(function: Callable[..., Any], given: object) -> None:
 
 
 def answered(answer: object, given: int) -> tuple[list[Message], int]:
-    """What a handler answered: the messages to publish, and how many of those that it was given are done.
+    """Read a handler's answer: the messages to publish, and the number of received messages that are done.
 
     Raises:
-        UsageError: something else.
+        UsageError: the answer is something else.
     """
     match answer:
         case None:

@@ -41,12 +41,12 @@ _LOOK_S = 0.1
 _GRACE_S = 5.0
 _TURN_LIMIT_S = 60.0
 _SHORTEST_LEASE_S = 0.5
-#: A lease lasts so many heartbeats at least.
+#: The least number of heartbeats in a lease.
 _BEATS = 3
 
 
 class Mode(StrEnum):
-    """How a worker has a group in hand: by a transaction that is open, or by a claim that is committed."""
+    """The way in which a worker holds a group: by an open transaction, or by a committed claim."""
 
     TRANSACTIONAL = "transactional"
     LEASED = "leased"
@@ -54,10 +54,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a worker does at once; see `Worker`.
+    """The limits of a worker; see `Worker`.
 
     Raises:
-        UsageError: a value that can't be.
+        UsageError: a value is invalid.
     """
 
     workers: int = 8
@@ -96,24 +96,24 @@ class Limits:
 
     @property
     def turn_limit_s(self) -> float:
-        """How long a turn may take, or a handler in a lease; seconds, perhaps infinite."""
+        """The longest time of a turn, or of a handler in a lease; seconds, perhaps infinite."""
         if self.turn_limit is None:
             return math.inf if self.is_leased else _TURN_LIMIT_S
         return seconds(micros(self.turn_limit))
 
     @property
     def idle_limit_s(self) -> float:
-        """How long a transaction may do nothing, seconds."""
+        """The longest time for which a transaction may idle, in seconds."""
         return _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
 
     @property
     def lease_s(self) -> float:
-        """How long a lease lasts that isn't renewed, seconds."""
+        """The time after which a lease ends if it isn't renewed, in seconds."""
         return seconds(micros(self.lease))
 
     @property
     def heartbeat_s(self) -> float:
-        """How often leases are renewed, seconds."""
+        """The time between two renewals of a lease, in seconds."""
         return self.lease_s / 5 if self.heartbeat is None else seconds(micros(self.heartbeat))
 
 
@@ -129,10 +129,11 @@ class Worker:
             handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
         batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
-            always handed out like that.
-        run_length: the most messages of a group in one transaction. In a queue without groups, unless `batch` is set, a
-            thread takes only about 20 ms of work, and at least one message, so that other threads get the rest.
-        rate: the most messages a second; None: no limit.
+            always handed out as a `Delivery`.
+        run_length: the largest number of messages of a group in one transaction. In a queue without groups, unless
+            `batch` is set, a thread takes only about 20 ms of work, and at least one message, so that other threads get
+            the rest.
+        rate: the largest number of messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
             leases: the limit of a handler. None: 60 s; under leases no limit.
         transient: classes of exceptions after which a retry may succeed, besides `Transient`, `Unavailable`, and errors of
@@ -144,7 +145,7 @@ class Worker:
         mode: ``"transactional"``, or ``"leased"`` for long handlers: a lease claims the group, and no transaction is open
             until the handler uses one.
         lease: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
-        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth.
+        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
 
     Raises:
         UsageError: a handler that isn't callable, a missing queue, or an invalid value.

@@ -1,1 +1,1 @@
-"""Process: the user's code over the messages of a pipeline; `stage.py` is its door."""
+"""Process: the user's code is called with the messages of a pipeline; `stage.py` is its door."""

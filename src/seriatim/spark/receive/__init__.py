@@ -1,1 +1,1 @@
-"""Receive: whatever Spark can read becomes a frame with one row a message; `stage.py` is its door."""
+"""Receive: any source of Spark becomes a frame with one row per message; `stage.py` is its door."""

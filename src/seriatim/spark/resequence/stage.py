@@ -62,27 +62,27 @@ def resequence(
         policy: how groups are ordered.
         queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
             `destination` chooses the queue.
-        destination: the column that names a row's queue; only with `queues`. An array of names is what a
-            row for each of them would be, and costs less.
-        arrival: the column or columns by which messages arrived, for `Fifo`, ``start="first"`` and
-            for ties; default: the column ``ticket``, if the frame has one. Without it messages of one
-            batch count as arrived in order of their sequence, equal ones settled by a hash of the row.
+        destination: the column that names a row's queue; only with `queues`. An array of names has
+            the same effect as a row for each name, and costs less.
+        arrival: the column or columns that give the order of arrival, for `Fifo`, ``start="first"`` and
+            for ties; default: the column ``ticket``, if the frame has one. Without such a column, messages of a
+            batch count as arrived in order of their sequence; for equal sequences, a hash of the row decides.
         clock: the clock of time-outs and windows: ``"processing"``, or ``"event"``: the column `time`.
-            Then a batch is taken in order of event time, what is due before a message fires before it,
-            and at the end time moves to the watermark (of a frame that ends: to its latest event).
+            Then a batch is taken in order of event time, timers that are due before a message fire before it,
+            and at the end time moves to the watermark (of a batch frame: to its latest event).
         time: the column of the event time.
         watermark: how far time stays behind the latest event (seconds, or ``"10 minutes"``-like ``"10m"``).
             Default: the frame's own ``withWatermark``, else 0.
         start_from: a frame with the columns ``group`` and ``next`` (with `queues` also ``destination``):
             first numbers of groups. Read in the first batch only.
         output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
-            of a frame that ends also those still held.
-        buckets: the number of parts of the state, at most 4096. Fixed by the first start: the most
-            tasks that can share the work. More buckets mean more, smaller state values.
-        finish: of a frame that ends: lets time run out at the end.
+            of a batch frame also the messages that are still held.
+        buckets: the number of parts of the state, at most 4096. Fixed by the first start. At most
+            this many tasks can share the work. More buckets mean more, smaller state values.
+        finish: for a batch frame: let time run out at the end.
         invalid: a column with the reason for which a row is invalid; null for valid messages.
-        packed: of a streaming frame leaves the rows in packets, beside a report a bucket and batch: JSON about what
-            it holds (for `run`; see `decided_packets.py`).
+        packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON
+            about the content of the bucket (for `run`; see `decided_packets.py`).
         control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
 
     Returns:
@@ -93,7 +93,7 @@ def resequence(
     Raises:
         ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
         UsageError: options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
-        CheckpointMismatch: while the query runs: the checkpoint's state is of another declaration.
+        CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
     chosen = _queues(group, sequence, policy, queues)
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -204,7 +204,7 @@ def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> Column:
 
 
 def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
-    """The columns that survive, with one destination a row."""
+    """The columns that are kept, with one destination per row."""
     fields = [
         T.StructField(f.name, T.StringType() if f.name == destination else f.dataType, f.nullable, f.metadata)
         for f in schema

@@ -37,7 +37,7 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
     """Finds each message's destinations.
 
     Args:
-        df: messages, a row each; a streaming frame or one that ends. Filters may name its columns of strings, numbers,
+        df: messages, one per row; a streaming or a batch frame. Filters may name its columns of strings, numbers,
             booleans and moments; ``ticket`` and ``epoch`` are a ticket's number and epoch.
         subscriptions: any number of them, with different names; several may lead to one destination.
 
@@ -46,18 +46,18 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
         if it has none.
 
     Raises:
-        FilterError: a filter is wrong; names the subscription, and line and column in the filter.
+        FilterError: a filter is wrong; the error names the subscription, and the line and column in the filter.
         ColumnError: a filter names a column of an unsupported type, or the frame has a column
             ``destination`` already.
-        UsageError: two subscriptions have one name.
+        UsageError: two subscriptions have the same name.
     """
     return destinations_of(df, subscriptions).withColumn(_DESTINATION, F.explode_outer(_DESTINATION))
 
 
 def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
-    """As `route`, but a message stays one row: ``destination`` is the array of its destinations, each once.
+    """Like `route`, but a message stays one row: ``destination`` is the array of its destinations, without repetitions.
 
-    It is null or empty where a message has none.
+    The array is null or empty if a message has no destination.
     """
     _check(df)
     chosen = distinct(subscriptions)

@@ -1,1 +1,1 @@
-"""Spark sessions: how one is opened, what one needs, which failures of one pass."""
+"""Spark sessions: opening a session, its requirements, and its transient failures."""

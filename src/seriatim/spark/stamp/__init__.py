@@ -1,1 +1,1 @@
-"""Stamp: a ticket for each message on arrival, without a hole in a location; `stage.py` is its door."""
+"""Stamp: each message gets a ticket on arrival, without gaps in a location; `stage.py` is its door."""

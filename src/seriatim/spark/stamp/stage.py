@@ -68,18 +68,18 @@ def stamp(
 ) -> DataFrame:
     """Gives each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
 
-    Micro-batches arrive one after another; within one, the messages of a location arrive in the order of `order_by`.
+    Micro-batches arrive one after another. In a micro-batch, the messages of a location arrive in the order of `order_by`.
     The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
 
     Args:
         df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         location: text: the name of the location of all messages. A column (``F.col("region")``): each message's own.
         order_by: the column or columns of the order of arrival: whole numbers, decimals, text
-            (by its bytes), binary, dates or timestamps; ascending, nulls first. Total: no two messages of one
-            location and batch are alike in all of them.
+            (by its bytes), binary, dates or timestamps; ascending, nulls first. The order must be total: no two
+            messages of a location and a batch have equal values in all columns.
         last_number: with this number a location's epoch ends; the next message has number 1 of the next epoch.
-        buckets: into how many parts the locations are cut, at most 4096: the most tasks that can share the work.
-            Fixed by the first start.
+        buckets: the number of parts of the state, at most 4096. At most this many tasks can share the work. Fixed by
+            the first start.
 
     Returns:
         The columns of `df`, and ``ticket: struct<location: string, epoch: long, number: long>``. A message whose

@@ -1,1 +1,1 @@
-"""What stateful operators keep in a checkpoint, and the packets in which rows get there."""
+"""The state of stateful operators in a checkpoint, and the packets that bring rows to it."""
