@@ -91,7 +91,7 @@ def find(statements: Statements) -> AppliedMigrations | None:
             remedy="give another schema to the box, or drop that one",
         )
     if not has_checksums:
-        (version,) = statements.one("schema_version")
+        version = statements.value("schema_version")
         return AppliedMigrations(version or 0, None)
     checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
     return AppliedMigrations(max(checksums, default=0), checksums)
