@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def functions(box) -> dict[str, Function]:
 
 
 def test_each_call_is_a_file_or_a_function_with_these_arguments(functions):
-    wrong, calls = [], list(_calls())
+    wrong, calls = [], _calls()
     assert len(calls) > 150
     for call in calls:
         if call.name in FILES:
@@ -99,7 +100,7 @@ def test_each_call_is_a_file_or_a_function_with_these_arguments(functions):
 
 
 def test_most_calls_are_compared_with_all_their_arguments():
-    calls = list(_calls())
+    calls = _calls()
     assert sum(call.is_whole for call in calls) > 0.8 * len(calls)
 
 
@@ -153,10 +154,15 @@ def test_the_text_of_a_call():
 # ---- the calls of the source
 
 
-def _calls() -> Iterator[Call]:
+@cache
+def _calls() -> tuple[Call, ...]:
     """Each call of a statement whose name stands there, with the parameters as far as they do."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for scope in _scopes(ast.parse(path.read_text(encoding="utf-8"))):
+    return tuple(_found_calls())
+
+
+def _found_calls() -> Iterator[Call]:
+    for path, tree in _trees().items():
+        for scope in _scopes(tree):
             dicts = _dicts(scope)
             for node in _inside(scope):
                 if (
@@ -168,8 +174,7 @@ def _calls() -> Iterator[Call]:
                     and isinstance(node.args[0].value, str)
                 ):
                     given, is_whole = _given(node, dicts)
-                    where = f"{path.relative_to(SOURCE)}:{node.lineno}"
-                    yield Call(where, node.func.attr, node.args[0].value, frozenset(given), is_whole)
+                    yield Call(f"{path}:{node.lineno}", node.func.attr, node.args[0].value, frozenset(given), is_whole)
 
 
 def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
@@ -240,14 +245,21 @@ def _given(call: ast.Call, dicts: Mapping[str, tuple[set[str], bool]]) -> tuple[
     return given, is_whole
 
 
+@cache
 def _texts() -> set[str]:
     """All texts of the source: names that stand apart from the call are among them."""
     return {
         node.value
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for tree in _trees().values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def _placeholders(name: str) -> set[str]:
