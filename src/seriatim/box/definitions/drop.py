@@ -72,7 +72,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
     parameters = {
         "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
     }  # fmt: skip
-    (waiting,) = statements.one("collected", **parameters)
+    waiting = statements.value("collected", **parameters)
     if waiting:
         raise ActionRefused(
             f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",

@@ -142,7 +142,7 @@ def purgeable(
         groups = 0
         for one, before in _expired(transaction, queue, moment):
             named = {"queue_id": one.queue_id, "before": before}
-            groups += transaction.one("count_expired", **named)[0]
+            groups += transaction.value("count_expired", **named)
         return replace(found, groups=groups)
 
 

@@ -105,7 +105,7 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
         if not isinstance(policy, Standard | UnitOfWork):
             return queue
         asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
-        if not transaction.one("staged_fills", **asked)[0]:
+        if not transaction.value("staged_fills", **asked):
             return queue
     return None
 
