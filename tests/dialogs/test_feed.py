@@ -214,7 +214,12 @@ def test_a_batch_is_filled_with_others_and_stays_as_it_is(strict, feed):
 def test_as_many_as_fail_are_one_statement(strict, feed, monkeypatch):
     asked = []
     read = statements.statement
-    monkeypatch.setattr(statements, "statement", lambda name, schema: asked.append(name) or read(name, schema))
+
+    def noted(name, *given, **options):
+        asked.append(name)
+        return read(name, *given, **options)
+
+    monkeypatch.setattr(statements, "statement", noted)
     for _ in range(12):
         begun(strict, b"[]")
     assert [row["type"] for row in Reader(feed).next()] == ["Error"] * 12

@@ -115,16 +115,15 @@ def test_a_batch_that_was_cut_off_goes_on_where_it_was(talk, staging, monkeypatc
     """It takes several transactions, and dies before the one or the other of them."""
     monkeypatch.setattr(dialog_staging, "_DIALOGS", 2)
     messages = [(key, f"{key}{number}".encode()) for number in (1, 2) for key in "dbaec"]
-    run, calls = staging._run, []
+    send, calls = staging._send, []
 
-    def dying(connection, name, **named):
-        if name == "send_staged":
-            calls.append(name)
-            if len(calls) == ended + 1:
-                raise ConnectionAbortedError
-        return run(connection, name, **named)
+    def dying(transaction, writer, batch, part_ids):
+        calls.append(batch)
+        if len(calls) == ended + 1:
+            raise ConnectionAbortedError
+        return send(transaction, writer, batch, part_ids)
 
-    monkeypatch.setattr(staging, "_run", dying)
+    monkeypatch.setattr(staging, "_send", dying)
     if ended < 3:
         with pytest.raises(ConnectionAbortedError):
             sent(staging, 0, *messages)

@@ -139,7 +139,7 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
             ),
         )
         for entry_id, queue_id, group, name, kind, context, types, ordinal, attempts, disposition, reason in (
-            transaction.rows("failed_messages", entry_ids=list(entry_ids))
+            transaction.rows("failed_messages", of_entries=list(entry_ids))
         )
     }
 
@@ -149,11 +149,11 @@ def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[Mes
     told = []
     for queue_id in {one.queue_id for one in holes}:
         mine = [one for one in holes if one.queue_id == queue_id]
-        (behind,) = transaction.one(
+        behind = transaction.value(
             "behind_holes",
-            queue_id=queue_id,
-            group_keys=[one.group for one in mine],
-            lasts=[one.last for one in mine],
+            of_queue=queue_id,
+            of_groups=[one.group for one in mine],
+            of_lasts=[one.last for one in mine],
         )
         found = _messages(transaction, [one for one in behind if one is not None])
         for hole, entry_id in zip(mine, behind, strict=True):

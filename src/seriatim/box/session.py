@@ -162,7 +162,7 @@ class Session(DialogVerbs):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
             raise UsageError(f"cannot dispense {shown(count)} tickets", remedy=f"an integer from 1 to {LAST_NUMBER}")
         with translated(self._place):
-            epoch, number, last_number = self.transaction.one("dispense", location=location, count=count)
+            epoch, number, last_number = self.transaction.one("take_numbers", at_location=location, how_many=count)
         return Tickets.run(location, epoch, number, count, last_number)
 
     def publish(

@@ -32,9 +32,9 @@ def asked(monkeypatch):
     """The statements with which notices were looked up, in order."""
     found, read = [], statements.statement
 
-    def noted(name, schema):
+    def noted(name, *given, **options):
         found.extend({name} & LOOKS)
-        return read(name, schema)
+        return read(name, *given, **options)
 
     monkeypatch.setattr(statements, "statement", noted)
     return found

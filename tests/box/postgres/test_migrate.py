@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.postgres.migrate import fresh_sql, migrate, migrations
+from seriatim.box.postgres.migrate import fresh_sql, functions, migrate, migrations
 from seriatim.box.postgres.statements import Statements, script
 from tests.box.schema_text import schema_text
 
@@ -88,6 +88,21 @@ def test_one_of_another_build_is_refused(box, change, what):
             call(box.dsn, schema=box.schema)
         assert what in caught.value.what
         assert "use the build that made it" in caught.value.remedy
+
+
+def test_one_that_lacks_functions_is_refused_with_their_names(box):
+    with box.session() as tx:
+        rows = tx.connection.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace", [box.schema]
+        ).fetchall()
+        assert {name for (name,) in rows} == set(functions())
+        tx.connection.execute(f"DROP FUNCTION {box.schema}.hand_out, {box.schema}.complete")
+    for call in (sq.MessageBox.open, sq.MessageBox.migrate, sq.MessageBox.check):
+        with pytest.raises(
+            sq.SchemaMismatch, match=r"lacks functions of its version \d+: complete, hand_out"
+        ) as caught:
+            call(box.dsn, schema=box.schema)
+        assert "restore the box from a backup" in caught.value.remedy
 
 
 def test_one_without_a_checksum_is_looked_at_by_a_migration(box):

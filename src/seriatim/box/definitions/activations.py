@@ -41,5 +41,5 @@ class Activated:
 
 def activations_of(statements: Statements) -> list[Activated]:
     """The activations of all queues from which the role may receive, by queue name."""
-    rows = statements.rows("activations")
+    rows = sorted(statements.rows("activations"), key=lambda row: row.queue)
     return [Activated(number, name, Activation(**said), *rest) for number, name, said, *rest in rows]

@@ -58,8 +58,7 @@ def looking(statements: Statements) -> Look:
 
 def _look(statements: Statements, asked: Sequence[ValueQuery]) -> list[InstanceMatch | None]:
     queue_ids, properties, values = (list(column) for column in zip(*asked, strict=True))
-    parameters = {"queue_ids": queue_ids, "properties": properties, "values": values}
-    rows = statements.rows("led_by", **parameters)
+    rows = statements.rows("led_by", of_queues=queue_ids, properties=properties, its_values=values)
     return [None if group is None else InstanceMatch(group, number) for group, number in rows]
 
 

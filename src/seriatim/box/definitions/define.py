@@ -58,7 +58,7 @@ def define(
 def record(statements: Statements, changes: Sequence[Change]) -> None:
     """Write down that the definitions have changed: whoever knows them reads them anew."""
     note = "; ".join(map(str, changes))[:_LONGEST_NOTE]
-    statements.do("record_change", what=note)
+    statements.do("record_change", changed=note)
 
 
 def _checked(definitions: Iterable[Definition]) -> list[Definition]:
@@ -179,7 +179,7 @@ class _Defining:
                 self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
             if moves_timers(old.declared, new):
                 self._execute("look_held", queue_id=old.queue_id)
-                self._execute("call_waiters", queue_ids=[old.queue_id])
+                self._execute("call_all_waiters", queue_ids=[old.queue_id])
             if old.declared.enabled == new.enabled:  # so what an operator did stays
                 enabled = old.enabled
             before = old.declared.activation is None or old.declared.activation.enabled
@@ -202,11 +202,12 @@ class _Defining:
             if old.declared.to != new.to and old.state != "started":
                 self._hold_publishers()
                 drop.check_collected(self._statements, self._before, new.name, "lead elsewhere")
-        self._write("define_subscription", new, queue=new.to, state=state)
+        declared = json.dumps(to_json(new))
+        self._execute("subscribe", named=new.name, to_queue=new.to, declared=declared, its_state=state)
         if old is not None and old.state != "started" == state and old.declared.to == new.to:
             queue_id = self._before.queues[new.to].queue_id
             self._execute("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
-            self._execute("call_waiters", queue_ids=[queue_id])
+            self._execute("call_all_waiters", queue_ids=[queue_id])
 
     def _check_type(self, old: Definition | None, new: MessageType) -> None:
         """Refuse another type for what a queue has judged by already."""
@@ -222,8 +223,7 @@ class _Defining:
                 self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
 
     def _check_unused(self, queue_id: int, where: str, fields: Sequence[str], whose: str) -> None:
-        (in_use,) = self._statements.one("queue_in_use", queue_id=queue_id)
-        if in_use:
+        if self._statements.value("queue_in_use", queue_id=queue_id):
             raise ActionRefused(
                 f"{', '.join(fields)} can't change: {whose} has groups, which were judged by it",
                 where=where,
@@ -269,10 +269,10 @@ class _Defining:
         """See that nobody has published, and not committed yet, by what is about to go; until the transaction ends."""
         deadline = time.monotonic() + _PATIENCE_S
         while not self._held_publishers:
-            held = self._statements.one("hold_publishers", patience_ms=_BRIEFLY_MS)[0]
+            held = self._statements.value("hold_publishers", patience_ms=_BRIEFLY_MS)
             self._held_publishers = held
             if not held and time.monotonic() > deadline:
-                holders = self._statements.one("publishing_now")[0]
+                holders = self._statements.value("publishing_now")
                 raise Unavailable(
                     f"transactions that publish didn't end within {_PATIENCE_S:.0f} s"
                     + ("" if holders is None else f": {holders}"),

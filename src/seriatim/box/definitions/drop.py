@@ -72,7 +72,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
     parameters = {
         "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
     }  # fmt: skip
-    (waiting,) = statements.one("collected", **parameters)
+    waiting = statements.value("collected", **parameters)
     if waiting:
         raise ActionRefused(
             f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",
@@ -103,9 +103,7 @@ def check_running(
     one = before.subscriptions.get(name)
     if one is not None and one.declared.starts is None:
         return
-    parameters = {"subscription_id": _place_of(before, name)[0], "property": having}
-    (running,) = statements.one("running_of", **parameters)
-    if running:
+    if running := statements.value("running_of", of_subscription=_place_of(before, name)[0], of_property=having):
         instances = "instance of it runs" if running == 1 else "instances of it run"
         value = "" if having is None else " with a value of it"
         raise ActionRefused(

@@ -39,7 +39,7 @@ class Known:
 
     def current(self, statements: Statements) -> Definitions:
         """As the transaction sees them: read again if they have changed."""
-        (version,) = statements.one("version")
+        version = statements.value("version")
         return self._definitions if version == self._definitions.version else self.read(statements)
 
     def read(self, statements: Statements) -> Definitions:

@@ -134,5 +134,5 @@ def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, 
 
 def _dialogs(statements: Statements, *, contract: str | None, service: str | None) -> int:
     parameters = {"contract": contract, "service": service}
-    (found,) = statements.one("open_dialogs", **parameters)
+    found = statements.value("open_dialogs", **parameters)
     return int(found)

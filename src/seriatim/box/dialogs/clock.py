@@ -24,8 +24,7 @@ def fire_due(transaction: Transaction, apart: Begin) -> bool:
         transaction: the session's, in which it is looked.
         apart: gives the transactions in which it is done, so that it is numbered, and can be received.
     """
-    (due,) = transaction.one("is_due")
-    return due and fire(transaction.access, apart) > 0
+    return transaction.value("is_due") and fire(transaction.access, apart) > 0
 
 
 def fire(access: Access, apart: Begin | None = None) -> int:
@@ -38,8 +37,7 @@ def fire(access: Access, apart: Begin | None = None) -> int:
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
         with (apart or access.transaction)() as transaction:
-            parameters = {"at_most": _DIALOGS}
-            done, set_aside = transaction.one("fire_dialogs", **parameters)
+            done, set_aside = transaction.one("fire_dialogs", at_most=_DIALOGS)
             if set_aside:
                 access.known.current(transaction)  # this process may have read no definitions yet, or old ones
                 transaction.notice(EntriesSetAside(set_aside))
@@ -49,6 +47,4 @@ def fire(access: Access, apart: Begin | None = None) -> int:
 
 def forget_closed(transaction: Transaction, older_than_s: float = CLOSED_KEPT_S) -> int:
     """Forget the sides that were closed at least `older_than_s` seconds ago; gives their number."""
-    parameters = {"older_than": timedelta(seconds=older_than_s)}
-    (gone,) = transaction.one("forget_closed", **parameters)
-    return int(gone)
+    return int(transaction.value("forget_closed", older_than=timedelta(seconds=older_than_s)))

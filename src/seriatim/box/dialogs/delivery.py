@@ -33,7 +33,7 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
                 "sequences": [message.dialog.sequence],
                 "whys": [why_failed(message.dialog.sequence, message.type, violation)],
             }
-            (set_aside,) = transaction.one("fail_dialogs", **parameters)
+            set_aside = transaction.value("fail_dialogs", **parameters)
             transaction.notice(EntriesSetAside(set_aside))
             return False
     begun = [
@@ -52,8 +52,7 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
 
 def first_of(transaction: Transaction, handle: UUID) -> int:
     """Bring what is queued for a dialog before what is queued for others of its group; how much that is."""
-    (found,) = transaction.one("put_first", handle=handle)
-    return int(found)
+    return int(transaction.value("put_first", of_handle=handle))
 
 
 def _violation(message: Received, definitions: Definitions) -> str | None:

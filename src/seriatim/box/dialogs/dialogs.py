@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.postgres.array_text import written
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
@@ -87,16 +86,16 @@ class Dialogs:
         parameters = {
             "from_service": _text(from_service),
             "to_services": [_text(one) for one in to_services],
-            "contract": _text(contract),
+            "by_contract": _text(contract),
             "lifetime": None if lifetime is None else _period(lifetime, "a lifetime"),
             "encryption": False,
             "related_to": None if related_to is None else handle_of(related_to),
-            "group": None if group is None else handle_of(group, "a conversation group"),
-            "priority": priority,
-            "handle": None if handle is None else handle_of(handle),
+            "in_group": None if group is None else handle_of(group, "a conversation group"),
+            "its_priority": priority,
+            "given": None if handle is None else handle_of(handle),
             "is_monolog": is_monolog,
         }
-        begun, *refusal = self._row("begin_dialog", parameters)
+        begun, *refusal = self._row("try_begin", parameters)
         _raise(*refusal)
         return begun
 
@@ -113,17 +112,17 @@ class Dialogs:
             types.append(_text(kind))
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
-        told = {"handle": handles[0], "type": types[0]} if len(set(handles)) == len(set(types)) == 1 else {}
-        if told and len(bodies) == 1:
-            _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
-        elif told:
+        if len(set(handles)) == len(set(types)) == 1:
+            told = {"handle": handles[0], "kind": types[0]}
+            if len(bodies) == 1:
+                _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
+                return
             unsaid = all(one is None for one in content_types)
             columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
-            _raise(*self._row("send_run", written(told | columns)))
+            _raise(*self._row("try_send_run", told | columns))
         elif handles:
             columns = {"bodies": bodies, "content_types": content_types}
-            names = {"handles": [str(handle) for handle in handles], "types": types}
-            _raise(*self._row("send", written(names | columns)))
+            _raise(*self._row("try_send", {"handles": handles, "kinds": types} | columns))
 
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
@@ -138,8 +137,8 @@ class Dialogs:
         verb = Verb.CLEAN_UP if cleanup else Verb.END if error is None else Verb.END_WITH_ERROR
         ours = handle_of(handle)
         mine = [one.message_id for one in in_hand if one.dialog is not None and one.dialog.handle == ours]
-        parameters = {"handle": ours, "verb": verb.value, "code": code, "text": text, "in_hand": mine}
-        _raise(*self._row("end_dialog", parameters))
+        parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": mine}
+        _raise(*self._row("try_end", parameters))
         if mine:
             self._ended.append(ours)
 
@@ -160,16 +159,16 @@ class Dialogs:
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Set or remove a timer. Errors are those of `Session.set_timer`."""
         period = None if delay is None else _period(delay, "a timer")
-        _raise(*self._row("set_dialog_timer", {"handle": handle_of(handle), "delay": period}))
+        _raise(*self._row("try_set_timer", {"of_handle": handle_of(handle), "delay": period}))
 
     def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
         """Move a side into another conversation group. Errors are those of `Session.move`."""
         parameters = {
-            "handle": handle_of(handle),
-            "group": handle_of(group, "a conversation group"),
+            "of_handle": handle_of(handle),
+            "to_group": handle_of(group, "a conversation group"),
             "in_hand": [one.message_id for one in in_hand],
         }
-        _raise(*self._row("move_dialog", parameters))
+        _raise(*self._row("try_move", parameters))
 
     def group_of(self, handle: UUID | str) -> tuple[str, str]:
         """The queue and the conversation group of a side.
@@ -178,14 +177,14 @@ class Dialogs:
             UsageError: there is no such dialog.
         """
         ours = handle_of(handle)
-        queue, group = self._row("group_of", {"handle": ours})
+        queue, group = self._row("group_of", {"of_handle": ours})
         if queue is None:
             raise UsageError(f"there is no dialog with the handle {ours}")
         return queue, group
 
     def history(self, handle: UUID | str) -> list[Kept]:
         """The kept messages of a dialog, in order of time."""
-        rows = self._transaction().rows("history_of", handle=handle_of(handle))
+        rows = self._transaction().rows("history_of", of_handle=handle_of(handle))
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
             for sent, sequence, kind, content_type, body, at, reason in rows

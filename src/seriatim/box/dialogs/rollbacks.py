@@ -39,7 +39,7 @@ def take_in_hand(
         False where the delivery is put back: that was one too many, and its group is suspended by its next turn; or there
         is no other connection for the counting, which is committed first, and the delivery comes again without the mark.
     """
-    entry = {"queue_id": queue.queue_id, "group_key": delivery.group, "entry_id": delivery.entry_ids[0]}
+    entry = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
     mark = delivery.mark
     if mark is None:
         mark = transaction.one("take_in_hand", Mark, **entry, begun=list(begun))
@@ -49,7 +49,7 @@ def take_in_hand(
     if apart.is_free:
         delivery.put_back()
     with apart() as other:
-        (suspends,) = other.one("note_rollback", **counting)
+        suspends = other.value("note_rollback", **counting)
         if suspends:
             message, times = delivery.messages[0], queue.declared.rollbacks or 0
             what = Failed(

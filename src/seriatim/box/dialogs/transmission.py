@@ -24,13 +24,10 @@ def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     """
     if not queue.is_filled_later:
         return 0
-    named = {"queue_id": queue.queue_id}
-    (awaited,) = transaction.one("is_awaited", **named)
-    if not awaited:
+    if not transaction.value("is_awaited", of_queue=queue.queue_id):
         return 0
     with apart() as own:
-        (delivered,) = own.one("transmit_to", **named)
-    return int(delivered)
+        return int(own.value("transmit_to", of_queue=queue.queue_id))
 
 
 def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> None:
@@ -41,5 +38,4 @@ def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> Non
 
 def transmit(transaction: Transaction) -> int:
     """Deliver what can be; how many messages."""
-    (delivered,) = transaction.one("transmit")
-    return int(delivered)
+    return int(transaction.value("transmit"))

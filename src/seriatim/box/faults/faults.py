@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
+from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
@@ -186,14 +187,14 @@ class _Noting:
         self._group = group
         self.queue = queue
         self._locked = LockedGroups([group or ""], 0, -1)
-        self._named = {"queue_id": queue.queue_id, "group_key": group or ""}
+        self._named = {"of_queue": queue.queue_id, "of_group": group or ""}
 
     def lock(self, patience_s: float) -> bool:
         """Lock the group; a queue without groups has nothing to lock but the message, which `note` does."""
-        parameters = self._named | {"patience_ms": max(1, round(patience_s * 1000))}
         if self._group is None:
             return True
-        locked, now_us, _, version = self._row("lock_for_fault", parameters)
+        patience_ms = max(1, round(patience_s * 1000))
+        locked, now_us, _, version = self._transaction.one("lock_for_fault", **self._named, patience_ms=patience_ms)
         self._locked = LockedGroups([self._group], now_us, version)
         return bool(locked)
 
@@ -202,29 +203,23 @@ class _Noting:
         last = delivery.messages[-1].ordinal
         if last is None:
             return
-        row = self._transaction.maybe("group_ordinal", **self._named)  # fmt: skip
+        row = self._transaction.maybe("group_ordinal", queue_id=self.queue.queue_id, group_key=self._locked.keys[0])
         if row is not None and row.ordinal >= last:
-            self._execute(
-                "put_back",
-                {
-                    "entry_ids": list(delivery.entry_ids),
-                    "ordinals": [one.ordinal for one in delivery.messages],
-                    "late": [one.late for one in delivery.messages],
-                },
-            )
+            self._transaction.do("put_back", **DeliveryEnds.of_delivery(self.queue, delivery).back())
 
     def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> int | None:
         """Write it down and count the attempt. Below 0, the message isn't tried again by itself, or at once."""
-        parameters = self._named | {
-            "entry_ids": entry_ids,
-            "kind": what.kind,
-            "error_class": _kept(what.error_class),
-            "error": _kept(what.error),
-            "traceback": _kept(what.traceback),
-            "worker": _kept(what.worker),
-            "delay": timedelta(microseconds=delay_us) if delay_us > 0 else None,
-        }
-        attempts, now_us = self._row("note_fault", parameters)
+        attempts, now_us = self._transaction.one(
+            "note_fault",
+            **self._named,
+            of_entries=entry_ids,
+            its_kind=what.kind,
+            its_class=_kept(what.error_class),
+            its_error=_kept(what.error),
+            its_traceback=_kept(what.traceback),
+            of_worker=_kept(what.worker),
+            delay=timedelta(microseconds=delay_us) if delay_us > 0 else None,
+        )
         self._locked = LockedGroups(self._locked.keys, now_us, -1)
         return None if attempts is None else int(attempts)
 
@@ -238,8 +233,11 @@ class _Noting:
             return [entry_id]
         judged = self._turns.judge(self.queue, self._locked, 0)
         self._transaction.notice(*judged.notices(self.queue, self._locked.keys))
-        entry_ids, codes = self._row("queued", self._named | {"at_most": self.queue.at_most(1)})
-        queued = [one for one, code in zip(entry_ids or (), codes or (), strict=True) if code == 2]
+        row = self._transaction.one(
+            "turn_entries", of_queue=self.queue.queue_id, of_groups=self._locked.keys, at_most=self.queue.at_most(1),
+            most_arrived=0, most_held=0,
+        )  # fmt: skip
+        queued = [one for one, code in zip(row.entry_ids or (), row.codes or (), strict=True) if code == 2]
         if queued[:1] == [entry_id]:
             return queued
         return [entry_id] if anyway else []
@@ -249,21 +247,16 @@ class _Noting:
         errors = self.queue.declared.errors
         if errors == "continue" or (errors == "suspend" and self._group is None):
             why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
-            self._execute("set_dead", {"entry_ids": entry_ids, "why": _kept(why)})
+            self._transaction.do("set_dead", **self._named, of_entries=entry_ids, why=_kept(why))
             return True
         if self._group is not None:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
             self._transaction.notice(*acted.judged.notices(self.queue, self._locked.keys))
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
-            self._execute("stop_queue", {"worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]})
+            named = self._named | {"of_worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]}
+            self._transaction.do("stop_queue", **named)
         return False
-
-    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        return self._transaction.one(name, **parameters)
-
-    def _execute(self, name: str, parameters: dict[str, Any]) -> None:
-        self._transaction.do(name, **(self._named | parameters))
 
 
 def _kept(text: str) -> str:

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
+from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.types.message import Received
 
@@ -51,7 +52,7 @@ class Lease:
         self.done = 0
         self.lost = threading.Event()
         self._size = size
-        self._incarnation = incarnation
+        self._ends = DeliveryEnds.of_delivery(queue, delivery, incarnation)
 
     @property
     def left(self) -> int:
@@ -82,8 +83,8 @@ class Lease:
         Raises:
             LeaseLost: it isn't.
         """
-        parameters = {"queue_id": self.queue.queue_id, "token": self.token}
-        if self.lost.is_set() or not _row(transaction, "is_held", parameters)[0]:
+        held = {"of_queue": self.queue.queue_id, "of_token": self.token}
+        if self.lost.is_set() or not transaction.value("is_held", **held):
             self.lost.set()
             raise self.error()
 
@@ -99,11 +100,11 @@ class Lease:
         Raises:
             LeaseLost: it isn't the worker's any more. The transaction is to be rolled back.
         """
-        parameters = {"queue_id": self.queue.queue_id, "token": self.token, "how_many": count, "ends": ends}
-        if self.lost.is_set() or not _row(transaction, "settle_lease", parameters)[0]:
+        held = {"of_queue": self.queue.queue_id, "of_token": self.token}
+        if self.lost.is_set() or not transaction.value("settle_lease", **held, how_many=count, ends=ends):
             self.lost.set()
             raise self.error()
-        self._execute(transaction, "complete", self.done, self.done + count)
+        transaction.do("complete", **self._ends.between(self.done, self.done + count).done())
 
     def settled(self, count: int) -> None:
         """That was committed."""
@@ -115,29 +116,14 @@ class Lease:
 
         def end_after(count: int) -> None:
             if count:
-                self._execute(transaction, "complete", begin, begin + count)
-            if self.delivery.group is not None:
-                self._execute(transaction, "put_back", begin + count, self._size)
+                transaction.do("complete", **self._ends.between(begin, begin + count).done())
+            if self.delivery.group is not None and begin + count < self._size:
+                transaction.do("put_back", **self._ends.between(begin + count, self._size).back())
 
         return Delivery(
             self.delivery.queue, self.delivery.group, self.messages, lambda: end_after(self.left),
             lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size], place=self.access.place,
         )  # fmt: skip
-
-    def _execute(self, transaction: Transaction, name: str, begin: int, end: int) -> None:
-        if begin == end:
-            return
-        messages = self.delivery.messages[begin:end]
-        named: dict[str, Any] = {
-            "queue_id": self.queue.queue_id,
-            "group_key": self.delivery.group,
-            "entry_ids": list(self.delivery.entry_ids[begin:end]),
-            "ordinals": [one.ordinal for one in messages],
-            "late": [one.late for one in messages],
-            "incarnation": self._incarnation,
-            "keep": self.queue.declared.keep,
-        }
-        transaction.do(name, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +155,12 @@ def claim(
     """
     queue = transaction.access.known.definitions.queue(delivery.queue)
     check_leasable(queue, is_led=is_led)
-    parameters = {
-        "queue_id": queue.queue_id,
-        "group_key": delivery.group,
-        "entry_ids": list(delivery.entry_ids),
-        "ordinals": [one.ordinal for one in delivery.messages],
-        "late": [one.late for one in delivery.messages],
-        "how_many": size,
-        "worker": worker,
-        "period": timedelta(microseconds=period_us),
-    }
-    token, incarnation = _row(transaction, "claim_lease", parameters)
+    period = timedelta(microseconds=period_us)
+    ends = DeliveryEnds.of_delivery(queue, delivery)
+    token, incarnation = transaction.one(
+        "claim_lease", of_queue=ends.queue_id, of_group=ends.group, of_entries=ends.entry_ids, ordinals=ends.ordinals,
+        lates=ends.lates, how_many=size, of_worker=worker, period=period,
+    )  # fmt: skip
     delivery.in_hand.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
@@ -201,8 +182,7 @@ def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
 def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
     """Put off the end of leases of a queue. Returns those that are still there."""
     period = timedelta(microseconds=period_us)
-    parameters = {"queue_id": queue.queue_id, "tokens": list(tokens), "period": period}
-    return frozenset(_row(transaction, "renew_leases", parameters)[0])
+    return frozenset(transaction.value("renew_leases", of_queue=queue.queue_id, tokens=list(tokens), period=period))
 
 
 def drop(
@@ -222,8 +202,8 @@ def drop(
     Returns:
         whether it was there.
     """
-    parameters = {"queue_id": queue.queue_id, "token": token, "expired": expired, "patience_ms": patience_ms}
-    return bool(_row(transaction, "drop_lease", parameters)[0])
+    parameters = {"of_queue": queue.queue_id, "of_token": token, "expired": expired, "patience_ms": patience_ms}
+    return bool(transaction.value("drop_lease", **parameters))
 
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
@@ -258,9 +238,5 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
 
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
     """The leases of a queue that have run out."""
-    rows = transaction.rows("expired_leases", queue_id=queue.queue_id)
+    rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
     return [ExpiredLease(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
-
-
-def _row(transaction: Transaction, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-    return transaction.one(name, **parameters)

@@ -138,10 +138,10 @@ class Instance:
         if not self.is_new and text == self._text and not self._adding:
             return
         named = {
-            "instance_id": self.id, "queue_id": self._queue_id, "group_key": self.group,
-            "subscription_id": self._starting.subscription_id, "version": self._version,
-            "state": text if self.is_new or text != self._text else None,
-            "properties": [name for name, _ in self._adding], "values": [value for _, value in self._adding],
+            "of_instance": self.id, "of_queue": self._queue_id, "of_group": self.group,
+            "of_subscription": self._starting.subscription_id, "known_version": self._version,
+            "new_state": text if self.is_new or text != self._text else None,
+            "properties": [name for name, _ in self._adding], "new_values": [value for _, value in self._adding],
         }  # fmt: skip
         kept, taken = transaction.one("keep_instance", **named)
         if not kept:
@@ -151,9 +151,8 @@ class Instance:
             raise ActionRefused(what, where=self._where, remedy="a value is one instance's until that ends")
 
     def _delete(self, transaction: Transaction) -> None:
-        parameters = {"instance_id": self.id, "queue_id": self._queue_id, "version": self._version}
-        (gone,) = transaction.one("end_instance", **parameters)
-        if not gone:
+        parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": self._version}
+        if not transaction.value("end_instance", **parameters):
             raise self._changed()
 
     def _written(self) -> str:
@@ -203,7 +202,7 @@ class Instances:
         """
         (message,) = delivery.messages
         group = str(delivery.group)
-        parameters = {"queue_id": self._queue.queue_id, "group_key": group}
+        parameters = {"of_queue": self._queue.queue_id, "of_group": group}
         row = self._transaction.one("find_instance", **parameters)
         instance = self._instance(group, message, row)
         if self._own_group(message) == group:
@@ -212,7 +211,7 @@ class Instances:
         if instance is not None and instance.leads(message):
             return instance, False
         named = parameters | {
-            "message_id": message.message_id, "entry_id": delivery.entry_ids[0], "ordinal": message.ordinal, "why": _ENDED
+            "of_message": message.message_id, "of_entry": delivery.entry_ids[0], "of_ordinal": message.ordinal, "why": _ENDED
         }  # fmt: skip
         self._transaction.do("set_stray_aside", **named)
         what = replace(

@@ -21,8 +21,7 @@ def with_edits(
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows
-    parameters = {"queue_id": queue.queue_id, "entry_ids": tried}
-    bodies: dict[int, bytes] = dict(transaction.rows("edited", **parameters))
+    bodies: dict[int, bytes] = dict(transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried))
     if not bodies:
         return rows
     return [

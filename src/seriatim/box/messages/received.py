@@ -39,8 +39,7 @@ def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]
     """The parts of messages, by their entries in a queue; it is asked for nothing where there are no entries."""
     found: dict[int, tuple[Part, ...]] = {}
     if entry_ids:
-        parameters = {"queue_id": queue.queue_id, "entry_ids": entry_ids}
-        for entry_id, *fields in transaction.rows("parts", **parameters):
+        for entry_id, *fields in transaction.rows("parts_of", of_queue=queue.queue_id, of_entries=list(entry_ids)):
             found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
     return found
 

@@ -206,7 +206,7 @@ def _done(
     if mended.entry_ids:
         transaction.notice(EntriesSetAside(mended.entry_ids))
     if asked.action in _FREEING:
-        transaction.do("call_waiters", queue_ids=[queue.queue_id])
+        transaction.do("call_all_waiters", queue_ids=[queue.queue_id])
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
         "set_aside": acted.set_aside + len(mended.entry_ids), **mended.details,

@@ -82,7 +82,7 @@ def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage
 def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:
     """It is a dead letter."""
     parameters = {
-        "queue_id": queue.queue_id, "group_key": group, "entry_ids": what.entry_ids,
+        "of_queue": queue.queue_id, "of_group": group, "of_entries": what.entry_ids,
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
     }  # fmt: skip
     transaction.do("set_dead", **parameters)

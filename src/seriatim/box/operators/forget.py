@@ -39,15 +39,13 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
         raise Unavailable(
             "another session has the lock of the group", where=where, remedy="try again after that session has ended"
         )
-    named = {"queue_id": queue.queue_id, "group_key": group}
-    fresh = fresh_row(queue.declared.policy_of(group))
-    (left,) = transaction.one("group_left", **named)
-    if left:
+    if left := transaction.value("group_left", queue_id=queue.queue_id, group_key=group):
         raise ActionRefused(
             f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
         )
     _check_let_go(transaction, queue.declared.name, group)
-    (incarnation,) = transaction.one("forget", **named, fresh=fresh)
+    fresh = fresh_row(queue.declared.policy_of(group))
+    incarnation = transaction.value("forget", of_queue=queue.queue_id, of_group=group, fresh=fresh)
     if incarnation is None:
         raise UsageError("there is no such group", where=where)
     details = {"incarnation": incarnation}

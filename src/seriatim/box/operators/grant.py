@@ -181,4 +181,4 @@ def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
 
 def _record(transaction: Transaction, what: str) -> None:
     """Whoever routes reads the definitions anew: which messages a subscription may match has changed."""
-    transaction.do("record_change", what=what)
+    transaction.do("record_change", changed=what)

@@ -45,7 +45,7 @@ def log(
         "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
         "details": json.dumps(details),
     }  # fmt: skip
-    (number,) = transaction.one("log_operation", **parameters)
+    number = transaction.value("log_operation", **parameters)
     return int(number)
 
 

@@ -142,7 +142,7 @@ def purgeable(
         groups = 0
         for one, before in _expired(transaction, queue, moment):
             named = {"queue_id": one.queue_id, "before": before}
-            groups += transaction.one("count_expired", **named)[0]
+            groups += transaction.value("count_expired", **named)
         return replace(found, groups=groups)
 
 
@@ -252,8 +252,9 @@ class _CleanUp:
             after: str | None = ""
             forgotten = 0
             while after is not None and self._goes_on():
-                named = {"queue_id": queue.queue_id, "before": before, "after": after, "groups": _GROUPS}
-                groups, after = self._row("forget_expired", **named)
+                named = {"of_queue": queue.queue_id, "before": before, "after_key": after, "how_many": _GROUPS}
+                with self._transaction() as transaction:
+                    groups, after = transaction.one("forget_expired", **named)
                 self._count(groups=groups)
                 forgotten += groups
             if forgotten:
@@ -279,7 +280,7 @@ class _CleanUp:
                 transaction.do("purge_samples")
                 transaction.do("purge_edited")
             with self._access.transaction() as transaction:
-                (arrivals,) = transaction.one("number_left")
+                arrivals = transaction.value("number_left")
             self._count(waiters=waiters, arrivals=arrivals)
 
     # ---- the days of the history
@@ -290,7 +291,7 @@ class _CleanUp:
             known = set(_days(transaction))
         for ahead in range(_DAYS_AHEAD + 1):
             if (day := today + ahead * _DAY) not in known:
-                self._try("add_history_day", day=day)
+                self._try("add_history_day", of_day=day)
 
     def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
         """Days that are over go whole, if every queue lets all of it go."""
@@ -303,14 +304,15 @@ class _CleanUp:
             staying = [one for one in queues if one not in befores or befores[one] < ends]
             if not self._goes_on():
                 return
-            if (emptied := self._try("empty_history_day", day=day, staying=staying)) is not None:
-                dropped = self._try("drop_history_day", day=day)
+            if (emptied := self._try("empty_history_day", of_day=day, staying=staying)) is not None:
+                dropped = self._try("drop_history_day", of_day=day)
                 self._count(history=emptied, days=int(bool(dropped)))
 
     def _try(self, name: str, **parameters: Any) -> Any:
         """What needs a lock that somebody may have: None if so, and it is done another time."""
         try:
-            return self._row(name, **parameters)[0]
+            with self._transaction() as transaction:
+                return transaction.value(name, **parameters)
         except Unavailable as error:
             if not isinstance(error.__cause__, errors.LockNotAvailable):
                 raise

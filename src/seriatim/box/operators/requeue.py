@@ -79,18 +79,19 @@ def requeue(
     found = read_definitions(transaction).queue(queue)
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
-    named = {"queue_id": found.queue_id, "group_key": group}
-    chosen = {"entry_ids": list(entry_ids), "dispositions": list(dispositions)}
-    facts = transaction.rows("requeue_facts", _Facts, **(named | chosen))
+    facts = transaction.rows(
+        "requeue_facts", _Facts, queue_id=found.queue_id, group_key=group, entry_ids=list(entry_ids),
+        dispositions=list(dispositions),
+    )  # fmt: skip
     if not facts:
         return []
     if locked is not None and facts[0].is_known:
         require_of(group_of(transaction, queue, group), Action.REQUEUE)
     places = [_place(found, group, one, ordered=locked is not None) for one in facts]
-    transaction.do("requeue", **(named | _rows(facts, places)))
+    transaction.do("requeue", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
     if locked is not None:
         transaction.notice(*turns.judge(found, locked, 0).notices(found, locked.keys))
-    transaction.do("call_waiters", queue_ids=[found.queue_id])
+    transaction.do("call_all_waiters", queue_ids=[found.queue_id])
     said = {
         "entry_ids": [one.entry_id for one in facts],
         "dispositions": [one.disposition for one in facts],
@@ -126,15 +127,15 @@ def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool) -> Place:
 def _rows(
     facts: Sequence[_Facts], places: Sequence[Place]
 ) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
-    """The parameters of ``requeue.sql``: those that go to the end get the next ordinals, one after another."""
+    """The entries for ``requeue``: those that go to the end get the next ordinals, one after another."""
     ordinals: list[int | None] = []
     following = facts[0].last_ordinal + 1
     for one, where in zip(facts, places, strict=True):
         ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: following}[where])
         following += where is Place.END
     return {
-        "entry_ids": [one.entry_id for one in facts],
-        "statuses": ["arrived" if where is Place.ARRIVAL else "queued" for where in places],
-        "ordinals": ordinals,
+        "of_entries": [one.entry_id for one in facts],
+        "its_statuses": ["arrived" if where is Place.ARRIVAL else "queued" for where in places],
+        "its_ordinals": ordinals,
         "to_the_end": [where is Place.END for where in places],
     }

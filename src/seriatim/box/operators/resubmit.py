@@ -13,7 +13,7 @@ from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.box.messages.received import context_of
-from seriatim.box.publishing.batch import parameters_of
+from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.sql_arrivals import without
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
@@ -98,20 +98,24 @@ def _route(
     transaction: Transaction, definitions: Definitions, waiting: Sequence[_Waiting], queue_id: int | None
 ) -> int | None:
     """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
-    _schema, routed, queue_ids = transaction.access.schema, 0, set[int]()
-    name = "route_again" if queue_id is None else "enter_again"
+    routed, queue_ids = 0, set[int]()
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
         found = router_of(definitions).route([one.message for one in some], moment, looking(transaction))
         if queue_id is not None:
             found = _into(found, queue_id)
-        parameters = parameters_of(without(found, {}), 0, len(some)) | {
+        parameters = routing_of(without(found, {}), 0, len(some)) | {
             "arrival_ids": [one.arrival_id for one in some],
             "positions": [one.position for one in some],
-            "entry_ids": [one.entry_id for one in some],
         }
-        (taken,) = transaction.one(name, **parameters)
+        for name in ("contexts", "property_types"):
+            parameters[f"new_{name}"] = parameters.pop(name)
+        if queue_id is None:
+            taken = transaction.value("route_again", **parameters)
+        else:
+            del parameters["problems"]
+            taken = transaction.value("enter_again", entry_ids=[one.entry_id for one in some], **parameters)
         if not taken:
             transaction.connection.rollback()
             return None
@@ -119,7 +123,7 @@ def _route(
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)
     if queue_ids:
-        transaction.do("call_waiters", queue_ids=sorted(queue_ids))
+        transaction.do("call_all_waiters", queue_ids=sorted(queue_ids))
     return routed
 
 

@@ -45,14 +45,14 @@ def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_id
     if not found:
         return frozenset()
     parameters = {
-        "queue_id": queue.queue_id,
-        "batch": batch,
+        "of_queue": queue.queue_id,
+        "in_batch": batch,
         "handles": list(found),
         "message_ids": [one.message_id for one in found.values()],
         "sequences": [one.sequence for one in found.values()],
         "whys": [one.why for one in found.values()],
     }
-    (set_aside,) = transaction.one("fail_in_batch", **parameters)
+    set_aside = transaction.value("fail_in_batch", **parameters)
     transaction.notice(EntriesSetAside(set_aside))
     return frozenset(set_aside)
 

@@ -107,11 +107,11 @@ class DialogStaging(Staging):
                 self._check_services(definitions)
                 self._versions(transaction, parts)
                 if judged != definitions.version:
-                    transaction.do("judge_sends", part_ids=part_ids, contract=self._speaker.contract)
+                    transaction.do("judge_sends", of_parts=part_ids, by_contract=self._speaker.contract)
                 keys, messages = self._send(transaction, writer, batch, part_ids)
                 is_whole = keys < _DIALOGS
                 if is_whole:
-                    (unsent,) = self._run(transaction, "end_sends", part_ids=part_ids)[0]
+                    unsent = transaction.value("end_sends", of_parts=part_ids)
                     messages += unsent
                     if unsent:
                         transaction.notice(KeptOut())
@@ -127,17 +127,16 @@ class DialogStaging(Staging):
 
     def _send(self, transaction: Transaction, writer: str, batch: int, part_ids: list[int]) -> tuple[int, int]:
         """Send what there is for the next keys: how many keys, and how many messages."""
-        keys, messages = self._run(
-            transaction,
+        keys, messages = transaction.one(
             "send_staged",
-            writer=writer,
-            batch=batch,
-            part_ids=part_ids,
+            of_writer=writer,
+            of_batch=batch,
+            of_parts=part_ids,
             from_service=self._speaker.from_service,
-            service=self._speaker.to_service,
-            contract=self._speaker.contract,
+            to_service=self._speaker.to_service,
+            by_contract=self._speaker.contract,
             how_many=_DIALOGS,
-        )[0]
+        )
         return int(keys), int(messages)
 
     def _check_services(self, definitions: Definitions) -> None:

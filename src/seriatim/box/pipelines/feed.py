@@ -157,7 +157,7 @@ class Feed(Closing):
                 self._batches(transaction, reader)
                 if not self._count(transaction, batch, newest):
                     return reader, batch, 0
-                self._do(transaction, "close_batch", reader=reader, batch=newest)
+                transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
         with self._transaction() as transaction:
             return reader, newest, self._count(transaction, batch, newest)
 
@@ -252,7 +252,9 @@ class Feed(Closing):
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
         if isinstance(queue.declared.policy, Unordered):
-            return int(self._run(transaction, "put_in_batch_unordered", batch=batch, at_most=left)[0].taken)
+            return int(
+                transaction.value("put_in_batch_unordered", of_queue=queue.queue_id, in_batch=batch, at_most=left)
+            )
         turns = Turns(transaction)
         locked = LockedGroups(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
         if not locked.keys:
@@ -263,18 +265,18 @@ class Feed(Closing):
         handed = judged.handed
         pace.see(handed)
         entry_ids = [one for each in handed for one in each.entry_ids]
-        self._do(
-            transaction,
+        transaction.do(
             "put_in_batch",
-            batch=batch,
+            of_queue=self._queue().queue_id,
+            in_batch=batch,
             entry_ids=entry_ids,
             ordinals=[one for each in handed for one in each.ordinals],
-            late=[one for each in handed for one in each.late],
+            lates=[one for each in handed for one in each.late],
         )
         if entry_ids and self._queue().serves:
             gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
             entry_ids = [one for one in entry_ids if one not in gone]
-            self._do(transaction, "talk_in_batch", entry_ids=entry_ids)
+            transaction.do("talk_in_batch", of_queue=self._queue().queue_id, of_entries=entry_ids)
         return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -287,14 +289,14 @@ class Feed(Closing):
             )
         with self._transaction() as transaction:
             if mine != self._reader:
-                (owner,) = self._run(
-                    transaction,
+                owner = transaction.value(
                     "claim_queue",
-                    reader=mine,
-                    pipeline=self._pipeline,
+                    of_queue=self._queue().queue_id,
+                    by_reader=mine,
+                    by_pipeline=self._pipeline,
                     is_new=not reader,
                     takes_over=self._takes_over,
-                )[0]
+                )
                 if owner:
                     raise self._refused(f"the pipeline {owner!r}")
                 if owner is not None:
@@ -315,9 +317,9 @@ class Feed(Closing):
         )
 
     def _done(self, transaction: Transaction, reader: str, through: int) -> None:
-        keep = self._queue().declared.keep
-        (known,) = self._run(transaction, "complete_batches", reader=reader, through=through, keep=keep)[0]
-        if not known:
+        queue = self._queue()
+        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keep}
+        if not transaction.value("complete_batches", **named):
             raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
@@ -378,9 +380,6 @@ class Feed(Closing):
                 ordered=ordered,
                 dialogs=self._service is not None,
             )
-
-    def _do(self, statements: Statements, name: str, **named: Any) -> None:
-        statements.do(name, **self._named(named))
 
     def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
         return statements.rows(name, **self._named(named))

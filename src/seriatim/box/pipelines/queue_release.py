@@ -37,7 +37,7 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
     # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may
     # notice a moment later that a run has ended.
     deadline = time.monotonic() + _PATIENCE_S
-    while not transaction.one("hold_reader_briefly", **named)[0]:
+    while not transaction.value("hold_reader_briefly", **named):
         if time.monotonic() > deadline:
             raise ActionRefused(
                 "its pipeline runs and reads the queue now", where=where, remedy="stop the pipeline first"
@@ -47,8 +47,8 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
     if found is None:
         raise ActionRefused("the queue belongs to no pipeline", where=where, remedy="workers may receive from it")
     pipeline, messages = found
-    transaction.do("release_queue", **named)
-    transaction.do("call_waiters", queue_ids=[queue.queue_id])
+    transaction.do("release_queue", of_queue=queue.queue_id)
+    transaction.do("call_all_waiters", queue_ids=[queue.queue_id])
     details = {"pipeline": pipeline, "messages": messages}
     log(transaction, by, "release", queue=name, group=None, details=details)
     return Released(name, pipeline, messages)

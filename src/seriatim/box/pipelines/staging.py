@@ -144,7 +144,7 @@ class Staging(Closing):
             definitions = self._access.known.current(transaction)
             self._check(transaction, parts, definitions)
             refuse_for_batch(transaction, definitions, part_ids)
-            (messages,) = self._run(transaction, "merge_parts", part_ids=part_ids, repeat=self._incoming.ordered)[0]
+            messages = transaction.value("merge_parts", of_parts=part_ids, repeat=self._incoming.ordered)
             transaction.notice(KeptOut())
             version = definitions.version
             transaction.do("record_batch", writer=writer, batch=batch, version=version, messages=messages)
@@ -281,7 +281,7 @@ class Staging(Closing):
         router = self._router(definitions)
         moment: datetime | None = None
         if router.needs_time:
-            (moment,) = transaction.one("moment")
+            moment = transaction.value("moment")
         routed = router.route_typed(self._typed(router, placed), moment, looking(transaction))
         if self._queue is not None and self._incoming.ordered:
             routed = replace(routed, entries=self._ordered(routed.entries, placed, definitions))

@@ -2,14 +2,15 @@
 
 All migrations, in order, create a box; an older box gets the migrations that it lacks. This runs in one transaction,
 and one process at a time. There is no way back: a newer schema needs a newer seriatim. A migration is never edited. A
-box stores the checksum of each applied migration, so a box of a different build is detected.
+box stores the checksum of each applied migration, so a box of a different build is detected. The source calls functions of
+the schema by their names, so a box that lacks one of them is refused when it is opened.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,10 +22,21 @@ from seriatim.box.postgres.schema_comparison import differing
 from seriatim.box.postgres.statements import Statements, checked_schema, script, statement, template
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 
-__all__ = ["LEAST_POSTGRESQL", "AppliedMigrations", "Migration", "check", "find", "fresh_sql", "migrate", "migrations"]
+__all__ = [
+    "LEAST_POSTGRESQL",
+    "AppliedMigrations",
+    "Migration",
+    "check",
+    "find",
+    "fresh_sql",
+    "functions",
+    "migrate",
+    "migrations",
+]
 
 LEAST_POSTGRESQL = 16
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_FUNCTION = re.compile(r"^(CREATE|CREATE OR REPLACE|DROP) FUNCTION \{schema\}\.(\w+)", re.MULTILINE)
 #: Whoever makes a box takes a while; others of the same box wait for that. Everybody who uses it waits behind a migration.
 _OTHERS, _USERS = "60s", "10s"
 _SHOWN = 5
@@ -55,10 +67,12 @@ class AppliedMigrations:
     Args:
         version: the number of the last migration that was applied.
         checksums: those of all of them, by number; None where none was kept. None: by a build that kept none.
+        missing: the functions that the box lacks of those that all migrations make.
     """
 
     version: int
     checksums: Mapping[int, str | None] | None
+    missing: Sequence[str]
 
     @property
     def is_known(self) -> bool:
@@ -75,6 +89,19 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
 
 
+@cache
+def functions() -> tuple[str, ...]:
+    """The names of all functions that the migrations leave behind."""
+    found: dict[str, None] = {}
+    for one in migrations():
+        for what, name in _FUNCTION.findall(template(one.path)):
+            if what == "DROP":
+                found.pop(name, None)
+            else:
+                found[name] = None
+    return tuple(found)
+
+
 def find(statements: Statements) -> AppliedMigrations | None:
     """What has made the box in a schema; None if there is no such schema.
 
@@ -82,26 +109,27 @@ def find(statements: Statements) -> AppliedMigrations | None:
         SchemaMismatch: there is a schema of that name that isn't a box.
     """
     schema = statements.schema
-    is_there, is_box, has_checksums = statements.one("find_schema", schema=schema)
-    if not is_there:
+    found = statements.one("find_schema", schema=schema, functions=list(functions()))
+    if not found.is_there:
         return None
-    if not is_box:
+    if not found.is_box:
         raise SchemaMismatch(
             f"the schema {schema} is there, but it is no message box",
             remedy="give another schema to the box, or drop that one",
         )
-    if not has_checksums:
-        (version,) = statements.one("schema_version")
-        return AppliedMigrations(version or 0, None)
+    if not found.has_checksums:
+        version = statements.value("schema_version")
+        return AppliedMigrations(version or 0, None, found.missing)
     checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
-    return AppliedMigrations(max(checksums, default=0), checksums)
+    return AppliedMigrations(max(checksums, default=0), checksums, found.missing)
 
 
 def check(statements: Statements, found: AppliedMigrations | None) -> None:
     """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
 
     Raises:
-        SchemaMismatch: there is none, an older or a newer one, or one of another build; names what helps.
+        SchemaMismatch: there is none, an older or a newer one, one of another build, or one that lacks functions; names
+            what helps.
         EnvironmentProblem: PostgreSQL is too old.
     """
     _check_server(statements.connection)
@@ -119,6 +147,7 @@ def check(statements: Statements, found: AppliedMigrations | None) -> None:
         raise SchemaMismatch(
             f"the schema {schema} doesn't say what its migrations were", remedy="seriatim box migrate, which looks"
         )
+    _refuse_incomplete(found, schema)
 
 
 def migrate(statements: Statements) -> list[Migration]:
@@ -128,7 +157,7 @@ def migrate(statements: Statements) -> list[Migration]:
         what was applied; empty if it was up to date.
 
     Raises:
-        SchemaMismatch: the schema is newer than this seriatim, of another build, or no box.
+        SchemaMismatch: the schema is newer than this seriatim, of another build, lacks functions, or is no box.
         EnvironmentProblem: PostgreSQL is too old.
         Unavailable: somebody uses the box, or migrates it, for too long.
     """
@@ -141,6 +170,8 @@ def migrate(statements: Statements) -> list[Migration]:
         _refuse_edited(found, schema)
         if not found.is_known:
             _refuse_differing(statements, found)
+        if found.version == migrations()[-1].number:
+            _refuse_incomplete(found, schema)
     version = 0 if found is None else found.version
     missing = [one for one in migrations() if one.number > version]
     for one in missing:
@@ -223,9 +254,22 @@ def _refuse_differing(statements: Statements, found: AppliedMigrations) -> None:
     """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
     scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
     if others := differing(statements, scripts):
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        what = f"of its version {found.version} these are not what they are here: {', '.join(others[:_SHOWN])}{more}"
+        what = f"of its version {found.version} these are not what they are here: {_listed(others)}"
         raise _of_another_build(statements.schema, what)
+
+
+def _refuse_incomplete(found: AppliedMigrations, schema: str) -> None:
+    """Refuse a box of the newest version from which somebody has taken functions."""
+    if found.missing:
+        raise SchemaMismatch(
+            f"the schema {schema} lacks functions of its version {found.version}: {_listed(found.missing)}",
+            remedy="restore the box from a backup, with all its functions; or make a new one, in another schema",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _of_another_build(schema: str, what: str) -> SchemaMismatch:

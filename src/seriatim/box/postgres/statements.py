@@ -1,16 +1,21 @@
-"""Run the SQL statements of the box: one file for each, with the schema's name put in as an identifier."""
+"""Run the SQL statements of the box: functions of its schema, called by their names, and files of SQL.
+
+A statement is called by a name, with named parameters. If there is a file of that name in ``sql/``, it is the statement.
+Otherwise the name is a function of the schema, and the parameters are its arguments. The test of the project compares all
+calls in the source with PostgreSQL's catalogue.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, namedtuple_row
+from psycopg.rows import class_row, dict_row, namedtuple_row, scalar_row
 
 from seriatim.box.postgres.array_text import written
 from seriatim.errors import UsageError, shown
@@ -20,6 +25,8 @@ __all__ = ["Statements", "checked_schema", "script", "statement", "template"]
 _Row = TypeVar("_Row")
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+#: Arguments that take bytes, or lists of bytes, have such names; no other does. They are sent in the binary format.
+_BYTES = re.compile(r"(.*_)?bod(y|ies)", re.ASCII)
 
 
 def checked_schema(schema: str) -> str:
@@ -37,10 +44,13 @@ def checked_schema(schema: str) -> str:
 
 
 class Statements:
-    """The statements of a box, executed on one connection: each is a file, called by its name with named parameters.
+    """The statements of a box, executed on one connection; each is called by its name with named parameters.
+
+    A name is a file ``NAME.sql``, or a function of the schema, whose arguments are the parameters. `value` and `do` call
+    a function that returns one value or none, the others a function that returns a row or rows.
 
     Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
-    Lists of numbers, booleans or texts are sent as the text of an array, of which the statement says the type.
+    Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says the type.
 
     Args:
         connection: a psycopg connection.
@@ -60,7 +70,7 @@ class Statements:
     def rows(self, name: str, of: type | None = None, /, **parameters: Any) -> list[Any]:
         """All rows of a statement's result."""
         with self.connection.cursor(row_factory=_factory(of), binary=True) as cursor:
-            return cursor.execute(statement(name, self.schema), written(parameters)).fetchall()
+            return cursor.execute(self._of_rows(name, parameters), written(parameters)).fetchall()
 
     @overload
     def one(self, name: str, of: None = None, /, **parameters: Any) -> Any: ...
@@ -78,16 +88,27 @@ class Statements:
         """The first row of a statement's result; None if it has none."""
         return next(iter(self.rows(name, of, **parameters)), None)
 
+    def value(self, name: str, /, **parameters: Any) -> Any:
+        """The value of a statement that has one row of one column."""
+        with self.connection.cursor(row_factory=scalar_row, binary=True) as cursor:
+            return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
+
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
         """The rows of a large result, at most `size` at once; the server keeps the rest."""
         with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
-            cursor.execute(statement(name, self.schema), written(parameters))
+            cursor.execute(self._of_rows(name, parameters), written(parameters))
             while rows := cursor.fetchmany(size):
                 yield rows
 
     def do(self, name: str, /, **parameters: Any) -> int:
         """Execute a statement for what it does; gives how many rows it has changed, or found."""
-        return self.connection.execute(statement(name, self.schema), written(parameters)).rowcount
+        return self.connection.execute(self._of_value(name, parameters), written(parameters)).rowcount
+
+    def _of_rows(self, name: str, parameters: Mapping[str, Any]) -> bytes:
+        return statement(name, self.schema, *parameters, of_rows=True)
+
+    def _of_value(self, name: str, parameters: Mapping[str, Any]) -> bytes:
+        return statement(name, self.schema, *parameters)
 
 
 def _factory(of: type | None) -> Any:
@@ -97,10 +118,28 @@ def _factory(of: type | None) -> Any:
 
 
 @cache
-def statement(name: str, schema: str) -> bytes:
-    """The statement of the file ``NAME.sql`` for a schema, without its header comment."""
-    lines = template(_files()[name]).splitlines()
+def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) -> bytes:
+    """The statement of a name for a schema.
+
+    Args:
+        name: of a file, which is given without its header comment; otherwise of a function of the schema.
+        schema: the schema of the box.
+        arguments: the names of the function's arguments that are given; a file has its own.
+        of_rows: whether the function returns a row or rows, and not one value.
+    """
+    if (file := _files().get(name)) is None:
+        return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
+    lines = template(file).splitlines()
     return _for_schema("\n".join(line for line in lines if not line.startswith("--")), schema)
+
+
+def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:
+    given = [
+        sql.SQL("{} => {}").format(sql.Identifier(one), sql.Placeholder(one, "b" if _BYTES.fullmatch(one) else "s"))
+        for one in arguments
+    ]
+    call = sql.SQL("SELECT * FROM {}({})" if of_rows else "SELECT {}({})")
+    return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(given))
 
 
 def script(name: str, schema: str) -> bytes:

@@ -29,6 +29,7 @@ __all__ = [
     "parameters_of",
     "parameters_of_one",
     "portions",
+    "routing_of",
 ]
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
@@ -111,27 +112,39 @@ def check_all(routed: Routed) -> None:
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The parameters of ``publish.sql`` for some messages of a batch: a list for each column.
+    """The parameters of ``take_in`` for some messages of a batch: a list for each column.
 
     Raises:
         UsageError: a property that has no place in a context, or a context that is too large; names message and property.
     """
-    messages, problems = routed.typed.messages[begin:end], list(routed.typed.problems[begin:end])
-    entries = routed.entries
-    mine = _entries_of(routed, begin, end)
-    contexts = [_context(routed, place) for place in range(begin, end)]
-    places = np.array(entries.places[mine], np.int64) - begin
+    messages = routed.typed.messages[begin:end]
     return {
-        "version": routed.version,
         "message_ids": [message.message_id for message in messages],
         "types": [message.type for message in messages],
         "locations": [_location(message) for message in messages],
         "content_types": [message.content_type for message in messages],
+        "bodies": [message.body for message in messages],
+        **_parts(messages),
+        **routing_of(routed, begin, end),
+    }
+
+
+def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
+    """The part of the parameters that routing has found: the properties of messages, and their entries.
+
+    Raises:
+        UsageError: as `parameters_of`.
+    """
+    messages, entries = routed.typed.messages[begin:end], routed.entries
+    mine = _entries_of(routed, begin, end)
+    contexts = [_context(routed, place) for place in range(begin, end)]
+    places = np.array(entries.places[mine], np.int64) - begin
+    return {
+        "known_version": routed.version,
         "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
         "property_types": [_types(context) for context in contexts],
-        "bodies": [message.body for message in messages],
         "destinations": np.bincount(places, minlength=end - begin).tolist(),
-        "problems": problems,
+        "problems": list(routed.typed.problems[begin:end]),
         "entry_places": (places + 1).tolist(),
         "entry_queues": entries.queue_ids[mine],
         "entry_groups": entries.groups[mine],
@@ -140,12 +153,11 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_priorities": entries.priorities[mine],
         "entry_problems": entries.problems[mine],
         "entry_subscriptions": entries.subscriptions[mine],
-        **_parts(messages),
     }
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
-    """The parameters of ``publish_one.sql``; None where it isn't one message without parts that goes to one queue.
+    """The parameters of ``take_in_one``; None where it isn't one message without parts that goes to one queue.
 
     Raises:
         UsageError: as `parameters_of`.
@@ -155,20 +167,20 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         return None
     context = _context(routed, begin)
     return {
-        "version": routed.version,
-        "message_id": message.message_id,
-        "type": message.type,
-        "location": _location(message),
-        "content_type": message.content_type,
-        "context": _json(message, context),
-        "property_types": _types(context),
-        "body": message.body,
-        "queue_id": entries.queue_ids[mine.start],
-        "group_key": entries.groups[mine.start],
-        "sequence": entries.sequences[mine.start],
-        "size": entries.sizes[mine.start],
-        "priority": entries.priorities[mine.start],
-        "subscription_ids": entries.subscriptions[mine.start],
+        "known_version": routed.version,
+        "of_message": message.message_id,
+        "of_type": message.type,
+        "at_location": _location(message),
+        "of_content_type": message.content_type,
+        "of_context": _json(message, context),
+        "of_property_types": _types(context),
+        "of_body": message.body,
+        "of_queue": entries.queue_ids[mine.start],
+        "of_group": entries.groups[mine.start],
+        "of_sequence": entries.sequences[mine.start],
+        "of_size": entries.sizes[mine.start],
+        "of_priority": entries.priorities[mine.start],
+        "by_subscriptions": entries.subscriptions[mine.start],
     }
 
 

@@ -106,15 +106,15 @@ class Publisher:
             the places, from 1, of those that were published before.
         """
         alone = self._alone(transaction) if once else None
-        name, parameters = "publish_one", parameters_of_one(routed, begin, end)
+        name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
-            name, parameters = "publish", written(parameters_of(routed, begin, end))
+            name, parameters = "take_in", written(parameters_of(routed, begin, end))
         flush = alone is not None and can_flush(alone)
         parameters.update(self._moment, by_itself=alone is not None, flushed=flush)
         if alone is not None:
-            answer = transact(alone, (statement(name, self._schema), parameters), flush=flush)
+            answer = transact(alone, (statement(name, self._schema, *parameters), parameters), flush=flush)
         else:
-            ((answer,),) = transaction.rows(name, **parameters)
+            answer = transaction.value(name, **parameters)
         if isinstance(answer, bool):  # of one message: whether it is taken in
             return () if answer else (1,)
         return answer
@@ -190,7 +190,7 @@ class Publisher:
         router = router_of(definitions)
         moment = None
         if router.needs_time:
-            (moment,) = transaction.one("moment")
+            moment = transaction.value("moment")
         return router.route(messages, moment, looking(transaction))
 
 

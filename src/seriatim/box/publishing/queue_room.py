@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
@@ -68,7 +67,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
     if not asked:
         return ()
     mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
-    rooms = _asked(transaction, "room_in", {"queue_ids": asked, "mosts": mosts})
+    rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
     for queue_id, room in zip(asked, rooms, strict=True):
         count = going[queue_id]
         if count > room:
@@ -100,13 +99,13 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
     if not going:
         return None
     mosts = [limited[queue_id].declared.max_messages for queue_id in going]
-    rooms = _asked(transaction, "room_in", {"queue_ids": going, "mosts": mosts})
+    rooms = transaction.value("room_in", of_queues=going, mosts=mosts)
     for queue in (limited[queue_id] for queue_id, room in zip(going, rooms, strict=True) if room <= 0):
         policy = queue.declared.policy
         if not isinstance(policy, Standard | UnitOfWork):
             return queue
         asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
-        if not transaction.one("staged_fills", **asked)[0]:
+        if not transaction.value("staged_fills", **asked):
             return queue
     return None
 
@@ -127,7 +126,7 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
     if not (asked := [queue_id for queue_id, _, by_roles in rows if by_roles]):
         return
     mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
-    rooms = _asked(transaction, "room_in", {"queue_ids": asked, "mosts": mosts})
+    rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
     full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
     transaction.do("refuse_staged", **(parameters | {"queue_ids": full}), why=NO_ROOM)
 
@@ -148,16 +147,11 @@ def _let_in(transaction: Transaction, queue: BoxQueue, routed: Routed) -> Iterat
     ]
     ordered = isinstance(policy, Standard | UnitOfWork)
     parameters = {
-        "queue_id": queue.queue_id,
+        "of_queue": queue.queue_id,
         "whole": isinstance(policy, UnitOfWork),
-        "message_ids": [routed.typed.messages[entries.places[row]].message_id for row in mine],
+        "ids": [routed.typed.messages[entries.places[row]].message_id for row in mine],
         # A queue of another policy knows no holes.
         "group_keys": [entries.groups[row] if ordered else None for row in mine],
         "sequences": [entries.sequences[row] for row in mine],
     }
-    return zip(mine, _asked(transaction, "waited_for", parameters), strict=True)
-
-
-def _asked(transaction: Transaction, name: str, parameters: Mapping[str, Any]) -> list[Any]:
-    (found,) = transaction.one(name, **parameters)
-    return list(found)
+    return zip(mine, transaction.value("waited_for", **parameters), strict=True)

@@ -17,7 +17,7 @@ from seriatim.box.definitions.correlation import Look, looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
-from seriatim.box.publishing.batch import parameters_of
+from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Message
@@ -30,7 +30,7 @@ _MOST_BYTES = 32 * 2**20
 
 
 class _Pending(NamedTuple):
-    """A row of ``pending.sql``; `permitted`: the ids of the queues that `publisher` may publish to, None: all."""
+    """A row of ``pending``; `permitted`: the ids of the queues that `publisher` may publish to, None: all."""
 
     arrival_id: int
     position: int
@@ -42,8 +42,7 @@ class _Pending(NamedTuple):
 
 def is_unrouted(transaction: Transaction) -> bool | None:
     """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
-    where = where_unrouted(transaction)
-    (found,) = transaction.one("is_unrouted", **where)
+    found = transaction.value("is_unrouted", **where_unrouted(transaction))
     return None if found is None else bool(found)
 
 
@@ -107,11 +106,12 @@ def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]
 def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False: by definitions that have changed."""
     routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
-    parameters = parameters_of(routed, 0, len(found)) | {
-        "arrival_ids": [one.arrival_id for one in found],
-        "positions": [one.position for one in found],
-    }
-    (done,) = transaction.one("route", **parameters)
+    done = transaction.value(
+        "route",
+        arrival_ids=[one.arrival_id for one in found],
+        positions=[one.position for one in found],
+        **routing_of(routed, 0, len(found)),
+    )
     if done:
         transaction.notice(*routed.notices(definitions, [one.message for one in found]))
     return bool(done)

@@ -138,7 +138,7 @@ _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What a turn decided: the parameters of ``decide.sql``; what is handed out, of each group that has something.
+    """What a turn decided: the parameters of ``decide``; what is handed out, of each group that has something.
 
     `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
     """

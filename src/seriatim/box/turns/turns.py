@@ -16,6 +16,7 @@ from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
+from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, HandedMessages, Request, Turn, TurnResult
 from seriatim.errors import UsageError
@@ -107,12 +108,14 @@ class Turns:
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        name = "lock_next" if group is None else "lock_patiently"
+        if group is not None:
+            named = {"queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "patience_ms": patience_ms}
+            return self._lock("lock_patiently", named)
         parameters = {
-            "queue_id": queue.queue_id, "how_many": how_many, "group_key": group, "now_us": self._now_us,
-            "patience_ms": patience_ms, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            "of_queue": queue.queue_id, "named": None, "how_many": how_many, "at_us": self._now_us,
+            "from_rank": self._from_rank(queue), **self._where_unrouted(),
         }  # fmt: skip
-        return self._lock(name, parameters)
+        return self._lock("lock_groups", parameters)
 
     def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock groups that have a timer which is due; those that others have are passed over.
@@ -120,7 +123,7 @@ class Turns:
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        return self._lock("lock_due", {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us})
+        return self._lock("lock_due", {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us})
 
     def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock the next groups that have something to do, unless somebody judges ahead in this queue already.
@@ -128,7 +131,7 @@ class Turns:
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        parameters = {"queue_id": queue.queue_id, "how_many": how_many, "now_us": self._now_us}
+        parameters = {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us}
         return self._lock("lock_ahead", parameters | {"from_rank": self._from_rank(queue)})
 
     def _from_rank(self, queue: BoxQueue, group: str | None = None) -> int:
@@ -139,7 +142,7 @@ class Turns:
         return where_unrouted(self._transaction)
 
     def _head_of(self, queue: BoxQueue) -> tuple[int, int]:
-        rank, took_us = self._transaction.one("head_of", queue_id=queue.queue_id)
+        rank, took_us = self._transaction.one("head_of", of_queue=queue.queue_id)
         return rank, took_us
 
     def _lock(self, name: str, parameters: dict[str, Any]) -> LockedGroups:
@@ -305,21 +308,24 @@ class Turns:
             None where a group has to be judged first; the version of the definitions, if there is anything.
         """
         parameters = {
-            "queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(limit), "now_us": self._now_us,
+            "of_queue": queue.queue_id, "named": group, "at_most": queue.at_most(limit), "at_us": self._now_us,
             "from_rank": self._from_rank(queue, group),
         }  # fmt: skip
         name = "hand_out"
         if arrived:
             name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
-            parameters |= {"version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks}
-            parameters |= self._where_unrouted()
+            parameters |= {
+                "known_version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks,
+                **self._where_unrouted(),
+            }  # fmt: skip
         if after is None:
             rows = self._transaction.rows(name, **parameters)
         else:
-            done = statement(after.name, self._transaction.schema), written(after.parameters)
+            schema = self._transaction.schema
+            done = statement(after.name, schema, *after.parameters), written(after.parameters)
             own = cast("OwnConnection", self._transaction.connection)  # whoever gives `after` has seen that it is
-            rows = commit_between(own, done, (statement(name, self._transaction.schema), parameters))
+            rows = commit_between(own, done, (statement(name, schema, *parameters, of_rows=True), parameters))
         if not rows:
             return None, definitions.version
         first = rows[0]
@@ -339,7 +345,7 @@ class Turns:
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
-        parameters = {"queue_id": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
+        parameters = {"of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
         rows = self._transaction.rows("take_unordered", **parameters)
         if not rows:
             return None, definitions.version
@@ -362,68 +368,58 @@ class Turns:
                 rows, handed.entry_ids, sequences, handed.ordinals, handed.late, strict=True
             )
         ]
-        named: dict[str, Any] = {
-            "queue_id": queue.queue_id,
-            "group_key": handed.group,
-            "entry_ids": handed.entry_ids,
-            "ordinals": handed.ordinals,
-            "late": handed.late,
-            "incarnation": handed.incarnation,
-            "keep": queue.declared.keep,
-        }
-        joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(named)
+        ends = DeliveryEnds.of(queue, handed)
+        joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(ends)
         return Delivery(
             queue.declared.name,
             handed.group,
             messages,
-            lambda: self._execute(*_completion(named, len(messages))),
-            lambda: self._put_back(named, joined),
-            lambda count: self._end_after(named, joined, count),
+            lambda: self._execute(ends.completion()),
+            lambda: self._put_back(ends, joined),
+            lambda count: self._end_after(ends, joined, count),
             handed.entry_ids,
             handed.incarnation,
-            _completion(named, len(messages)),
+            ends.completion(),
             place="" if self._transaction.access is None else self._transaction.access.place,
             look=None if joined is None else lambda: self._standing(joined),
-            put_back_apart=None if joined is None else lambda: self._put_back_apart(named),
+            put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),
         )
 
-    def _joined(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _joined(self, ends: DeliveryEnds) -> dict[str, Any]:
         """What PostgreSQL is asked by, what has become of a delivery in a transaction of an application's."""
-        return named | {"handed": self._row("handed_by", named)[0], "put": None}
+        named = {"of_queue": ends.queue_id, "of_group": ends.group, "entry_ids": ends.entry_ids}
+        return named | {"handed": self._transaction.value("handed_by", **named), "put": None}
 
     def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
         """What has become of a delivery. An application that has ended the transaction isn't left with another one."""
         if self._transaction.access is None or not is_idle(self._transaction.connection):
-            return DeliveryStatus(*self._row("standing", joined))
+            return DeliveryStatus(*self._transaction.one("standing", **joined))
         with self._transaction.access.transaction() as transaction:
             return DeliveryStatus(*transaction.one("standing", **joined))
 
-    def _end_after(self, named: dict[str, Any], joined: dict[str, Any] | None, count: int) -> None:
+    def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
         """Complete the first `count` of what was handed out, and put the others back."""
         if count:
-            self._execute(*_completion(named, count))
-        self._put_back(named | {name: named[name][count:] for name in ("entry_ids", "ordinals", "late")}, joined)
+            self._execute(ends.between(0, count).completion())
+        self._put_back(ends.between(count, None), joined)
 
-    def _put_back(self, named: dict[str, Any], joined: dict[str, Any] | None) -> None:
-        if named["group_key"] is None:  # a message without a group was locked, and nothing else has happened to it
+    def _put_back(self, ends: DeliveryEnds, joined: dict[str, Any] | None) -> None:
+        if ends.group is None:  # a message without one was locked, and nothing else has happened to it
             if joined is not None:
                 joined["put"] = joined["handed"]
         elif joined is None:
-            self._execute("put_back", named)
+            self._transaction.do("put_back", **ends.back())
         else:
-            joined["put"] = self._row("put_back_by", named)[0]
+            joined["put"] = self._transaction.value("put_back_by", **ends.back())
 
-    def _put_back_apart(self, named: dict[str, Any]) -> None:
+    def _put_back_apart(self, ends: DeliveryEnds) -> None:
         """Put back what an application has committed without ending it, whatever becomes of its next transaction."""
-        if named["group_key"] is not None and self._transaction.access is not None:
+        if ends.group is not None and self._transaction.access is not None:
             with self._transaction.access.transaction() as transaction:
-                transaction.do("put_back_committed", **named)
+                transaction.do("put_back_committed", **ends.back())
 
-    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        return self._transaction.one(name, **parameters)
-
-    def _execute(self, name: str, parameters: dict[str, Any]) -> None:
-        self._transaction.do(name, **parameters)
+    def _execute(self, completion: Completion) -> None:
+        self._transaction.do(completion.name, **completion.parameters)
 
 
 def _portion(
@@ -456,15 +452,6 @@ def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, port
         **portion,
     )
     return TurnStart(turn, row.unrouted)
-
-
-def _completion(named: dict[str, Any], count: int) -> Completion:
-    """How the first `count` of what was handed out are done."""
-    if named["keep"] == "nothing":
-        if count == 1:
-            return Completion("complete_one", {"queue_id": named["queue_id"], "entry_id": named["entry_ids"][0]})
-        return Completion("complete_unkept", {"queue_id": named["queue_id"], "entry_ids": named["entry_ids"][:count]})
-    return Completion("complete", named | {name: named[name][:count] for name in ("entry_ids", "ordinals", "late")})
 
 
 def _check_isolation(isolation: str) -> None:

@@ -56,8 +56,7 @@ class Waiter:
     def register(self) -> None:
         """Ask to be called. Whoever looks for messages after this and finds none can wait."""
         if self._waiter is None and not self._is_deaf:
-            parameters = {"queue_id": self._queue_id, "channel": self._channel}
-            (self._waiter,) = self._transaction.one("register", **parameters)
+            self._waiter = self._transaction.value("register", of_queue=self._queue_id)
             self._transaction.connection.commit()
 
     def wait(self, timeout_s: float) -> bool:
@@ -66,7 +65,7 @@ class Waiter:
         Returns:
             whether somebody called.
         """
-        (due_s,) = self._transaction.one("next_due", queue_id=self._queue_id)
+        due_s = self._transaction.value("next_due", of_queue=self._queue_id)
         self._transaction.connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
         if self._is_deaf:
@@ -80,13 +79,12 @@ class Waiter:
     def pass_on(self) -> None:
         """Have the next one called in place of this one, who was called and has no use for what came."""
         waiter, newest = self._call
-        parameters = {"queue_id": self._queue_id, "waiter_id": waiter, "newest": newest}
-        self._transaction.do("pass_on", **parameters)
+        self._transaction.do("pass_on", of_queue=self._queue_id, waiter=waiter, newest=newest)
 
     def _leave(self) -> None:
         self._transaction.connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
         if self._waiter is not None:
-            self._transaction.do("unregister", waiter_id=self._waiter)
+            self._transaction.do("unregister", waiter=self._waiter)
 
     def _give_up(self) -> None:
         """Leave after an error, in another transaction: that of the error takes no statement any more."""

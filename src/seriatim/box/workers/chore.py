@@ -33,8 +33,7 @@ def alone(access: Access, chore: str) -> Access:
     @contextmanager
     def connect() -> Iterator[psycopg.Connection]:
         with access.transaction() as transaction:
-            (mine,) = transaction.one("claim_chore", chore=chore)
-            if not mine:
+            if not transaction.value("claim_chore", chore=chore):
                 raise ChoreTaken
             yield transaction.connection
 

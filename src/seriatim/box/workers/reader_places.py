@@ -62,8 +62,7 @@ class Slots(Closing):
         """
         free = [slot for slot in range(1, most + 1) if slot not in self._taken.get(queue_id, ())]
         if free:
-            for slot in self._asked("take_slots", queue_id, free):
-                self._taken.setdefault(queue_id, set()).add(slot)
+            self._taken.setdefault(queue_id, set()).update(self._asked("take_slots", queue_id, free))
         return sum(slot <= most for slot in self._taken.get(queue_id, ()))
 
     def leave(self, queue_id: int, down_to: int) -> None:
@@ -87,7 +86,7 @@ class Slots(Closing):
 
     def _asked(self, name: str, queue_id: int, slots: list[int]) -> list[int]:
         with self._connected() as connection:
-            rows = Statements(connection, self._schema).rows(name, queue_id=queue_id, slots=slots)
+            rows = Statements(connection, self._schema).rows(name, of_queue=queue_id, slots=slots)
         return [slot for (slot,) in rows]
 
     @contextmanager

@@ -2,4 +2,4 @@
 -- Caller: turns.py, on a connection of an application's.
 -- Locks: none.
 -- Index: known_groups_pkey, entries_pkey.
-SELECT {schema}.handed_by(%(queue_id)s, %(group_key)s, %(entry_ids)s::bigint[])::text
+SELECT {schema}.handed_by(%(of_queue)s, %(of_group)s, %(entry_ids)s::bigint[])::text

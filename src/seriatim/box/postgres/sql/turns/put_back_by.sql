@@ -3,5 +3,5 @@
 -- Locks: the entries and the group, which only a turn locks.
 -- Index: entries_pkey, known_groups_pkey.
 SELECT {schema}.put_back_by(
-    %(queue_id)s, %(group_key)s, %(entry_ids)s::bigint[], %(ordinals)s::bigint[], %(late)s::boolean[]
+    %(of_queue)s, %(of_group)s, %(entry_ids)s::bigint[], %(ordinals)s::bigint[], %(lates)s::boolean[]
 )::text

@@ -1,0 +1,79 @@
+"""`DeliveryEnds`: what the schema's functions are called with to complete the messages of a delivery, or to put them back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.turns.delivery import Completion, Delivery
+from seriatim.box.turns.resequence import HandedMessages
+
+__all__ = ["DeliveryEnds"]
+
+
+class DeliveryEnds(NamedTuple):
+    """The entries of a delivery, in order, with all that is written down when they end.
+
+    Args:
+        queue_id: their queue.
+        group: their group; None in a queue without groups.
+        incarnation: that of the group.
+        keep: what the queue keeps of a message that is done.
+        entry_ids: the entries.
+        ordinals: their ordinals.
+        lates: whether each is late.
+    """
+
+    queue_id: int
+    group: str | None
+    incarnation: int
+    keep: str
+    entry_ids: list[int]
+    ordinals: list[int | None]
+    lates: list[bool]
+
+    @classmethod
+    def of(cls, queue: BoxQueue, handed: HandedMessages) -> DeliveryEnds:
+        """Those of messages that a turn has handed out."""
+        return cls(
+            queue.queue_id, handed.group, handed.incarnation, queue.declared.keep,
+            handed.entry_ids, handed.ordinals, handed.late,
+        )  # fmt: skip
+
+    @classmethod
+    def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
+        """Those of a delivery."""
+        ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
+        return cls(
+            queue.queue_id, delivery.group, incarnation, queue.declared.keep, list(delivery.entry_ids), ordinals, lates
+        )
+
+    def between(self, begin: int, end: int | None) -> DeliveryEnds:
+        """A part of them; `end` None: up to the last."""
+        part = slice(begin, end)
+        return self._replace(
+            entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part]
+        )  # fmt: skip
+
+    def back(self) -> dict[str, Any]:
+        """The parameters that put them back."""
+        return {
+            "of_queue": self.queue_id, "of_group": self.group, "entry_ids": self.entry_ids, "ordinals": self.ordinals,
+            "lates": self.lates,
+        }  # fmt: skip
+
+    def done(self) -> dict[str, Any]:
+        """The parameters of ``complete``."""
+        return {
+            "of_queue": self.queue_id, "entry_ids": self.entry_ids, "ordinals": self.ordinals, "lates": self.lates,
+            "of_incarnation": self.incarnation, "keep": self.keep,
+        }  # fmt: skip
+
+    def completion(self) -> Completion:
+        """The statement that completes them in the transaction that has handed them out."""
+        if self.keep != "nothing":
+            return Completion("complete", self.done())
+        if len(self.entry_ids) == 1:
+            return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
+        # The history, which tells the rest of them, gets none.
+        return Completion("complete", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})
