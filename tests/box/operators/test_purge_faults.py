@@ -103,5 +103,5 @@ def test_the_counts_are_shown(shop, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # Spark isn't started then
     (found,) = [one for one in called("doctor", "--json")["findings"] if one["name"] == "faults"]
     assert found["state"] == "ok"
-    assert found["found"].startswith("7 written down, the oldest of ")
+    assert found["found"].startswith("7 kept, the oldest of ")
     assert found["found"].endswith("the clean-up keeps those of 30 days")
