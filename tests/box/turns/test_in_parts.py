@@ -252,14 +252,13 @@ def test_after_what_an_operator_does_a_long_run_leaves_in_parts(queues, action):
         groups.suspend(queues, "q", "a", **by)
         publish(queues, "q", "a", range(1, 5))
         assert received(queues, "q", "a") is None
-        groups.resume(queues, "q", "a", **by)
-        first = 1
+        done, first = groups.resume(queues, "q", "a", **by), 1
     elif action == "reset":
-        groups.reset(queues, "q", "a", next=50, **by)
-        first = 50
+        done, first = groups.reset(queues, "q", "a", next=50, **by), 50
     else:
-        groups.skip_hole(queues, "q", "a", **by)
-        first = 5
+        done, first = groups.skip_hole(queues, "q", "a", **by), 5
+    # All of what is held was read for a reset.
+    assert (done.released < 105 - first, done.more) == ((False, False) if action == "reset" else (True, True))
     assert drained(queues, "q") == list(range(first, 105))
     assert invariants.broken(queues) == []
 
