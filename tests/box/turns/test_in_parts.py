@@ -203,7 +203,7 @@ def test_a_wait_ends_with_the_turn_after_its_time_is_over_and_the_next_call_goes
     assert turns_of_waits(queues, lambda: counted(queues, "a")["arrived"]) == [40, 20, 0]
     publish(queues, "q", "a", [1])
     assert drained(queues, "q") == list(range(1, 62))
-    assert queues.broken() == []
+    assert invariants.broken(queues) == []
 
 
 def test_a_wait_ends_after_some_of_many_groups_with_nothing_to_hand_out(queues, monkeypatch):
