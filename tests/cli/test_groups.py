@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from seriatim.box.faults.lease import claim
+from seriatim.box.turns import turns
 from seriatim.cli.main import main
 from seriatim.operations import bulk
 from seriatim.operations import groups as operations
@@ -109,6 +111,16 @@ def test_actions_on_one_group(shop, call):
     assert "cannot suspend a group that is closed (allowed: abort, close)" in refused
     log = rows(shop, "SELECT DISTINCT actor, reason FROM {schema}.operator_log")
     assert log == [("ann", "ticket 4711")]
+
+
+def test_of_a_long_run_the_beginning_is_counted_and_more_is_told_of(shop, call, monkeypatch):
+    monkeypatch.setattr(turns, "PORTION", turns.Portion(held=10, arrived=10, together=20, each=2))
+    publish(shop, *range(3, 40), group="c2")
+    assert received(shop, "c2") == []
+    line = call("group", "skip-hole", "c2", *WHY).stdout
+    assert re.fullmatch(r"shop, group c2: waiting → ready, \d+ released, and more follow\n", line)
+    left = [n for some in iter(lambda: received(shop, "c2", limit=50), []) for n in some]
+    assert left == list(range(2, 40))
 
 
 def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch):

@@ -8,9 +8,11 @@ from uuid import UUID, uuid4
 import pytest
 
 import seriatim as sq
+from seriatim.box.dialogs import clock
 from seriatim.operations import dialogs, invariants, messages, queues
 from seriatim.operations.retention import purge
 from tests.box.given_up import given_up
+from tests.box.shop import rows
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
 
@@ -171,6 +173,21 @@ def test_a_timer_goes_ahead_and_a_second_takes_its_place(talk):
         tx.set_timer(handle, 0.3)
     with talk.session() as tx:
         assert [one.type for one in tx.receive("orders", wait=10)] == ["Timer"]
+
+
+def test_a_wait_ends_after_some_of_the_timers_that_are_due(talk, monkeypatch):
+    monkeypatch.setattr(clock, "_DIALOGS", 2)
+    handles = [begun(talk) for _ in range(6)]
+    with talk.session() as tx:
+        for handle in handles:
+            tx.set_timer(handle, 0)
+    due = "SELECT count(*) AS n FROM {schema}.endpoints WHERE timer_at IS NOT NULL"
+    left = []
+    while not left or left[-1]:
+        with talk.session() as tx:
+            assert tx.receive("inventory", wait=1e-6) is None
+        left.append(rows(talk, due)[0].n)
+    assert left == [4, 2, 0]
 
 
 def test_a_lifetime_ends_for_both_sides(talk):

@@ -70,6 +70,18 @@ def test_a_run_goes_on_from_a_stored_checkpoint(layout, tmp_path):
     assert sorted(tickets) == list(range(1, len(tickets) + 1))
 
 
+def test_a_run_goes_on_where_a_damaged_last_commit_was_deleted(tmp_path):
+    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
+    pipeline, commit = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query" / "commits" / "4"
+    commit.write_bytes(b"")
+    put(tmp_path, [("standard", "hole", 2)])
+    with pytest.raises(CheckpointMismatch, match="delete it: then Spark goes on behind batch 3"):
+        run(pipeline, once=True)
+    commit.unlink()
+    run(pipeline, once=True)
+    assert released(tmp_path, "standard")["hole"] == [1, 2, 3, 4]
+
+
 def edited(**changes):
     def change(file):
         file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}), encoding="utf-8")
@@ -85,6 +97,8 @@ UNREADABLE = [
     ("pipeline.json", Path.unlink, "doesn't say of which pipeline it is"),
     ("tally.json", lambda file: file.write_bytes(b"{"), "tally"),
     ("query/metadata", lambda file: file.write_bytes(b"x"), "Unrecognized token 'x'"),
+    ("query/commits/4", lambda file: file.write_bytes(b""), "commits/4: the file is damaged"),
+    ("query/offsets/5", lambda file: file.write_bytes(b"v1\n{"), "offsets/5: the file is damaged"),
     ("query/state", shutil.rmtree, "state"),
 ]  # fmt: skip
 

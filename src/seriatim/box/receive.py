@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from seriatim.box.connection.access import Transaction
@@ -59,27 +60,31 @@ class Receiver:
         self._apart = apart
         self._after = after
         self._definitions = transaction.access.known.definitions
+        #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
+        self._deadline = math.inf
 
     def receive(self, wait_s: float) -> Delivery | None:
         """The next messages; if there are none, those that come within so many seconds.
 
-        Where there is something to wait for, the transaction has done nothing yet.
+        With a wait the transaction has done nothing yet. However much there is to be judged before something can be handed
+        out, the wait ends with the turn after its time is over; what was judged stays so, and the next call goes on there.
 
         Raises:
             UsageError: no such queue, or a group of one that has none.
             ActionRefused: the queue is off, or belongs to a pipeline.
         """
+        if wait_s:
+            self._deadline = time.monotonic() + wait_s
         found = self._next()
-        if found is not None or not wait_s:
+        if found is not None or not wait_s or self._is_over():
             return found
         self._transaction.commit()  # what was judged, at most
-        deadline = time.monotonic() + wait_s
         waiter = Waiter(self._transaction, self._queue().queue_id)
         with waiter.listening():
             while True:
                 waiter.register()
                 found = self._next()
-                left = deadline - time.monotonic()
+                left = self._deadline - time.monotonic()
                 if found is not None or left <= 0:
                     return found
                 self._transaction.commit()
@@ -92,7 +97,7 @@ class Receiver:
                 self._transaction.commit()
 
     def _next(self) -> Delivery | None:
-        queue, wary, judges_next = self._queue(), True, self._apart.is_free
+        queue, wary, judges_next, is_last = self._queue(), True, self._apart.is_free, False
         while not isinstance(queue.declared.policy, Unordered):
             after, self._after = self._after, None
             arrived = queue.is_fifo and queue.declared.name not in self._definitions.collecting
@@ -103,7 +108,7 @@ class Receiver:
             if delivery is not None:
                 return delivery
             if queue.serves:
-                fire_due(self._transaction, self._apart)
+                fire_due(self._transaction, self._apart, self._is_over)
                 transmit_to(self._transaction, queue, self._apart)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
@@ -123,8 +128,10 @@ class Receiver:
                 self._transaction.notice(*judged.notices(queue, locked.keys))
                 if delivery is not None:
                     return delivery
-            if not self._go_on(queue, locked, judged) and not reap(self._transaction, queue, self._apart):
+            goes_on = self._go_on(queue, locked, judged) or reap(self._transaction, queue, self._apart)
+            if is_last or not goes_on:
                 return None
+            is_last = self._is_over()  # what was set free now is handed out yet
         return self._next_unordered(queue)
 
     def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
@@ -141,6 +148,7 @@ class Receiver:
         return True
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
+        is_last = False
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
             if delivery is None:
@@ -150,6 +158,9 @@ class Receiver:
                 return self._next()  # another queue, or another order
             if delivery is not None or not (self._route() or reap(self._transaction, queue, self._apart)):
                 return delivery
+            if is_last:
+                return None
+            is_last = self._is_over()
 
     def _route(self) -> bool:
         """Route what was published through SQL; whether anything was, or somebody else has done it meanwhile.
@@ -159,7 +170,8 @@ class Receiver:
         if not is_unrouted(self._transaction):
             return False
         # Nothing is left where the transaction sees what others don't: its own, which it has numbered already.
-        return route_pending(self._transaction.access, self._apart) > 0 or not is_unrouted(self._transaction)
+        done = route_pending(self._transaction.access, self._apart, self._is_over)
+        return done > 0 or not is_unrouted(self._transaction)
 
     def _judge_ahead(self, queue: BoxQueue) -> None:
         """Judge what other groups have, apart if that can be: a turn that hands nothing out needs no lock."""
@@ -190,6 +202,9 @@ class Receiver:
         self._turns.judge_all(queue, locked._replace(keys=own.keys + others))
         self._transaction.commit()
         return True
+
+    def _is_over(self) -> bool:
+        return time.monotonic() >= self._deadline
 
     def _turns_on(self, transaction: Transaction) -> Turns:
         return Turns(transaction, heads=transaction.access.heads)

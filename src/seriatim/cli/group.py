@@ -35,6 +35,7 @@ OPERATION: Table[Operation] = Table(
     "The result for a group",
     *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
     Column("events", None, rows=_EVENT),
+    *json_only("more"),
     row="seriatim.box.operators.actions:Operation",
 )
 REFUSED: Table[Refused] = Table(
@@ -222,5 +223,6 @@ def _line(done: Operation | Refused) -> str:
         return f"{place}: refused, {in_line(done.why)}"
     counts = ((done.released, "released"), (done.set_aside, "set aside"))
     told = "".join(f", {count:,} {what}" for count, what in counts if count)
+    more = ", and more follow" if done.more else ""
     later = "" if done.obeyed else ", at the end of the turn"
-    return f"{place}: {done.before} → {done.after}{told}{later}"
+    return f"{place}: {done.before} → {done.after}{told}{more}{later}"

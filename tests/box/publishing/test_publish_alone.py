@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
 from seriatim.box.publishing import batch as publish
@@ -165,13 +166,18 @@ def box_of_ledger(postgresql):
 
 
 def test_what_was_published_is_on_disk(box):
-    with sq.MessageBox.open(box.dsn, schema=box.schema) as other, other.session() as tx:
+    waiting = make_conninfo(box.dsn, options="-c synchronous_commit=on")  # the tests' server doesn't wait for the disk
+    with (
+        sq.MessageBox.open(waiting, schema=box.schema) as safe,
+        sq.MessageBox.open(box.dsn, schema=box.schema) as other,
+        other.session() as tx,
+    ):
         flushed = "SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), %s)"
         for several in ([0], [1, 2, 3]):
-            box.publish(messages(*(f"before {one}" for one in several)))  # nothing that is done only once comes after
+            safe.publish(messages(*(f"before {one}" for one in several)))  # nothing that is done only once comes after
             ((begin,),) = tx.connection.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
             bodies = {str(one): os.urandom(50_000) for one in several}
-            box.publish([sq.Message(type="order", message_id=name, body=body) for name, body in bodies.items()])
+            safe.publish([sq.Message(type="order", message_id=name, body=body) for name, body in bodies.items()])
             ((bytes_on_disk,),) = tx.connection.execute(flushed, [begin]).fetchall()
             assert bytes_on_disk > sum(map(len, bodies.values()))
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
+from seriatim.box import receive
 from seriatim.box.definitions.known import Known
+from seriatim.box.publishing import sql_arrivals
 from seriatim.box.turns import turns
 from seriatim.operations import groups, invariants
 from tests import soak
@@ -19,6 +21,8 @@ from tests.conformance.in_memory import InMemory, take_step
 from tests.databases import box_with
 
 EVENT = sq.MessageType("event", properties={"key": "string", "n": "long"})
+#: The shortest wait, in seconds: it is over before the first look has ended.
+NO_TIME = 1e-6
 
 
 def with_queues(box):
@@ -184,6 +188,52 @@ def test_a_capacity_counts_what_was_not_read(queues):
     assert invariants.broken(queues) == []
 
 
+def turns_of_waits(box, left, queue="q"):
+    """What is left after each of some calls that wait no time, until nothing is."""
+    found = []
+    while not found or found[-1]:
+        with box.session() as tx:
+            assert tx.receive(queue, wait=NO_TIME) is None
+        found.append(left())
+    return found
+
+
+def test_a_wait_ends_with_the_turn_after_its_time_is_over_and_the_next_call_goes_on(queues):
+    publish(queues, "q", "a", range(2, 62))
+    assert turns_of_waits(queues, lambda: counted(queues, "a")["arrived"]) == [40, 20, 0]
+    publish(queues, "q", "a", [1])
+    assert drained(queues, "q") == list(range(1, 62))
+    assert invariants.broken(queues) == []
+
+
+def test_a_wait_ends_after_some_of_many_groups_with_nothing_to_hand_out(queues, monkeypatch):
+    monkeypatch.setattr(receive, "_GROUPS_AHEAD", 4)
+    for key in range(30):
+        publish(queues, "q", f"g{key}", [2])
+    arrived = "SELECT count(*) AS n FROM {schema}.entries WHERE status = 'arrived'"
+    assert turns_of_waits(queues, lambda: rows(queues, arrived)[0].n) == [20, 10, 0]
+
+
+def test_a_wait_ends_after_some_of_what_was_published_through_sql_is_routed(queues, monkeypatch):
+    monkeypatch.setattr(sql_arrivals, "_MOST_MESSAGES", 7)
+    context = """jsonb_build_object('to', 'q', 'key', 'a', 'n', n)"""
+    rows(queues, "SELECT {schema}.publish('event', '', " + context + ") FROM generate_series(2, 21) AS n")
+    waiting = "SELECT count(*) AS n FROM {schema}.to_route"
+    assert turns_of_waits(queues, lambda: rows(queues, waiting)[0].n) == [6, 0]
+
+
+@pytest.mark.parametrize("queue", ["q", "fifo"])
+def test_a_wait_hands_out_what_was_routed_after_its_time_was_over(queues, queue):
+    rows(queues, "SELECT {schema}.publish('event', '', %s)", f'{{"to": "{queue}", "key": "a", "n": 1}}')
+    with queues.session() as tx:
+        assert [one.context["n"] for one in tx.receive(queue, wait=NO_TIME)] == [1]
+
+
+def test_without_a_wait_all_is_judged_before_there_is_nothing(queues):
+    publish(queues, "q", "a", [*range(2, 62), 1])
+    assert drained(queues, "q") == list(range(1, 62))
+
+
 def test_a_set_leaves_whole(queues):
     publish(queues, "sets", "a", range(500, 1, -1))
     assert received(queues, "sets") is None
@@ -202,14 +252,13 @@ def test_after_what_an_operator_does_a_long_run_leaves_in_parts(queues, action):
         groups.suspend(queues, "q", "a", **by)
         publish(queues, "q", "a", range(1, 5))
         assert received(queues, "q", "a") is None
-        groups.resume(queues, "q", "a", **by)
-        first = 1
+        done, first = groups.resume(queues, "q", "a", **by), 1
     elif action == "reset":
-        groups.reset(queues, "q", "a", next=50, **by)
-        first = 50
+        done, first = groups.reset(queues, "q", "a", next=50, **by), 50
     else:
-        groups.skip_hole(queues, "q", "a", **by)
-        first = 5
+        done, first = groups.skip_hole(queues, "q", "a", **by), 5
+    # All of what is held was read for a reset.
+    assert (done.released < 105 - first, done.more) == ((False, False) if action == "reset" else (True, True))
     assert drained(queues, "q") == list(range(first, 105))
     assert invariants.broken(queues) == []
 

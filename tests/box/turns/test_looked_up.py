@@ -103,6 +103,15 @@ def grown(box, publish, receive, fill=None):  # it has young tables, and fills n
         return rows_read(box, owner) - before
 
 
+def of_whole_transactions(box, messages):
+    """How many rows more are read on PostgreSQL 16: it looks at the index entries of a message's whole transaction, each time.
+
+    An ANY of a second column narrows no scan there.
+    """
+    with box.session() as tx:
+        return 0 if tx.connection.info.server_version >= 17_00_00 else 2 * GROUPS * messages
+
+
 TRAPS = [vacuumed, grown]
 
 
@@ -141,7 +150,8 @@ def until(query, owner):
 @pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
 def test_what_is_received_and_completed(box, read_by_number, publish, kind, keep, limit):
     define(box, kind, keep=keep)
-    assert SOME < read_by_number(box, publish, lambda box: receive(box, limit=limit)) < 15 * GROUPS
+    read = read_by_number(box, publish, lambda box: receive(box, limit=limit))
+    assert SOME < read < 15 * GROUPS + of_whole_transactions(box, GROUPS)
 
 
 @pytest.mark.parametrize("read_by_number", TRAPS)
@@ -154,7 +164,7 @@ def test_what_waits_for_a_turn(box, read_by_number):
             publish_together(box, 3 * version + more + 1)
 
     read = read_by_number(box, publish, lambda box: receive(box, limit=2), fill=lambda box: filled(box, publish))
-    assert SOME < read < 3 * 10 * GROUPS
+    assert SOME < read < 3 * 10 * GROUPS + of_whole_transactions(box, 3 * GROUPS)
 
 
 @pytest.mark.parametrize("read_by_number", TRAPS)

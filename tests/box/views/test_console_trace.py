@@ -54,6 +54,11 @@ def test_held_behind_which_hole_and_waiting_for_what(box):
     steps = trace.trace_message(box, three)
     assert kinds(steps) == ["received", "routed", "operation", "held"]
     assert steps[-1].text == "its group is suspended"
+    groups.resume(box, "shop", "c1", **BY)
+    groups.skip_hole(box, "shop", "c1", **BY)
+    groups.reset(box, "shop", "c1", next=9, **BY)
+    said = text(trace.trace_message(box, three), "operation")[2:]
+    assert said == ["skip_hole by ann, past 2: ticket 4711", "reset by ann, past 5..8: ticket 4711"]
 
 
 def test_set_aside_and_put_back(box):

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.box.turns.turns import Turns
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.states import Action, GroupState
 from seriatim.operations import groups
 from tests.databases import box_with
 
@@ -23,6 +24,7 @@ def with_queues(box):
     box.define(
         TYPE,
         sq.Queue("orders", sq.Standard(), group="customer", sequence="version"),
+        sq.Queue("skips", sq.Standard(hole_timeout=60, on_hole="skip"), group="customer", sequence="version"),
         sq.Queue("late", sq.Standard(start="first", late="suspend"), group="customer", sequence="version"),
         sq.Queue("sets", sq.UnitOfWork(size=2), group="customer", sequence="version"),
     )
@@ -195,6 +197,33 @@ def test_reset_and_skip_message(q):
     assert groups.skip_message(q, "late", "c", **BY).after == "ready"
     assert received(q, queue="late") == [(5, 1)]
     assert [details.get("next") for *_, details in logged(q)] == [4, 7, None]
+
+
+def test_the_log_says_which_numbers_were_passed_over(q):
+    publish(q, 1, 4, 6, 9)
+    groups.skip_hole(q, "orders", "c", through=2, **BY)
+    groups.skip_hole(q, "orders", "c", **BY)
+    groups.reset(q, "orders", "c", next=8, **BY)
+    groups.reset(q, "orders", "c", next=5, **BY)
+    said = [(action, details.get("skipped"), details.get("through")) for _, action, *_, details in logged(q)]
+    assert said == [
+        ("skip_hole", [2, 2], 2),
+        ("skip_hole", [3, 3], None),
+        ("reset", [5, 7], None),
+        ("reset", None, None),
+    ]
+
+
+def test_the_log_says_which_hole_was_skipped_whole_where_others_were_skipped_by_time(q):
+    publish(q, 3, queue="skips")
+    assert received(q, queue="skips") == []
+    publish(q, 7, queue="skips")
+    with q.session() as tx:
+        (now,) = tx.connection.execute("SELECT clock_timestamp() + interval '90 s'").fetchone()
+        asked = ActionRequest(Action.SKIP_HOLE, "skips", "c", **BY)
+        done = act(tx.transaction, asked, int(now.timestamp() * 1_000_000))
+    assert [one.kind for one in done.events].count("hole_skipped") == 2
+    assert [details["skipped"] for *_, details in logged(q)] == [[4, 6]]
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,51 @@ def test_a_checkpoint_without_its_identity_is_refused(tmp_path, pipeline):
         checkpoint.identify(pipeline, {})
 
 
+WHOLE = 'v1\n{"nextBatchWatermarkMs":0}'
+BEGUN = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":1}\n-'
+
+
+@pytest.fixture
+def begun(tmp_path, pipeline):
+    """A checkpoint of which Spark has done batches 0 to 2, and begun 3."""
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    for name, text, last in (("offsets", BEGUN, 3), ("commits", WHOLE, 2)):
+        (checkpoint.query / name).mkdir(parents=True)
+        for number in range(last + 1):
+            (checkpoint.query / name / str(number)).write_text(text)
+            (checkpoint.query / name / f".{number}.crc").write_bytes(b"")
+    return checkpoint
+
+
+@pytest.mark.parametrize("text", ["", "x", "1\n", WHOLE[:-3], "v1\n[", "v1\n\0\0\0"])
+def test_a_last_commit_that_is_damaged_is_named_with_what_helps(begun, pipeline, text):
+    (begun.query / "commits" / "2").write_text(text)
+    with pytest.raises(CheckpointMismatch, match="the file is damaged") as caught:
+        begun.identify(pipeline, {})
+    assert caught.value.where == str(begun.query / "commits" / "2")
+    assert "or delete it: then Spark goes on behind batch 1" in caught.value.remedy
+    (begun.query / "commits" / "2").unlink()
+    begun.identify(pipeline, {})
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("text", ["", "x", "v1\n", BEGUN[:-10], "v1\n{}\n{"])
+def test_begun_batches_that_are_damaged_are_named(begun, pipeline, number, text):
+    (begun.query / "offsets" / str(number)).write_text(text)
+    with pytest.raises(CheckpointMismatch, match="the file is damaged") as caught:
+        begun.identify(pipeline, {})
+    assert caught.value.where == str(begun.query / "offsets" / str(number))
+    assert caught.value.remedy == "restore it from a backup, or give the pipeline a new checkpoint"
+
+
+def test_what_spark_reads_no_more_may_be_damaged(begun, pipeline):
+    for name in ("offsets/0", "offsets/1", "commits/0", "commits/1"):
+        (begun.query / name).write_text("")
+    (begun.query / "commits" / "2").write_text("v1\n")  # as an older Spark has written it
+    begun.identify(pipeline, {})
+
+
 def test_one_run_at_a_time(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

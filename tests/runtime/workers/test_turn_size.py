@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import seriatim as sq
+from seriatim.runtime.workers import turn_size
 from seriatim.runtime.workers.turn_size import TurnSize
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
@@ -51,13 +52,37 @@ def test_several_processes_share_as_threads_do(loose):
     assert rows(loose, "SELECT FROM {schema}.faults") == []
 
 
-def test_fast_handlers_have_long_runs(loose):
-    publish(loose, *range(400))
+def turns_of(box, count, mode):
+    """In how many turns one thread works on so many messages: a turn is one transaction, or one lease."""
+    publish(box, *range(count))
     turns = set()
-    work(
-        loose, lambda message, tx: turns.add(tx.connection.execute("SELECT pg_current_xact_id()").fetchone()), workers=1
-    )
-    assert len(turns) < 100  # 15 where nothing else is going on: 1, 1, 3, 7, 15, 31, then 50 each
+    which = {"transactional": "pg_current_xact_id()", "leased": f"token FROM {box.schema}.leases"}[mode]
+
+    def handle(message, tx):
+        turns.add(tx.connection.execute(f"SELECT {which}").fetchone())
+
+    work(box, handle, workers=1, mode=mode)
+    return len(turns)
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_fast_handlers_have_long_runs(loose, monkeypatch, mode):
+    monkeypatch.setattr(turn_size, "_SHORTEST_S", 1e9)  # any handler is fast
+    monkeypatch.setattr(turn_size, "_LONGEST_S", 1e9)
+    assert turns_of(loose, 100, mode) < 10  # 1, 2, 4, 8, 16, 32, and the rest
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_turn_that_has_gone_on_for_long_begins_no_other_message(loose, monkeypatch, mode):
+    monkeypatch.setattr(turn_size, "_LONG", 0)
+    assert turns_of(loose, 20, mode) == 20
+
+
+def test_where_there_is_much_between_two_turns_they_are_longer(loose, monkeypatch):
+    monkeypatch.setattr(turn_size, "_SHORTEST_S", 1e-9)  # or else one message a turn
+    monkeypatch.setattr(turn_size, "_LONGEST_S", 1e9)
+    monkeypatch.setattr(turn_size, "_TIMES", 1e12)
+    assert turns_of(loose, 100, "transactional") < 10
 
 
 def test_a_batch_is_as_long_as_was_asked_for(loose):
@@ -72,39 +97,39 @@ def queue(policy=None):
 
 
 def test_a_turn_takes_what_is_worked_on_in_a_moment():
-    turn_size = TurnSize(queue(), batch=False)
+    size = TurnSize(queue(), batch=False)
     taken = []
     for _ in range(8):
-        taken.append(turn_size.of(50))
-        turn_size.note(taken[-1], 0.0)
+        taken.append(size.of(50))
+        size.note(taken[-1], 0.0)
     assert taken == [1, 2, 4, 8, 16, 32, 50, 50]
-    turn_size.note(50, 1.0)  # one of them took a second
-    assert turn_size.of(50) == 1
+    size.note(50, 1.0)  # one of them took a second
+    assert size.of(50) == 1
     for _ in range(20):
-        turn_size.note(1, 0.005)
-    assert turn_size.of(50) in (3, 4)
-    assert turn_size.of(2) == 2
+        size.note(1, 0.005)
+    assert size.of(50) in (3, 4)
+    assert size.of(2) == 2
 
 
 def test_slow_commits_make_longer_runs():
-    turn_size = TurnSize(queue(), batch=False)
+    size = TurnSize(queue(), batch=False)
     for _ in range(20):
-        turn_size.note(1, 0.02)
-        turn_size.note_between(0.01)
-    assert turn_size.of(50) == 4
+        size.note(1, 0.02)
+        size.note_between(0.01)
+    assert size.of(50) == 4
     for _ in range(20):
-        turn_size.note_between(10.0)
-    assert turn_size.of(50) == 10  # but not for longer than anybody would wait
+        size.note_between(10.0)
+    assert size.of(50) == 10  # but not for longer than anybody would wait
 
 
 def test_a_turn_that_meets_a_slow_message_leaves_the_rest():
-    turn_size = TurnSize(queue(), batch=False)
-    assert not turn_size.is_over(0.05)
-    assert turn_size.is_over(0.2)
+    size = TurnSize(queue(), batch=False)
+    assert not size.is_over(0.05)
+    assert size.is_over(0.2)
 
 
 def test_where_there_are_groups_the_run_is_one_of_a_group():
-    turn_size = TurnSize(queue(sq.Fifo()), batch=False)
-    turn_size.note(1, 5.0)
-    assert turn_size.of(50) == 50
-    assert not turn_size.is_over(0.2)
+    size = TurnSize(queue(sq.Fifo()), batch=False)
+    size.note(1, 5.0)
+    assert size.of(50) == 50
+    assert not size.is_over(0.2)

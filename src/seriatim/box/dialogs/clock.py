@@ -5,6 +5,7 @@ There is no background process: receivers of a service's queue and `tick` call t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from seriatim.box.connection.access import Access, Begin, Transaction
@@ -17,22 +18,24 @@ __all__ = ["fire", "fire_due", "forget_closed"]
 _DIALOGS = 256
 
 
-def fire_due(transaction: Transaction, apart: Begin) -> bool:
+def fire_due(transaction: Transaction, apart: Begin, is_over: Callable[[], bool] = lambda: False) -> bool:
     """Do what is due, if anything is; whether anything was done.
 
     Args:
         transaction: the session's, in which it is looked.
         apart: gives the transactions in which it is done, so that it is numbered, and can be received.
+        is_over: asked after each of these: whether to leave the rest to the next call.
     """
-    return transaction.value("is_due") and fire(transaction.access, apart) > 0
+    return transaction.value("is_due") and fire(transaction.access, apart, is_over) > 0
 
 
-def fire(access: Access, apart: Begin | None = None) -> int:
+def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
     """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over.
 
     Args:
         access: the box.
         apart: gives transactions; None: the box.
+        is_over: asked after each of them: whether to leave the rest to the next call.
     """
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
@@ -42,6 +45,8 @@ def fire(access: Access, apart: Begin | None = None) -> int:
                 access.known.current(transaction)  # this process may have read no definitions yet, or old ones
                 transaction.notice(EntriesSetAside(set_aside))
         total += done
+        if is_over():
+            break
     return total
 
 

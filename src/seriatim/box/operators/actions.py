@@ -25,7 +25,7 @@ from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
@@ -101,9 +101,10 @@ class Operation:
         obeyed: False if the group is locked: the action takes effect at the end of the turn.
         before: the group's state before.
         after: the group's state now.
-        released: the number of released messages; of a long run only the beginning, the rest follows later.
+        released: the number of released messages; of a long run, its beginning.
         set_aside: the number of messages set aside (late or dead).
         events: the group's events, in order, including timers that were due before the action.
+        more: True if the rest of a long run follows in the group's next turns; `released` doesn't count it.
     """
 
     operation_id: int
@@ -116,6 +117,7 @@ class Operation:
     released: int
     set_aside: int
     events: tuple[Event, ...] = ()
+    more: bool = False
 
 
 def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = None) -> Operation:
@@ -183,13 +185,13 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, 
 def _done(
     transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
 ) -> Operation:
-    mended = _mended(transaction, queue, asked)
+    mended, policy = _mended(transaction, queue, asked), queue.declared.policy_of(asked.group)
     if mended.early is not None:
         judged = turns.judge(queue, locked, 0)
         after = group_of(transaction, asked.queue, asked.group)
-        acted = ActionResult(judged, mended.early, _unlocked(after), 0, 0)
+        acted = ActionResult(judged, mended.early, _unlocked(after))
     else:
-        effect = _effect(asked, queue.declared.policy_of(asked.group), locked.now_us)
+        effect = _effect(asked, policy, locked.now_us)
         try:
             acted = turns.act(
                 queue,
@@ -209,7 +211,7 @@ def _done(
         transaction.do("call_all_waiters", queue_ids=[queue.queue_id])
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
-        "set_aside": acted.set_aside + len(mended.entry_ids), **mended.details,
+        "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
     }  # fmt: skip
     number = _log(transaction, asked, details)
     return Operation(
@@ -223,6 +225,7 @@ def _done(
         released=acted.released,
         set_aside=acted.set_aside + len(mended.entry_ids),
         events=_told(acted.judged.events, asked.group),
+        more=acted.more,
     )
 
 
@@ -298,6 +301,18 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
     if asked.action not in _PLAIN:
         raise UsageError(f"cannot {asked.action} such a group")
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
+
+
+def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:
+    """The first and the last number that the group has passed over, for the operator log; nothing where it hasn't."""
+    if asked.action is Action.SKIP_HOLE:
+        events = acted.judged.events
+        at = np.flatnonzero(events.kind == EventKind.HOLE_SKIPPED)[-1]  # others before it were due before the action
+        return {"skipped": [int(events.first[at]), int(events.last[at])]}
+    following = asked.following if asked.action is Action.RESET else None
+    if following is not None and isinstance(policy, Standard) and following > acted.next:
+        return {"skipped": [acted.next, following - policy.increment]}
+    return {}
 
 
 def _log(transaction: Transaction, asked: ActionRequest, details: dict[str, object]) -> int:

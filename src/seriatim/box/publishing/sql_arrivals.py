@@ -6,7 +6,7 @@ judged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -46,12 +46,13 @@ def is_unrouted(transaction: Transaction) -> bool | None:
     return None if found is None else bool(found)
 
 
-def route_pending(access: Access, apart: Begin | None = None) -> int:
+def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
     """Route what waits, in order of commit, in transactions of their own.
 
     Args:
         access: the box.
         apart: gives them; None: the box.
+        is_over: asked after each transaction: whether to leave the rest to the next call.
 
     Returns:
         how many messages were routed, those that nobody wanted among them.
@@ -66,7 +67,8 @@ def route_pending(access: Access, apart: Begin | None = None) -> int:
             found = _read(transaction)
             _route(transaction, found)
         done += len(found)
-        if len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES:
+        all_read = len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES
+        if all_read or is_over():
             return done
 
 

@@ -176,13 +176,18 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an operator's action did to a group: all that was decided, and what it showed before and after."""
+    """What an operator's action did to a group: all that was decided, and what it showed before and after.
+
+    `next`: its next number before the action. `more`: a long run has begun to leave, and goes on in the next turns.
+    """
 
     judged: TurnResult
     before: GroupState
     after: GroupState
-    released: int
-    set_aside: int
+    released: int = 0
+    set_aside: int = 0
+    next: int = 0
+    more: bool = False
 
 
 class Turn:
@@ -303,7 +308,9 @@ class Turn:
         aside = len(then.decided) - released
         if empties:
             aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
-        return ActionResult(judged, before, actions.state_of(self._policy, then.state), released, aside)
+        after = actions.state_of(self._policy, then.state)
+        more = bool(then.state.groups.has(Flag.LEAVING)[0])
+        return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""

@@ -238,10 +238,14 @@ def _held(one: _Known, view: GroupView | None) -> str:
     if one.late:
         return "late, and waits for an operator"
     if view is not None and view.hole_through is not None:
-        missing = str(view.next) if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
+        missing = _numbers(view.next, view.hole_through)
         since = f", which is there since {view.hole_since.isoformat(' ', 'seconds')}" if view.hole_since else ""
         return f"behind the hole {missing}{since}"
     return f"its group is {view.state}" if view else "held"
+
+
+def _numbers(first: int | None, last: int) -> str:
+    return str(first) if first == last else f"{first}..{last}"
 
 
 def _fault(one: FaultView) -> Step:
@@ -254,7 +258,8 @@ def _operation(one: Logged) -> Step:
     about = one.details.get("message_id")
     place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
     edited = f", with another body of {one.details['edited_bytes']:,} bytes" if "edited_bytes" in one.details else ""
-    text = f"{one.action} by {one.actor}{place}{edited}: {one.reason}"
+    passed = f", past {_numbers(*one.details['skipped'])}" if "skipped" in one.details else ""
+    text = f"{one.action} by {one.actor}{place}{edited}{passed}: {one.reason}"
     return Step(one.at, StepKind.OPERATION, text, str(about) if about else None, one.queue, one.group)
 
 

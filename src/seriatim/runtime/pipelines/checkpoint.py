@@ -13,7 +13,8 @@
     ├── calls/            calls of the user's code under way, and messages at which one ended its process
     └── spark.log         what Spark wrote to standard error in the last run
 
-Owns the folder's layout, its lock and its identity; what is in Spark's part is not its business.
+Owns the folder's layout, its lock and its identity. Of Spark's part it only knows which batches were begun and committed,
+and whether the files that say so can be read: Spark's own words for that name no file, or nothing that helps.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -40,6 +42,8 @@ __all__ = ["LAYOUT", "Checkpoint", "Identity"]
 
 #: Raise it whenever what is kept in the folder is kept otherwise.
 LAYOUT = 2
+#: How the files of Spark's logs begin.
+_VERSION = re.compile(rb"v\d+")
 _PATIENCE_S = 30.0
 
 
@@ -106,14 +110,34 @@ class Checkpoint:
 
     def last_begun(self) -> int:
         """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
-        offsets = self.query / "offsets"
-        found = [int(file.name) for file in offsets.iterdir() if file.name.isdecimal()] if offsets.exists() else []
-        return max(found, default=-1)
+        return max(self._batches("offsets"), default=-1)
 
     def in_flight(self) -> bool:
         """Whether a batch was begun and not committed."""
         last = self.last_begun()
         return last >= 0 and not (self.query / "commits" / str(last)).exists()
+
+    def _batches(self, log: str) -> list[int]:
+        """The batches in one of Spark's logs, in order."""
+        folder = self.query / log
+        return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.exists() else []
+
+    def _check_logs(self) -> None:
+        """Refuse logs of which Spark couldn't read the last batches, with which it begins.
+
+        Raises:
+            CheckpointMismatch: one is damaged.
+        """
+        for number in self._batches("offsets")[-2:]:
+            file = self.query / "offsets" / str(number)
+            if not _is_log(file.read_bytes(), least=1):
+                remedy = "restore it from a backup, or give the pipeline a new checkpoint"
+                raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
+        for number in self._batches("commits")[-1:]:
+            file = self.query / "commits" / str(number)
+            if not _is_log(file.read_bytes(), least=0):
+                remedy = f"restore it from a backup, or delete it: then Spark goes on behind batch {number - 1}"
+                raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
         """The pipeline under which the batch in flight was begun, where it was declared otherwise than today.
@@ -183,7 +207,8 @@ class Checkpoint:
             splitting: the settings for a checkpoint that starts now.
 
         Raises:
-            CheckpointMismatch: it belongs to another pipeline, or its locations, queues, clock or buckets were others.
+            CheckpointMismatch: it belongs to another pipeline, or its locations, queues, clock or buckets were others; or
+                a file that a run begins with is damaged.
         """
         file = self.root / "pipeline.json"
         if not file.exists():
@@ -215,7 +240,18 @@ class Checkpoint:
                     where=str(self.root),
                     remedy="give the pipeline a checkpoint of its own, or change it back",
                 )
+        self._check_logs()
         return known
+
+
+def _is_log(text: bytes, *, least: int) -> bool:
+    """Whether it is a whole file of one of Spark's logs: its version, and then at least so many lines of JSON."""
+    try:
+        version, *lines = text.splitlines()
+        found = [json.loads(line) for line in lines if line != b"-"]  # "-": a source that had nothing
+    except ValueError:
+        return False
+    return _VERSION.fullmatch(version) is not None and len(found) >= least
 
 
 def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
