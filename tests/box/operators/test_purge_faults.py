@@ -104,4 +104,4 @@ def test_the_counts_are_shown(shop, tmp_path, monkeypatch):
     (found,) = [one for one in called("doctor", "--json")["findings"] if one["name"] == "faults"]
     assert found["state"] == "ok"
     assert found["found"].startswith("7 kept, the oldest of ")
-    assert found["found"].endswith("the clean-up keeps those of 30 days")
+    assert found["found"].endswith("the clean-up keeps faults for 30 days")
