@@ -21,6 +21,7 @@ from benchmarks.box import boxes
 from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
 from benchmarks.dialogs import talking
+from benchmarks.fast_paths import fast_paths
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.measure import Claim, identity, measure
@@ -89,7 +90,14 @@ PARTS = {
     "whole": whole,
 }
 
-OFF_SPARK = {"box": boxes, "box-size": sizes, "dialogs": talking, "tuning": tuning, "workers": working}
+OFF_SPARK = {
+    "box": boxes,
+    "box-size": sizes,
+    "dialogs": talking,
+    "fast-paths": fast_paths,
+    "tuning": tuning,
+    "workers": working,
+}
 
 
 @click.command

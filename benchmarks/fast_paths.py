@@ -28,10 +28,9 @@ from seriatim.box.server.embedded import EmbeddedServer
 __all__ = ["fast_paths"]
 
 _PAIRS, _MESSAGES, _GROUPS = 10, 1_500, 50
-#: A receiver remembers where a queue begins from the second second on.
-_LONG = 8
+_OTHERS = 5
 _PUBLISHERS = 4
-_Work = Callable[[sq.MessageBox, str], None]
+_Work = Callable[[sq.MessageBox], None]
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class _Path:
     work: _Work
     before: _Work
     clock: Callable[[sq.MessageBox], float]
+    beside: Callable[[sq.MessageBox], AbstractContextManager[object]] = nullcontext
 
 
 def fast_paths(root: Path, peers: bool) -> Iterator[Claim]:
@@ -65,19 +65,21 @@ def _gain(dsn: str, path: _Path) -> float:
                 sq.Queue("q", policy=sq.Fifo(), group="customer"),
                 sq.Subscription("all", where="type = 'order'", to="q"),
             )
-            seconds = {}
-            for nth in (pair % 2, 1 - pair % 2):
-                way = path.without() if nth else nullcontext()
-                path.before(box, dsn)
-                with way:
-                    began = path.clock(box)
-                    path.work(box, dsn)
-                    seconds[nth] = path.clock(box) - began
+            with path.beside(box):
+                seconds = {nth: _seconds(box, path, without=bool(nth)) for nth in (pair % 2, 1 - pair % 2)}
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[arg-type]
         ratios.append(seconds[1] / seconds[0])
     click.echo(f"{path.name}: " + " ".join(f"{one:.2f}" for one in ratios), err=True)
     return statistics.median(ratios)
+
+
+def _seconds(box: sq.MessageBox, path: _Path, *, without: bool) -> float:
+    path.before(box)
+    with path.without() if without else nullcontext():
+        began = path.clock(box)
+        path.work(box)
+        return path.clock(box) - began
 
 
 def _used(box: sq.MessageBox) -> float:
@@ -101,47 +103,49 @@ def _messages(groups: int = _GROUPS) -> list[sq.Message]:
     return [sq.Message(type="order", body=b"x" * 100, context={"customer": f"c{n % groups}"}) for n in range(_MESSAGES)]
 
 
-def _publish(box: sq.MessageBox, dsn: str) -> None:
+def _publish(box: sq.MessageBox) -> None:
     box.publish(_messages())
 
 
-def _publish_one_a_group(box: sq.MessageBox, dsn: str) -> None:
+def _publish_one_a_group(box: sq.MessageBox) -> None:
     box.publish(_messages(_MESSAGES))
 
 
-def _publish_many(box: sq.MessageBox, dsn: str) -> None:
-    """One message a group: the versions of a group's row would cost more than what is measured."""
-    for _ in range(_LONG):
-        _publish_one_a_group(box, dsn)
+def _publish_behind_others(box: sq.MessageBox) -> None:
+    """Behind messages that are done, which are not vacuumed beside a snapshot."""
+    for _ in range(_OTHERS):
+        _publish_one_a_group(box)
+        _receive_each(box)
+    _publish_one_a_group(box)
 
 
-def _publish_each(box: sq.MessageBox, dsn: str) -> None:
+def _publish_each(box: sq.MessageBox) -> None:
     for message in _messages():
         box.publish(message)
 
 
-def _publish_together(box: sq.MessageBox, dsn: str) -> None:
+def _publish_together(box: sq.MessageBox) -> None:
     with ThreadPoolExecutor(_PUBLISHERS) as publishers:
         list(publishers.map(box.publish, _messages()))
 
 
-def _nothing(box: sq.MessageBox, dsn: str) -> None:
+def _nothing(box: sq.MessageBox) -> None:
     """Nothing has to be there before."""
 
 
-def _receive_each(box: sq.MessageBox, dsn: str) -> None:
+def _receive_each(box: sq.MessageBox) -> None:
     with box.sessions() as sessions:
         delivery = sessions.session.receive("q", limit=1)
         while delivery is not None:  # the next call completes it
             delivery = sessions.next(limit=1)
 
 
-def _receive_beside_a_snapshot(box: sq.MessageBox, dsn: str) -> None:
-    """Receive behind messages that are done and can't be vacuumed."""
-    with psycopg.connect(dsn) as reader:
+@contextmanager
+def _snapshot(box: sq.MessageBox) -> Iterator[None]:
+    with psycopg.connect(box.dsn) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.execute(f"SELECT count(*) FROM {box.schema}.entries")  # type: ignore[arg-type]
-        _receive_each(box, dsn)
+        yield
         reader.rollback()
 
 
@@ -192,9 +196,10 @@ _PATHS = (
     _Path(
         "a process remembers where a queue begins (decision 32), beside a snapshot",
         lambda: _as(("seriatim.box.connection.queue_heads.Heads.of", lambda *_: EVERYTHING)),
-        _receive_beside_a_snapshot,
-        _publish_many,
+        _receive_each,
+        _publish_behind_others,
         _used,
+        _snapshot,
     ),
     _Path(
         "one message is taken in by a function of its own",
