@@ -75,7 +75,7 @@ def test_a_run_goes_on_where_a_damaged_last_commit_was_deleted(tmp_path):
     pipeline, commit = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query" / "commits" / "4"
     commit.write_bytes(b"")
     put(tmp_path, [("standard", "hole", 2)])
-    with pytest.raises(CheckpointMismatch, match="delete it: then Spark goes on behind batch 3"):
+    with pytest.raises(CheckpointMismatch, match="delete it: then Spark takes batch 4 as not committed"):
         run(pipeline, once=True)
     commit.unlink()
     run(pipeline, once=True)

@@ -140,7 +140,7 @@ def test_a_last_commit_that_is_damaged_is_named_with_what_helps(begun, pipeline,
     with pytest.raises(CheckpointMismatch, match="the file is damaged") as caught:
         begun.identify(pipeline, {})
     assert caught.value.where == str(begun.query / "commits" / "2")
-    assert "or delete it: then Spark goes on behind batch 1" in caught.value.remedy
+    assert "or delete it: then Spark takes batch 2 as not committed" in caught.value.remedy
     (begun.query / "commits" / "2").unlink()
     begun.identify(pipeline, {})
 

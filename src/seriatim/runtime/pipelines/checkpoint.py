@@ -136,7 +136,7 @@ class Checkpoint:
         for number in self._batches("commits")[-1:]:
             file = self.query / "commits" / str(number)
             if not _is_log(file.read_bytes(), least=0):
-                remedy = f"restore it from a backup, or delete it: then Spark goes on behind batch {number - 1}"
+                remedy = f"restore it from a backup, or delete it: then Spark takes batch {number} as not committed"
                 raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
