@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyspark
 
-from seriatim.operations import subscriptions
 from tests.command import environment
 from tests.faults.process import DEADLINE_S, children, in_session, is_stopped, until, wait_for_end
 
@@ -125,7 +124,7 @@ def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     folder.mkdir()
     made = Cluster(folder)
     try:
-        subscriptions.start(made, workers)
+        made.start(workers)
         yield made
     finally:
         made.stop()
