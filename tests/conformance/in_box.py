@@ -274,7 +274,7 @@ class _Run:
             return list(rows)
 
     def _aborted(self) -> set[int]:
-        """What was released, waited in a suspended group, and is dead by an abort: in memory a release is the end."""
+        """Released messages that an abort has set aside from a suspended group; in memory a release is final."""
         waited = self.released.keys() - {fate.message for fate in self.handed}
         return {n for n, disposition in self._aside() if n in waited and disposition == "dead"}
 

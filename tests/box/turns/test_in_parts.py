@@ -189,7 +189,7 @@ def test_a_capacity_counts_what_was_not_read(queues):
 
 
 def turns_of_waits(box, left, queue="q"):
-    """What is left after each of some calls that wait no time, until nothing is."""
+    """The messages left after each call with the shortest wait, until none is left."""
     found = []
     while not found or found[-1]:
         with box.session() as tx:

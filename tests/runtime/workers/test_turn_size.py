@@ -53,7 +53,7 @@ def test_several_processes_share_as_threads_do(loose):
 
 
 def turns_of(box, count, mode):
-    """In how many turns one thread works on so many messages: a turn is one transaction, or one lease."""
+    """The number of turns in which one thread handles the messages; a turn is one transaction or one lease."""
     publish(box, *range(count))
     turns = set()
     which = {"transactional": "pg_current_xact_id()", "leased": f"token FROM {box.schema}.leases"}[mode]

@@ -245,7 +245,7 @@ class Checkpoint:
 
 
 def _is_log(text: bytes, *, least: int) -> bool:
-    """Whether it is a whole file of one of Spark's logs: its version, and then at least so many lines of JSON."""
+    """Whether a file of one of Spark's logs is complete: its version, then at least the given number of lines of JSON."""
     try:
         version, *lines = text.splitlines()
         found = [json.loads(line) for line in lines if line != b"-"]  # "-": a source that had nothing
