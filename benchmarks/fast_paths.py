@@ -11,18 +11,26 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import PropertyMock, patch
+from typing import Any
+from unittest.mock import patch
 
 import click
 import psycopg
 
 import seriatim as sq
 from benchmarks.measure import Claim
-from seriatim.box.connection.queue_heads import EVERYTHING
-from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.connection.fast_paths import (
+    EARLY_COMMIT,
+    FIFO_IN_SQL,
+    NEXT_DELIVERY,
+    QUEUE_HEAD,
+    SINGLE_MESSAGE,
+    SINGLE_ROUND_TRIP,
+    FastPath,
+)
 from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["fast_paths"]
@@ -34,28 +42,34 @@ _Work = Callable[[sq.MessageBox], None]
 
 
 @dataclass(frozen=True)
-class _Path:
-    """A fast path: the decision about it, how to do without it, and the work that it is for."""
+class _Trial:
+    """A fast path, and the work that it is for."""
 
-    name: str
-    without: Callable[[], AbstractContextManager[object]]
+    path: FastPath[Any]
     work: _Work
     before: _Work
     clock: Callable[[sq.MessageBox], float]
     beside: Callable[[sq.MessageBox], AbstractContextManager[object]] = nullcontext
+    more: str = ""
+
+    @property
+    def name(self) -> str:
+        """The path's name, its decision, and on which work it is tried."""
+        decision = f" (decision {self.path.decision})" if self.path.decision else ""
+        return f"{self.path.name}{decision}" + (f", {self.more}" if self.more else "")
 
 
 def fast_paths(root: Path, peers: bool) -> Iterator[Claim]:
     """The claims: what the work takes without the path, as a multiple of what it takes with it; about ten minutes."""
     server = EmbeddedServer(root / "postgres")
     try:
-        for path in _PATHS:
-            yield Claim(f"{path.name}: without ÷ with it", _gain(server.dsn, path))
+        for trial in _TRIALS:
+            yield Claim(f"{trial.name}: without ÷ with it", _gain(server.dsn, trial))
     finally:
         server.close()
 
 
-def _gain(dsn: str, path: _Path) -> float:
+def _gain(dsn: str, trial: _Trial) -> float:
     ratios = []
     for pair in range(_PAIRS):
         schema = f"fast_{pair}"
@@ -65,21 +79,21 @@ def _gain(dsn: str, path: _Path) -> float:
                 sq.Queue("q", policy=sq.Fifo(), group="customer"),
                 sq.Subscription("all", where="type = 'order'", to="q"),
             )
-            with path.beside(box):
-                seconds = {nth: _seconds(box, path, without=bool(nth)) for nth in (pair % 2, 1 - pair % 2)}
+            with trial.beside(box):
+                seconds = {nth: _seconds(box, trial, without=bool(nth)) for nth in (pair % 2, 1 - pair % 2)}
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[arg-type]
         ratios.append(seconds[1] / seconds[0])
-    click.echo(f"{path.name}: " + " ".join(f"{one:.2f}" for one in ratios), err=True)
+    click.echo(f"{trial.name}: " + " ".join(f"{one:.2f}" for one in ratios), err=True)
     return statistics.median(ratios)
 
 
-def _seconds(box: sq.MessageBox, path: _Path, *, without: bool) -> float:
-    path.before(box)
-    with path.without() if without else nullcontext():
-        began = path.clock(box)
-        path.work(box)
-        return path.clock(box) - began
+def _seconds(box: sq.MessageBox, trial: _Trial, *, without: bool) -> float:
+    trial.before(box)
+    with _without(trial.path) if without else nullcontext():
+        began = trial.clock(box)
+        trial.work(box)
+        return trial.clock(box) - began
 
 
 def _used(box: sq.MessageBox) -> float:
@@ -149,63 +163,26 @@ def _snapshot(box: sq.MessageBox) -> Iterator[None]:
         reader.rollback()
 
 
-# ---- without a path
-
-
 @contextmanager
-def _as(*changes: tuple[str, object]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for name, value in changes:
-            stack.enter_context(patch(name, value))
+def _without(path: FastPath[Any]) -> Iterator[None]:
+    """The general way in place of one path."""
+    asks = FastPath.unmet
+
+    def unmet(self: FastPath[Any], facts: object) -> str | None:
+        return "left out" if self is path else asks(self, facts)
+
+    with patch.object(FastPath, "unmet", unmet):
         yield
 
 
-def _judged_in_python() -> AbstractContextManager[object]:
-    return patch.object(BoxQueue, "is_fifo", PropertyMock(return_value=False))
-
-
-_PATHS = (
-    _Path(
-        "a commit takes the next delivery along (decision 28)",
-        lambda: _as(("seriatim.box.session.is_at_once", lambda _queue: False)),
-        _receive_each,
-        _publish,
-        _used,
+_TRIALS = (
+    _Trial(NEXT_DELIVERY, _receive_each, _publish, _used),
+    _Trial(FIFO_IN_SQL, _receive_each, _publish_one_a_group, _used, more="one message a group"),
+    _Trial(FIFO_IN_SQL, _receive_each, _publish, _used, more=f"{_MESSAGES // _GROUPS} messages a group"),
+    _Trial(SINGLE_ROUND_TRIP, _publish_each, _nothing, _used),
+    _Trial(
+        EARLY_COMMIT, _publish_together, _nothing, lambda _box: time.monotonic(), more="four publishers, by the clock"
     ),
-    _Path(
-        "first in, first out in SQL, by the stored order (decision 30), one message a group",
-        _judged_in_python,
-        _receive_each,
-        _publish_one_a_group,
-        _used,
-    ),
-    _Path(
-        f"the same, {_MESSAGES // _GROUPS} messages a group",
-        _judged_in_python,
-        _receive_each,
-        _publish,
-        _used,
-    ),
-    _Path(
-        "four publishers of a location commit before they are on disk (decision 31), by the clock",
-        lambda: _as(("seriatim.box.publishing.publisher.can_flush", lambda _connection: False)),
-        _publish_together,
-        _nothing,
-        lambda _box: time.monotonic(),
-    ),
-    _Path(
-        "a process remembers where a queue begins (decision 32), beside a snapshot",
-        lambda: _as(("seriatim.box.connection.queue_heads.Heads.of", lambda *_: EVERYTHING)),
-        _receive_each,
-        _publish_behind_others,
-        _used,
-        _snapshot,
-    ),
-    _Path(
-        "one message is taken in by a function of its own",
-        lambda: _as(("seriatim.box.publishing.publisher.parameters_of_one", lambda *_: None)),
-        _publish_each,
-        _nothing,
-        _used,
-    ),
+    _Trial(QUEUE_HEAD, _receive_each, _publish_behind_others, _used, _snapshot, more="beside a snapshot"),
+    _Trial(SINGLE_MESSAGE, _publish_each, _nothing, _used),
 )

@@ -6,6 +6,7 @@ import math
 import time
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.fast_paths import FIFO_IN_SQL
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
@@ -17,9 +18,8 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel.policy import Unordered
 
-__all__ = ["Receiver", "is_at_once"]
+__all__ = ["Receiver"]
 
 #: So many groups are judged at once where they have nothing to hand out; and so many where they stay locked after that.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
@@ -98,9 +98,9 @@ class Receiver:
 
     def _next(self) -> Delivery | None:
         queue, wary, judges_next, is_last = self._queue(), True, self._apart.is_free, False
-        while not isinstance(queue.declared.policy, Unordered):
+        while queue.has_groups:
             after, self._after = self._after, None
-            arrived = queue.is_fifo and queue.declared.name not in self._definitions.collecting
+            arrived = FIFO_IN_SQL.applies((queue, self._definitions))
             delivery, version = self._turns.hand_out(
                 queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
             )
@@ -112,7 +112,7 @@ class Receiver:
                 transmit_to(self._transaction, queue, self._apart)
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
             queue = self._see(locked.version)
-            if isinstance(queue.declared.policy, Unordered):
+            if not queue.has_groups:
                 continue  # it wasn't when it was asked
             judged = None
             if locked.keys:
@@ -212,7 +212,7 @@ class Receiver:
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it, or else as it is."""
         queue = self._definitions.queues.get(self._name)
-        if queue is None or not _is_open(queue) or self._has_no(queue):
+        if queue is None or not queue.is_open or self._has_no(queue):
             queue = self._read().queue(self._name)
         _check_open(queue)
         if self._has_no(queue):
@@ -221,7 +221,7 @@ class Receiver:
 
     def _has_no(self, queue: BoxQueue) -> bool:
         """Whether a group is asked for of a queue that has none."""
-        return self._group is not None and isinstance(queue.declared.policy, Unordered)
+        return self._group is not None and not queue.has_groups
 
     def _see(self, version: int) -> BoxQueue:
         """The queue as of that version of the definitions."""
@@ -232,15 +232,6 @@ class Receiver:
     def _read(self) -> Definitions:
         self._definitions = self._transaction.access.known.read(self._transaction)
         return self._definitions
-
-
-def is_at_once(queue: BoxQueue) -> bool:
-    """Whether receiving from a queue, as the process knows it, begins with one statement that goes with any other."""
-    return _is_open(queue) and not queue.serves and not isinstance(queue.declared.policy, Unordered)
-
-
-def _is_open(queue: BoxQueue) -> bool:
-    return queue.enabled and queue.owner is None
 
 
 def _check_open(queue: BoxQueue) -> None:

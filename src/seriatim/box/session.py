@@ -15,9 +15,10 @@ from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.application_connection import as_ours
+from seriatim.box.connection.fast_paths import NEXT_DELIVERY, EndedDelivery
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event
-from seriatim.box.connection.round_trip import is_between, is_idle, is_in_transaction
+from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.dialogs.delivery import accept, first_of
@@ -29,7 +30,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.tickets import Tickets
-from seriatim.box.receive import Receiver, is_at_once
+from seriatim.box.receive import Receiver
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.box.turns.separate_transaction import SeparateTransaction
@@ -279,8 +280,8 @@ class Session(DialogVerbs):
             )
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
-            at_once = queue is not None and is_at_once(queue) and self._instance is None and delivery.is_open
-            if at_once and is_between(self._ours):  # the application may have committed by itself
+            ended = EndedDelivery(queue, self._ours, delivery.is_open, self._instance is not None)
+            if NEXT_DELIVERY.applies(ended):
                 self._delivery = None
                 self._dialogs.done()
                 received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)

@@ -12,7 +12,6 @@ from seriatim.box.operators.recover import recover
 from seriatim.box.publishing.sql_arrivals import route_pending
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
-from seriatim.kernel.policy import Unordered
 
 __all__ = ["Tick", "tick"]
 
@@ -56,7 +55,7 @@ def tick(access: Access) -> Tick:
     for queue in definitions.queues.values():
         with access.transaction() as transaction:
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
-        more = queue.enabled and queue.owner is None and not isinstance(queue.declared.policy, Unordered)
+        more = queue.is_open and queue.has_groups
         while more:
             with access.transaction() as transaction:
                 turns = Turns(transaction)

@@ -14,14 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from seriatim.box.connection.fast_paths import QUEUE_HEAD, HeadOfQueue
 from seriatim.box.definitions.definition import BoxQueue
 
 __all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
 
 #: The rank from which on there is all of a queue.
 EVERYTHING = -(2**63)
-#: Where messages wait for others a shorter look isn't worth that they may be passed over.
-_LONG_US = 1_000
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
 _HIGHEST_US = 50_000_000
@@ -52,7 +51,7 @@ class Heads:
         if asked:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
-            if took_us > _LONG_US or not queue.holds:
+            if QUEUE_HEAD.applies(HeadOfQueue(queue, took_us)):
                 rank = lowest - _SLACK_US - (0 if queue.declared.priority is None else _HIGHEST_US)
             self._known[queue.queue_id] = (rank, time.monotonic() + pause_s(took_us))
         return rank

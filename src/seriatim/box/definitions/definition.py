@@ -71,6 +71,16 @@ class BoxQueue:
         return self.serves and self.declared.max_messages is not None
 
     @property
+    def is_open(self) -> bool:
+        """Whether it hands out: it is on, and belongs to no pipeline."""
+        return self.enabled and self.owner is None
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether its messages have groups: it isn't `Unordered`."""
+        return not isinstance(self.declared.policy, Unordered)
+
+    @property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies

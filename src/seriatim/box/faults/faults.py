@@ -20,7 +20,6 @@ from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.kernel.fault import FaultKind, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.types import failure_message
 
 if TYPE_CHECKING:
@@ -229,7 +228,7 @@ class _Noting:
         What came before it in a turn that was lost is queued before it again: then it isn't its time yet, unless it is to
         be given up anyway.
         """
-        if isinstance(self.queue.declared.policy, Unordered):
+        if not self.queue.has_groups:
             return [entry_id]
         judged = self._turns.judge(self.queue, self._locked, 0)
         self._transaction.notice(*judged.notices(self.queue, self._locked.keys))

@@ -19,7 +19,6 @@ from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
 from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.policy import Unordered
 from seriatim.kernel.requeue import Place, place
 from seriatim.kernel.states import Action
 
@@ -104,7 +103,7 @@ def requeue(
 
 def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
     """The group, locked; None in a queue that has no groups."""
-    if isinstance(queue.declared.policy, Unordered):
+    if not queue.has_groups:
         return None
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)
     if not locked.keys:

@@ -31,7 +31,7 @@ from seriatim.box.turns.resequence import HandedMessages
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel.policy import Policy, UnitOfWork, Unordered
+from seriatim.kernel.policy import Policy, UnitOfWork
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
@@ -251,7 +251,7 @@ class Feed(Closing):
     def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
         """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
         queue = self._queue()
-        if isinstance(queue.declared.policy, Unordered):
+        if not queue.has_groups:
             return int(
                 transaction.value("put_in_batch_unordered", of_queue=queue.queue_id, in_batch=batch, at_most=left)
             )
@@ -388,7 +388,7 @@ class Feed(Closing):
         if self._name is None:
             return dict(named)
         queue = self._queue()
-        return {"queue_id": queue.queue_id, "ordered": not isinstance(queue.declared.policy, Unordered), **named}
+        return {"queue_id": queue.queue_id, "ordered": queue.has_groups, **named}
 
     def _queue_of(self, service: str) -> str:
         with self._transaction() as transaction:
@@ -399,7 +399,7 @@ class Feed(Closing):
         return services[service].queue
 
     def _is_unordered(self) -> bool:
-        return isinstance(self._queue().declared.policy, Unordered)
+        return not self._queue().has_groups
 
     def _queue(self) -> BoxQueue:
         if self._name is None:

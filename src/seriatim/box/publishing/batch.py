@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
@@ -163,7 +164,8 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         UsageError: as `parameters_of`.
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
-    if end - begin != 1 or message.parts or mine.stop - mine.start != 1 or entries.problems[mine.start] is not None:
+    problem = entries.problems[mine.start] if mine.stop > mine.start else None
+    if not SINGLE_MESSAGE.applies(RoutedPart(end - begin, message, mine.stop - mine.start, problem)):
         return None
     context = _context(routed, begin)
     return {

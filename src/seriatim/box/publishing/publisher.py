@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from seriatim.box.connection.access import Access, Transaction
-from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_idle, transact
+from seriatim.box.connection.fast_paths import EARLY_COMMIT, SINGLE_ROUND_TRIP, PublishCall
+from seriatim.box.connection.round_trip import OwnConnection, is_idle, transact
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
@@ -82,10 +84,9 @@ class Publisher:
         runs = portions(fresh)
         if len(runs) > 1:
             check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
-        once = self._once and len(runs) == 1
         known: set[str] = set()
         for begin, end in runs:
-            while (left := self._take_in(transaction, routed, begin - begun, end - begun, once=once)) is None:
+            while (left := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
                 # The definitions have changed: what isn't taken in yet is routed by the new ones.
                 routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
             known.update(fresh[begin + place - 1].message_id for place in left)
@@ -96,38 +97,31 @@ class Publisher:
         return Published(ids, _left_out(ids, known) if known or len(ids) > len(fresh) else ())
 
     def _take_in(
-        self, transaction: Transaction, routed: Routed, begin: int, end: int, *, once: bool
+        self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int
     ) -> Sequence[int] | None:
         """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
 
-        `once`: there are no others to take in.
+        `runs`: how many such statements the call takes.
 
         Returns:
             the places, from 1, of those that were published before.
         """
-        alone = self._alone(transaction) if once else None
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "take_in", written(parameters_of(routed, begin, end))
-        flush = alone is not None and can_flush(alone)
-        parameters.update(self._moment, by_itself=alone is not None, flushed=flush)
-        if alone is not None:
-            answer = transact(alone, (statement(name, self._schema, *parameters), parameters), flush=flush)
+        tells = router_of(self._access.known.definitions).wants_failures
+        call = PublishCall(transaction.connection, self._once, runs, tells)
+        flush = EARLY_COMMIT.applies(call)
+        alone = flush or SINGLE_ROUND_TRIP.applies(call)
+        parameters.update(self._moment, by_itself=alone, flushed=flush)
+        if alone:
+            own = cast("OwnConnection", transaction.connection)
+            answer = transact(own, (statement(name, self._schema, *parameters), parameters), flush=flush)
         else:
             answer = transaction.value(name, **parameters)
         if isinstance(answer, bool):  # of one message: whether it is taken in
             return () if answer else (1,)
         return answer
-
-    def _alone(self, transaction: Transaction) -> OwnConnection | None:
-        """The connection, where what is taken in is a transaction by itself."""
-        if (
-            not (isinstance(transaction.connection, OwnConnection) and is_idle(transaction.connection))
-            or transaction.connection.is_pooled
-        ):
-            return None  # behind a pooler a transaction says first what it needs
-        # Failures are told in the transaction of what failed.
-        return None if router_of(self._access.known.definitions).wants_failures else transaction.connection
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.

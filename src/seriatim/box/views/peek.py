@@ -12,7 +12,6 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.messages.edited import with_edits
 from seriatim.box.messages.received import parts_of, received_of
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["Peeked", "peek"]
@@ -48,7 +47,7 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)
-    ordered = not isinstance(found.declared.policy, Unordered)
+    ordered = found.has_groups
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
     rows: Sequence[Any] = transaction.rows("peek", **parameters)
     rows = with_edits(transaction, found, [row.entry_id for row in rows], rows)

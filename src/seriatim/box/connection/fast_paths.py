@@ -1,0 +1,184 @@
+"""The fast paths of a message box: when a shorter way than the general one applies, in one table.
+
+Each path has the effect of the general way; a test for each condition compares them. Decision 58 says what each path
+gains; `make bench ARGS=fast-paths` measures that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+
+import psycopg
+
+from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_between, is_idle
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.pipeline.types.message import Message
+
+__all__ = [
+    "EARLY_COMMIT",
+    "FAST_PATHS",
+    "FIFO_IN_SQL",
+    "NEXT_DELIVERY",
+    "QUEUE_HEAD",
+    "SINGLE_MESSAGE",
+    "SINGLE_ROUND_TRIP",
+    "EndedDelivery",
+    "FastPath",
+    "HeadOfQueue",
+    "PublishCall",
+    "RoutedPart",
+]
+
+_Facts = TypeVar("_Facts")
+#: Where messages wait for others a shorter look isn't worth that they may be passed over.
+_LONG_US = 1_000
+
+
+@dataclass(frozen=True)
+class FastPath(Generic[_Facts]):
+    """A shorter way for common work.
+
+    Attributes:
+        name: what is done, as a clause.
+        conditions: by their names, in the order in which they are asked; each may rely on those before it.
+        decision: the number of its record in ``docs/decisions``; None: it has none of its own.
+    """
+
+    name: str
+    conditions: Mapping[str, Callable[[_Facts], bool]]
+    decision: int | None = None
+
+    def applies(self, facts: _Facts) -> bool:
+        """Whether all conditions hold."""
+        return self.unmet(facts) is None
+
+    def unmet(self, facts: _Facts) -> str | None:
+        """The name of the first condition that doesn't hold; None where all do."""
+        for name, holds in self.conditions.items():
+            if not holds(facts):
+                return name
+        return None
+
+
+class EndedDelivery(NamedTuple):
+    """A delivery that `Session.commit_and_receive` ends.
+
+    `queue`: its queue, as the process knows it; None: it doesn't know it any more.
+    `is_open`: whether its messages are neither completed nor put back yet.
+    `has_instance`: whether it was handed out for an instance.
+    """
+
+    queue: BoxQueue | None
+    connection: psycopg.Connection
+    is_open: bool
+    has_instance: bool
+
+
+class PublishCall(NamedTuple):
+    """A call of publish.
+
+    `is_transaction`: whether it is a transaction by itself.
+    `portions`: the number of statements that take its messages in.
+    `tells_failures`: whether a subscription wants messages that tell of failures.
+    """
+
+    connection: psycopg.Connection
+    is_transaction: bool
+    portions: int
+    tells_failures: bool
+
+
+class RoutedPart(NamedTuple):
+    """Messages that one statement takes in.
+
+    `messages`: the number of messages.
+    `first`: the first message.
+    `entries`: the number of their entries in queues.
+    `problem`: the reason why the first entry is set aside.
+    """
+
+    messages: int
+    first: Message
+    entries: int
+    problem: str | None
+
+
+class HeadOfQueue(NamedTuple):
+    """The beginning of a queue, found by a look that took so many microseconds."""
+
+    queue: BoxQueue
+    took_us: int
+
+
+NEXT_DELIVERY = FastPath[EndedDelivery](
+    "a commit brings the next delivery along",
+    {
+        "the queue hands out": lambda one: one.queue is not None and one.queue.is_open,
+        "the queue serves no dialogs": lambda one: one.queue is not None and not one.queue.serves,
+        "the queue has groups": lambda one: one.queue is not None and one.queue.has_groups,
+        "the delivery has no instance": lambda one: not one.has_instance,
+        "the delivery is open": lambda one: one.is_open,
+        "the box's own connection, in a transaction": lambda one: is_between(one.connection),
+    },
+    28,
+)
+FIFO_IN_SQL = FastPath[tuple[BoxQueue, Definitions]](
+    "PostgreSQL hands out first in, first out, by the stored order",
+    {
+        "all groups of the queue are Fifo": lambda one: one[0].is_fifo,
+        "all its subscriptions are started": lambda one: one[0].declared.name not in one[1].collecting,
+    },
+    30,
+)
+SINGLE_ROUND_TRIP = FastPath[PublishCall](
+    "a publish is a transaction in one round trip",
+    {
+        "the publish is a transaction by itself": lambda one: one.is_transaction,
+        "one statement takes all messages in": lambda one: one.portions == 1,
+        "the box's own connection, without a transaction": lambda one: (
+            _is_own(one.connection) and is_idle(one.connection)
+        ),
+        "no pooler": lambda one: _is_own(one.connection) and not one.connection.is_pooled,
+        "no subscription wants failures": lambda one: not one.tells_failures,
+    },
+)
+EARLY_COMMIT = FastPath[PublishCall](
+    "a publish commits before it is on disk, and waits for the disk afterwards",
+    {
+        SINGLE_ROUND_TRIP.name: SINGLE_ROUND_TRIP.applies,
+        "the server can flush, and the role may": lambda one: _is_own(one.connection) and can_flush(one.connection),
+    },
+    31,
+)
+SINGLE_MESSAGE = FastPath[RoutedPart](
+    "one message is taken in by a function of its own",
+    {
+        "one message": lambda one: one.messages == 1,
+        "no parts": lambda one: not one.first.parts,
+        "one entry in one queue": lambda one: one.entries == 1,
+        "the entry is valid": lambda one: one.problem is None,
+    },
+)
+QUEUE_HEAD = FastPath[HeadOfQueue](
+    "a process remembers where a queue begins",
+    {
+        "messages wait for no others, or the look took long": lambda one: not one.queue.holds or one.took_us > _LONG_US,
+    },
+    32,
+)
+
+#: All of them.
+FAST_PATHS: tuple[FastPath[Any], ...] = (
+    NEXT_DELIVERY,
+    FIFO_IN_SQL,
+    SINGLE_ROUND_TRIP,
+    EARLY_COMMIT,
+    SINGLE_MESSAGE,
+    QUEUE_HEAD,
+)
+
+
+def _is_own(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
+    return isinstance(connection, OwnConnection)

@@ -1,0 +1,225 @@
+"""Each fast path has the effect of the general way: for each of its conditions a case in which this one doesn't hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.connection.fast_paths import EARLY_COMMIT, FAST_PATHS, QUEUE_HEAD, FastPath, HeadOfQueue
+from seriatim.operations import queues, subscriptions
+from tests.databases import fresh_box
+
+ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
+FIFO = sq.Queue("shop", policy=sq.Fifo(), group="customer")
+ALL = sq.Subscription("all", where="type = 'order'", to="shop")
+Act = Callable[[Any], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a box is asked to do, and what is defined in it besides the type of its messages.
+
+    `settings`: what is set beforehand, by its place in the source.
+    """
+
+    act: Act
+    defined: Sequence[Any] = (FIFO, ALL)
+    settings: dict[str, object] = field(default_factory=dict)
+
+
+def orders(count: int, **given: Any) -> list[sq.Message]:
+    return [
+        sq.Message(type="order", context={"customer": f"c{n % 2}", "version": n}, **given) for n in range(1, count + 1)
+    ]
+
+
+def told(delivery: Any) -> list[tuple[Any, ...]]:
+    return [(delivery.group, one.context.get("version"), one.attempt) for one in delivery.messages]
+
+
+def left(box: Any) -> list[tuple[Any, ...]]:
+    """What each queue counts."""
+    return [(one.queue, one.arrived + one.held + one.queued, one.dead, one.invalid) for one in queues.queues(box)]
+
+
+def one_after_another(box: Any, between: Act = lambda _: None, until: int = 10) -> list[list[tuple[Any, ...]]]:
+    """All that comes in one session, in order of each group."""
+    found: list[list[tuple[Any, ...]]] = []
+    box.publish(orders(4))
+    with box.session() as tx:
+        delivery = tx.receive("shop")
+        while delivery is not None and len(found) < until:
+            found.append(told(delivery))
+            between(tx)
+            delivery = tx.commit_and_receive()
+    return sorted(found, key=lambda one: one[0][0] or "")
+
+
+def refused_when_off(box: Any) -> str:
+    def off(_: Any) -> None:
+        queues.turn_off(box, "shop")
+        box.definitions()
+
+    with pytest.raises(sq.ActionRefused) as refused:
+        one_after_another(box, off)
+    return str(refused.value)
+
+
+def of_a_service(box: Any) -> list[object]:
+    with box.session() as tx:
+        dialog = tx.begin_dialog("Shop", "Desk", contract="Talk")
+        for n in range(3):
+            tx.send(dialog, "Word", str(n).encode())
+    found: list[object] = []
+    with box.session() as tx:
+        delivery = tx.receive("desk")
+        while delivery is not None:
+            found.append([one.body for one in delivery.messages])
+            delivery = tx.commit_and_receive()
+    return found
+
+
+def of_instances(box: Any) -> list[object]:
+    return [len(one) for one in one_after_another(box)]
+
+
+def in_a_pipeline(box: Any) -> list[object]:
+    box.publish(orders(3)[::2])  # of one group
+    with box.session() as tx:
+        found = [told(tx.receive("shop"))]
+        with tx.connection.pipeline():
+            found.append(told(tx.commit_and_receive()))
+    return found
+
+
+def behind_a_stopped_subscription(box: Any) -> list[object]:
+    subscriptions.stop(box, "all")
+    box.publish(orders(3))
+    with box.session() as tx:
+        assert tx.receive("shop") is None
+    subscriptions.start(box, "all")
+    return one_after_another(box)
+
+
+def published(*calls: list[sq.Message]) -> Act:
+    """Publish by the box; how many ids there are, and how many were left out."""
+    return lambda box: [(len(ids), len(ids.left_out)) for ids in map(box.publish, calls)]
+
+
+def published_in_a_session(box: Any) -> list[object]:
+    with box.session() as tx:
+        return [len(tx.publish(one)) for one in orders(2)]
+
+
+def failing(box: Any) -> list[object]:
+    box.publish(sq.Message(type="order", context={"version": 1}))  # it has no group
+    box.tick()
+    with box.session() as tx:
+        return sorted(one.type for one in tx.receive("alarms", limit=9) or ())
+
+
+SINGLE = published(*([one] for one in orders(3)), orders(1, message_id="m"), orders(1, message_id="m"))
+ALARMS = (sq.Queue("alarms", policy=sq.Unordered()), sq.Subscription("alarms", "type = 'seriatim.failure'", "alarms"))
+TALK = (
+    sq.Contract("Talk", {"Word": "any"}), sq.Service("Shop", queue="shop"), sq.Service("Desk", queue="desk", contracts=["Talk"]),
+)  # fmt: skip
+
+#: By the name of a path and of its condition that doesn't hold; "": where all do.
+CASES: dict[str, dict[str, Case]] = {
+    "a commit brings the next delivery along": {
+        "": Case(one_after_another),
+        "the queue hands out": Case(refused_when_off),
+        "the queue serves no dialogs": Case(of_a_service, TALK),
+        "the queue has groups": Case(one_after_another, (sq.Queue("shop", policy=sq.Unordered()), ALL)),
+        "the delivery has no instance": Case(
+            of_instances, (FIFO, sq.Subscription("all", "type = 'order'", "shop", starts="a:b", correlate=["customer"]))
+        ),
+        "the delivery is open": Case(lambda box: one_after_another(box, lambda tx: tx.delivery.done())),
+        "the box's own connection, in a transaction": Case(in_a_pipeline),
+    },
+    "PostgreSQL hands out first in, first out, by the stored order": {
+        "": Case(one_after_another),
+        "all groups of the queue are Fifo": Case(
+            one_after_another, (sq.Queue("shop", policy=sq.Standard(), group="customer", sequence="version"), ALL)
+        ),
+        "all its subscriptions are started": Case(behind_a_stopped_subscription),
+    },
+    "a publish is a transaction in one round trip": {
+        "": Case(SINGLE),
+        "the publish is a transaction by itself": Case(published_in_a_session),
+        "one statement takes all messages in": Case(
+            published(orders(5, body=b"x" * 40)), settings={"seriatim.box.publishing.batch._PORTION_BYTES": 50}
+        ),
+        "the box's own connection, without a transaction": Case(SINGLE, (replace(FIFO, max_messages=9), ALL)),
+        "no pooler": Case(SINGLE, settings={"seriatim.box.connection.connections.has_pooler": lambda *_: True}),
+        "no subscription wants failures": Case(failing, (FIFO, ALL, *ALARMS)),
+    },
+    "a publish commits before it is on disk, and waits for the disk afterwards": {
+        "": Case(SINGLE),
+        "a publish is a transaction in one round trip": Case(published_in_a_session),
+        "the server can flush, and the role may": Case(
+            SINGLE, settings={"seriatim.box.connection.fast_paths.can_flush": lambda _: False}
+        ),
+    },
+    "one message is taken in by a function of its own": {
+        "": Case(SINGLE),
+        "one message": Case(published(orders(3))),
+        "no parts": Case(published(orders(1, parts=[sq.Part("note", None, b"x")]))),
+        "one entry in one queue": Case(
+            SINGLE, (FIFO, ALL, sq.Queue("copies", policy=sq.Unordered()), sq.Subscription("copies", "TRUE", "copies"))
+        ),
+        "the entry is valid": Case(published([sq.Message(type="order", context={"version": 1})])),
+    },
+}  # fmt: skip
+
+
+def test_each_condition_has_a_case():
+    asked = {path.name: ["", *path.conditions] for path in FAST_PATHS if path is not QUEUE_HEAD}
+    assert {name: list(cases) for name, cases in CASES.items()} == asked
+
+
+@pytest.mark.parametrize(
+    ("path", "condition"), [(path, condition) for path, cases in CASES.items() for condition in cases]
+)
+def test_the_general_way_does_the_same(databases, monkeypatch, path, condition):
+    case = CASES[path][condition]
+    for place, value in case.settings.items():
+        monkeypatch.setattr(place, value)
+    found, unmet = {}, set()
+    asks = FastPath.unmet
+
+    def noted(self, facts):
+        answer = asks(self, facts)
+        unmet.add((self.name, answer or ""))
+        return answer
+
+    for way, asked in (("fast", noted), ("general", lambda *_: "it is the general way")):
+        monkeypatch.setattr(FastPath, "unmet", asked)
+        with fresh_box(databases) as box:
+            if (path, condition) == (EARLY_COMMIT.name, "") and server_version(box) < 170000:
+                pytest.skip("PostgreSQL before 17 has no function that flushes")
+            box.define(ORDER, *case.defined)
+            found[way] = case.act(box), left(box)
+    assert found["fast"] == found["general"]
+    assert found["fast"][0]
+    assert (path, condition) in unmet
+
+
+def server_version(box):
+    with box.session() as tx:
+        return tx.connection.info.server_version
+
+
+@pytest.mark.parametrize(
+    ("policy", "took_us", "applies"),
+    [(sq.Fifo(), 1, True), (sq.Standard(), 1_001, True), (sq.Standard(), 1_000, False)],
+)
+def test_a_place_is_remembered_unless_messages_wait_for_others_and_the_look_was_short(box, policy, took_us, applies):
+    sequence = "version" if isinstance(policy, sq.Standard) else None
+    box.define(ORDER, replace(FIFO, policy=policy, sequence=sequence), ALL)
+    queue = box.definitions().queues["shop"]
+    assert QUEUE_HEAD.applies(HeadOfQueue(queue, took_us)) is applies
