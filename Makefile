@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test quick soak check format bench docs clean
+.PHONY: help demo example test test-time quick soak check format bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -22,10 +22,17 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 	@$(BIN)/python -m examples.run $(NAME)
 
 WORKERS ?= 2
-test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest)
+test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest); says how long that takes
 	@scripts/set-up test
 	@scripts/java
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-time)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-time: # of the whole suite, and of what `make quick` runs, as tests/budget.toml has it
+	@awk -F ' = ' '/^"/ {all += $$2} /^"tests\/(faults|spark)"/ {long += $$2} \
+		END {printf "The whole suite takes up to %.0f minutes with $(WORKERS) workers on idle cores; ", all / $(WORKERS) / 60; \
+			printf "`make quick`, without tests that kill processes or run on Spark, up to %.0f.\n", (all - long) / $(WORKERS) / 60}' \
+		tests/budget.toml
 
 quick:  ## the suite without the tests that kill processes, and without those on Spark
 	@$(MAKE) --no-print-directory test ARGS="-m 'not faults and not spark' $(ARGS)"

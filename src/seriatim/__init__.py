@@ -1,8 +1,8 @@
 """seriatim: one after another, in order.
 
 Messages arrive scrambled, repeated and late. They leave in order per group, exactly once; missing messages are reported.
-The Spark operators are in `seriatim.spark`. You import that package yourself, because importing PySpark takes long.
 `MessageBox` and its classes are imported on first use, because they need a PostgreSQL driver or readers of bodies.
+So are the functions of `seriatim.spark`, which need the extra ``spark`` (``pip install "seriatim[spark]"``).
 """
 
 import importlib
@@ -19,6 +19,7 @@ from seriatim.errors import (
     FilterError,
     InvariantBroken,
     LeaseLost,
+    MissingExtra,
     PolicyError,
     QueryFailed,
     QueueFull,
@@ -49,7 +50,11 @@ if TYPE_CHECKING:
     from seriatim.pipeline.types.message_type import MessageType
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
+    from seriatim.spark import resequence as resequence
+    from seriatim.spark import route as route
+    from seriatim.spark import stamp as stamp
 
+# Without the functions of `seriatim.spark`, so that `import *` works where the extra is not installed.
 __all__ = [
     "ActionRefused",
     "Activation",
@@ -77,6 +82,7 @@ __all__ = [
     "Message",
     "MessageBox",
     "MessageType",
+    "MissingExtra",
     "Outcome",
     "Part",
     "Policy",
@@ -115,6 +121,9 @@ _LATER = {
     "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.publishing.tickets",
     "Worker": "seriatim.runtime.workers.worker",
+    "resequence": "seriatim.spark",
+    "route": "seriatim.spark",
+    "stamp": "seriatim.spark",
 }
 
 

@@ -9,6 +9,7 @@
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
+    │   │   ├── MissingExtra    ... an extra of the package that isn't installed; an ImportError, too
     │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
@@ -39,6 +40,7 @@ __all__ = [
     "FilterError",
     "InvariantBroken",
     "LeaseLost",
+    "MissingExtra",
     "PolicyError",
     "QueryFailed",
     "QueueFull",
@@ -144,6 +146,12 @@ class EnvironmentProblem(DeploymentError):
     """Java, the workers' Python, Spark, PostgreSQL or the disk is not as it has to be."""
 
     code = "environment"
+
+
+class MissingExtra(EnvironmentProblem, ImportError):
+    """An extra of the package is needed and not installed; the remedy is the command that installs it."""
+
+    code = "missing-extra"
 
 
 class UntrustedData(EnvironmentProblem):

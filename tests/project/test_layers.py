@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 #: From the bottom up; those of one line don't know each other.
 LAYERS = [
     {"errors"},
+    {"extras"},
     {"kernel"},
     {"pipeline", "testing"},
     {"spark", "box", "endpoints"},
@@ -18,7 +19,13 @@ LAYERS = [
     {"cli", "console"},
     {"__main__"},
 ]
-ONLY_UNDER = {"pyspark": {"spark"}, "psycopg": {"box", "endpoints"}, "click": {"cli"}, "rich": {"cli"}}
+ONLY_UNDER = {
+    "pyspark": {"spark"},
+    "pandas": {"spark"},
+    "psycopg": {"box", "endpoints"},
+    "click": {"cli"},
+    "rich": {"cli"},
+}
 
 
 def imports(path: Path) -> set[str]:
@@ -36,7 +43,11 @@ def layer_of(name: str) -> int:
     return next(number for number, layer in enumerate(LAYERS) if name in layer)
 
 
-MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+#: What `seriatim init` writes: scripts of a user's, which are no modules of ours.
+WRITTEN = SOURCE / "cli" / "project"
+MODULES = sorted(
+    path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py" and not path.is_relative_to(WRITTEN)
+)
 
 
 def against_the_layers(path: Path) -> list[str]:

@@ -24,6 +24,7 @@ from seriatim.cli.run import SUMMARY
 from seriatim.cli.show import Display, accounts_table, line_of
 from seriatim.cli.table import Column, json_only, json_option
 from seriatim.errors import InvariantBroken, UsageError
+from seriatim.extras import need
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
     Generates the feed, runs a pipeline over it, reads the delivered files with pyarrow and checks them
     against the feed. Takes about a minute.
     """
+    need("spark")
     console = Console(highlight=False, quiet=json_)
     began = monotonic()
     with _folder(keep) as folder:

@@ -44,7 +44,7 @@ def doctor(context: click.Context, *, dsn: str | None, schema: str, json_: bool)
     elif wrong:
         click.echo(f"\n{wrong} of {len(findings)} things are wrong.")
     else:
-        click.echo("\nReady. Try: seriatim demo")
+        click.echo("\nReady. Try: seriatim init DIR")
     if wrong:
         context.exit(1)
 

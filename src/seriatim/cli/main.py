@@ -38,6 +38,7 @@ _COMMANDS = (
         "faults",
         "group",
         "groups",
+        "init",
         "instances",
     ),
     *(

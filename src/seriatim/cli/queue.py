@@ -13,7 +13,7 @@ from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
 
 if TYPE_CHECKING:
-    from seriatim.box.pipelines.queue_release import Released
+    from seriatim.box.operators.queue_release import Released
 
 
 __all__ = ["QUEUE", "RELEASED", "queue"]
@@ -32,7 +32,7 @@ QUEUE = COUNTS.extended(
 RELEASED: Table[Released] = Table(
     "A queue that was released",
     *json_only("queue", "pipeline", "messages"),
-    row="seriatim.box.pipelines.queue_release:Released",
+    row="seriatim.box.operators.queue_release:Released",
 )
 
 

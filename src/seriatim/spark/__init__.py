@@ -8,6 +8,10 @@ of the executors.
 import os
 import sys
 
+from seriatim.extras import need
+
+need("spark")
+
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.route.stage import route
 from seriatim.spark.stamp.stage import stamp

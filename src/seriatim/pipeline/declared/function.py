@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from seriatim.errors import UsageError, shown
+from seriatim.extras import remedy_for
 
 __all__ = ["Function", "checked_function", "load_function", "search_folders"]
 
@@ -112,18 +113,18 @@ def _imported(name: str, folders: Sequence[Path]) -> ModuleType:
             places = " and ".join(map(str, folders))
             remedy = f"looked for in Python's path{f', in {places}' if places else ''}"
             raise UsageError(f"there is no module {error.name!r}", remedy=remedy) from error
-        raise _broken(name, error) from error
+        raise _broken(name, error, remedy_for(error.name)) from error
     except (Exception, SystemExit) as error:
         raise _broken(name, error) from error
 
 
-def _broken(name: str, error: BaseException) -> UsageError:
+def _broken(name: str, error: BaseException, remedy: str = "") -> UsageError:
     """The failure of the module's import, with the innermost line outside the import system."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<frozen ")]
     own = [one for one in frames if one.filename not in (importlib.__file__, __file__)]
     place = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return UsageError(f"the module {name!r} can't be imported: {text[:_MOST]}{place}")
+    return UsageError(f"the module {name!r} can't be imported: {text[:_MOST]}{place}", remedy=remedy)
 
 
 def _check_place(module: ModuleType, name: str, folders: Sequence[Path]) -> None:

