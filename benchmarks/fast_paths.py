@@ -166,12 +166,12 @@ def _snapshot(box: sq.MessageBox) -> Iterator[None]:
 @contextmanager
 def _without(path: FastPath[Any]) -> Iterator[None]:
     """The general way in place of one path."""
-    asks = FastPath.unmet
+    asks = FastPath.applies
 
-    def unmet(self: FastPath[Any], facts: object) -> str | None:
-        return "left out" if self is path else asks(self, facts)
+    def applies(self: FastPath[Any], facts: object) -> bool:
+        return self is not path and asks(self, facts)
 
-    with patch.object(FastPath, "unmet", unmet):
+    with patch.object(FastPath, "applies", applies):
         yield
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from typing import Any
 
 from seriatim.errors import InvariantBroken
 
@@ -81,7 +82,7 @@ class InHand:
 
     __slots__ = ("delivery", "is_lent", "state")
 
-    def __init__(self, delivery: object) -> None:
+    def __init__(self, delivery: Any) -> None:
         self.delivery = delivery
         self.state = State.OPEN
         self.is_lent = False

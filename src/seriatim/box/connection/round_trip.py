@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple, TypeGuard
@@ -90,6 +90,8 @@ class OwnConnection(psycopg.Connection[Any]):
         refused: how many statements were refused because they would have ended the transaction, or gone back in it.
         turn_limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
         names: by which it knows statements.
+        row_makers: by the text of a statement that has a name, what makes rows with named columns. Its columns don't
+            change while it has the name, and to ask for some twenty names takes longer than to read a row.
         may_flush: what `can_flush` has found; None: it wasn't asked.
         settled: where to look for what was published through SQL, and until when to believe it: see `publishing/unrouted_range.py`.
         is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
@@ -99,6 +101,7 @@ class OwnConnection(psycopg.Connection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
+        self.row_makers: dict[bytes, Callable[[Iterable[Any]], Any]] = {}
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
         self.is_pooled = False
@@ -127,6 +130,14 @@ class OwnConnection(psycopg.Connection[Any]):
         if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
+
+    def forget(self, text: bytes | None = None) -> None:
+        """Forget the name of a statement, or all names, and the columns that the statements had."""
+        for known in (self.names, self.row_makers):
+            if text is None:
+                known.clear()
+            else:
+                known.pop(text, None)
 
     def be_pooled(self) -> None:
         """A pooler stands between: see `is_pooled`."""
@@ -383,14 +394,14 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
         if failed is None:
             answer = next(one for one in results if one.status == ExecStatus.TUPLES_OK)
             value = answer.get_value(0, 0)
-            return _BOOLEANS[value] if value in _BOOLEANS else _rows(connection, answer)[0][0]
+            return _BOOLEANS[value] if value in _BOOLEANS else _value(connection, answer)
         error = errors.error_from_result(failed, connection.info.encoding)
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             connection.rollback()
         if not isinstance(error, errors.InvalidSqlStatementName):
             raise error
         # The driver has the server forget all names when anything is rolled back.
-        connection.names.clear()
+        connection.forget()
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
@@ -411,16 +422,16 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     then = _as_sent(adapter, first)
     results, failed = _exchange(connection, [_as_sent(adapter, last, kept=False), _CHAIN, then])
     if failed is None:
-        return _rows(connection, results[-1])
+        return _rows(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
     # What was to be committed is. The name goes, for its plan may be what failed.
-    connection.names.pop(then.text, None)
+    connection.forget(then.text)
     if not isinstance(error, errors.InvalidSqlStatementName):
         raise error
     # The driver has the server forget all names when anything is rolled back.
-    connection.names.clear()
+    connection.forget()
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         found = cursor.execute(*first).fetchall()
@@ -490,11 +501,24 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
     return results
 
 
-def _rows(connection: OwnConnection, result: PGresult) -> list[tuple[Any, ...]]:
+def _rows(connection: OwnConnection, result: PGresult, text: bytes) -> list[tuple[Any, ...]]:
+    """The rows of a result, with named columns; the statement that gave it."""
+    make = connection.row_makers.get(text)
+    if make is None:
+        make = _row_class(tuple(map(result.fname, range(result.nfields))))._make
+        if text in connection.names:
+            connection.row_makers[text] = make
+    return _loaded(connection, result, make)
+
+
+def _value(connection: OwnConnection, result: PGresult) -> Any:
+    return _loaded(connection, result, tuple)[0][0]
+
+
+def _loaded(connection: OwnConnection, result: PGresult, make: Callable[[Iterable[Any]], Any]) -> list[Any]:
     reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
     reader.set_pgresult(result)
-    names = tuple(map(result.fname, range(result.nfields)))
-    rows = reader.load_rows(0, result.ntuples, _row_class(names)._make)
+    rows = reader.load_rows(0, result.ntuples, make)
     reader.set_pgresult(None)  # bodies may be large
     return rows
 

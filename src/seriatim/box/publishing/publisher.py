@@ -111,8 +111,8 @@ class Publisher:
             name, parameters = "take_in", written(parameters_of(routed, begin, end))
         tells = router_of(self._access.known.definitions).wants_failures
         call = PublishCall(transaction.connection, self._once, runs, tells)
-        flush = EARLY_COMMIT.applies(call)
-        alone = flush or SINGLE_ROUND_TRIP.applies(call)
+        alone = SINGLE_ROUND_TRIP.applies(call)
+        flush = alone and EARLY_COMMIT.applies(call)
         parameters.update(self._moment, by_itself=alone, flushed=flush)
         if alone:
             own = cast("OwnConnection", transaction.connection)

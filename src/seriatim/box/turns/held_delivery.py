@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 
@@ -21,7 +21,7 @@ def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None
         held = connection.in_hand
     else:
         held = vars(connection).get(_IN_HAND, {}).get(schema)
-    return None if held is None else cast("Delivery", held.delivery)
+    return None if held is None else held.delivery
 
 
 def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
