@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-
 import click
 
-from seriatim.cli.which import opened, which_box
+from seriatim.cli.which import opened_patiently, which_box
+from seriatim.cli.worker_options import worker_options
 from seriatim.errors import UsageError
 
 __all__ = ["work"]
@@ -43,6 +42,7 @@ __all__ = ["work"]
 )
 @click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
 @click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
+@worker_options
 @which_box
 def work(
     *,
@@ -59,25 +59,34 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
+    transient: tuple[str, ...],
+    business: tuple[str, ...],
+    log_level: str,
+    no_wait: bool,
     dsn: str | None,
     schema: str,
 ) -> None:
     """Work on queues: call the handler with the messages of each group, in order, in transactions.
 
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way. A
-    worker process that dies is replaced, and the message at which it died has used up an attempt.
+    worker process that dies is replaced, and the message at which it died has used up an attempt. Failures of handlers
+    are in the log, on standard error.
     """
+    from seriatim.runtime.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(log_level)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
-    with opened(dsn, schema) as box:
+    with opened_patiently(dsn, schema, waits=not no_wait) as box:
+        if box is None:
+            return
         supervisor = Supervisor(
-            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port
-        )
+            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
+            transient=transient, business=business, log_level=log_level.upper(),
+        )  # fmt: skip
         many = (
             f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
         )

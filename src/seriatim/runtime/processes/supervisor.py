@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from queue import Empty, Queue
+from typing import TypeVar
 
 from seriatim.box.box import MessageBox
+from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.session import Session
@@ -31,6 +33,8 @@ from seriatim.runtime.workers.scoreboard import Scoreboard, Work
 from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["Supervisor"]
+
+_Result = TypeVar("_Result")
 
 _LOG = logging.getLogger("seriatim.worker")
 _MOST_PROCESSES = 256
@@ -69,6 +73,9 @@ class Supervisor:
         folders: where modules are looked for besides Python's own path; default: the current directory.
         run_as: the role of the database that the handler has; None: that of the processes.
         port: as text (see `port_of`), what is called instead of a handler.
+        transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
+        business: names of classes of exceptions after which a retry won't help.
+        log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
 
     Raises:
         UsageError: a queue that isn't there, a number that can't be.
@@ -85,6 +92,9 @@ class Supervisor:
         folders: Sequence[str] = (),
         run_as: str | None = None,
         port: str | None = None,
+        transient: Sequence[str] = (),
+        business: Sequence[str] = (),
+        log_level: str = "INFO",
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(
@@ -103,6 +113,7 @@ class Supervisor:
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
+            transient=list(transient), business=list(business), log_level=log_level,
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
@@ -189,6 +200,7 @@ class Supervisor:
         try:
             worker = self._ended.get(timeout=_LOOK_S)
         except Empty:
+            FAILURES.look()
             for one in workers.values():
                 if any(self._is_frozen(work) for work in _works(one)):
                     _LOG.error("process %d is frozen, and is killed", one.process.pid)
@@ -242,27 +254,29 @@ class Supervisor:
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = LostTurn(work.queue, work.group, work.entry_id or 0, work.token)
-        self._patiently(
+        result = self._patiently(
             lambda session: note_lost(session.transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
         )
+        if result is not None:
+            FAILURES.tell(lost.queue, lost.group, what, result)
 
-    def _patiently(self, does: Callable[[Session], object], failed: str) -> None:
+    def _patiently(self, does: Callable[[Session], _Result], failed: str) -> _Result | None:
         """Do something in a session, again where the server isn't there for a while; or log that it failed."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 with self._box.session() as session:
-                    does(session)
+                    done = does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
                     _LOG.error("%s: %s", failed, error)
-                    return
+                    return None
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
                 _LOG.error("%s: %s", failed, error)
-                return
+                return None
             else:
-                return
+                return done
 
     # ---- the end
 
@@ -285,6 +299,7 @@ class Supervisor:
             _close(worker)
         for thread in self._noting:
             thread.join(_FROZEN_S)
+        FAILURES.look(ends=True)
 
     def _give_back(self, worker: _WorkerProcess) -> None:
         """What a process had in hand that was killed to end it is free at once, and no attempt: no handler is to blame.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seriatim.box.box import MessageBox
+from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import Unavailable, UsageError, shown
@@ -21,6 +22,7 @@ from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.error_classes import error_classes
 from seriatim.runtime.workers.handlers import Handler, Handlers
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.leased_turn import LeasedTurns
@@ -136,8 +138,12 @@ class Worker:
         rate: the largest number of messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
             leases: the limit of a handler. None: 60 s; under leases no limit.
-        transient: classes of exceptions after which a retry may succeed, besides `Transient`, `Unavailable`, and errors of
-            connections and time-outs.
+        transient: classes of exceptions after which a retry may succeed, or their names (``module:Class``, or
+            ``ValueError``): they are tried `Queue.attempts` times even where the handler's own code raised them. Every other
+            exception is, too; but a `TypeError`, `AttributeError`, `NameError` or `ImportError` that the handler's own code
+            raised is tried twice.
+        business: classes of exceptions, or their names, after which a retry won't help: the message fails at once, as at
+            `Business`. Of two classes that say different things, the one that is nearer to the exception's own counts.
         name: the worker's name in faults; default: the machine and the process.
         folders: folders to import handlers from, besides Python's own path; default: the current directory.
         slots: memory in which threads note the group in hand, for a supervisor.
@@ -163,7 +169,8 @@ class Worker:
         run_length: int = 50,
         rate: float | None = None,
         turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException]] = (),
+        transient: Sequence[type[BaseException] | str] = (),
+        business: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
         slots: Sequence[Slot] | None = None,
@@ -186,11 +193,7 @@ class Worker:
                 "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
                 remedy="give one handler",
             )  # fmt: skip
-        for one in transient:
-            if not (isinstance(one, type) and issubclass(one, BaseException)):
-                raise UsageError(
-                    f"{one!r} is not a class of exceptions", remedy="such as transient=[httpx.TransportError]"
-                )
+        self._classes = error_classes(transient, business, folders)
         if run_as is not None:
             check_role(box, run_as)
         self._run_as = run_as
@@ -198,7 +201,6 @@ class Worker:
         self._queue = queue
         self._whole = whole
         self._turn_size = TurnSize(declared, batch=batch)
-        self._transient = tuple(transient)
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._slots = slots
         self._ending = threading.Event()
@@ -278,12 +280,14 @@ class Worker:
                     raise Unavailable(
                         "all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker"
                     )
+                FAILURES.look()
                 chores.look()
         finally:
             self._ending.set()
             chores.end()
             self._wait(threads)
             keeper.end()
+            FAILURES.look(ends=True)
         for thread in threads:
             if thread.error is not None:
                 raise thread.error
@@ -293,7 +297,7 @@ class Worker:
         limits, stop, ending = self._limits, self._stop, self._ending
         return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
-            self._transient, limits.turn_limit_s,
+            self._classes, limits.turn_limit_s,
             lambda: stop.requested or ending.is_set(), self._turn_size, self._run_as,
         )  # fmt: skip
 
