@@ -34,7 +34,7 @@ def serve(
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
     from seriatim.operations.queues import activations  # noqa: PLC0415 -- the driver, when it is needed
-    from seriatim.runtime.log import log_to_stderr  # noqa: PLC0415
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 

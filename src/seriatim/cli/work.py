@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
+from seriatim.cli.plain import in_line
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
-from seriatim.errors import UsageError
+from seriatim.errors import EnvironmentProblem, UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["work"]
 
@@ -42,6 +49,11 @@ __all__ = ["work"]
 )
 @click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
 @click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="End when nothing can be handed out, and say how many messages still wait, and why.",
+)
 @worker_options
 @which_box
 def work(
@@ -59,6 +71,7 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
+    once: bool,
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
@@ -72,7 +85,7 @@ def work(
     worker process that dies is replaced, and the message at which it died has used up an attempt. Failures of handlers
     are in the log, on standard error.
     """
-    from seriatim.runtime.log import log_to_stderr  # noqa: PLC0415
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
@@ -85,13 +98,33 @@ def work(
             return
         supervisor = Supervisor(
             box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
-            transient=transient, business=business, log_level=log_level.upper(),
+            transient=transient, business=business, log_level=log_level.upper(), until_idle=once,
         )  # fmt: skip
         many = (
             f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
         )
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
         supervisor.run()
+        if once:
+            click.echo(f"handlers got {supervisor.counted:,} message{'' if supervisor.counted == 1 else 's'}")
+            for line in _still_there(box, queues):
+                click.echo(line)
+
+
+def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
+    """Which messages aren't done, and why: a line for each reason."""
+    from seriatim.operations.queues import not_done  # noqa: PLC0415 -- the driver, when it is needed
+
+    try:
+        left = not_done(box, *queues)
+    except EnvironmentProblem as error:  # the role may work on the queue, and not look into it
+        yield in_line(f"which messages still wait can't be seen: {error}")
+        return
+    if not left:
+        yield "no message waits"
+    for one in left:
+        due = "" if one.until is None else f" (from {one.until.astimezone().isoformat(' ', 'seconds')} on)"
+        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{due}")
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

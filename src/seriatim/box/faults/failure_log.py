@@ -7,6 +7,7 @@ attempt with the traceback. A line is written when the fault is committed.
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -102,9 +103,16 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
         case Then.DEAD:
             return "set aside: it is a dead letter"
         case Then.SUSPENDED:
-            return f"group suspended: it waits for an operator (seriatim group show {group!r} --queue {queue})"
+            return (
+                f"group suspended: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"
+            )
         case Then.STOPPED:
-            return f"queue turned off: it waits for an operator (seriatim queue on {queue})"
+            return f"queue turned off: it waits for an operator (seriatim queue on {_word(queue)})"
+
+
+def _word(text: str | None) -> str:
+    """A word of a command that can be pasted."""
+    return shlex.quote(text or "").translate(_CONTROLS)
 
 
 def _traceback(text: str) -> str:

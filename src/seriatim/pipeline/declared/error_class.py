@@ -33,17 +33,18 @@ def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def load_error_class(name: str, folders: Sequence[Path]) -> type[BaseException]:
+def load_error_class(name: str, folders: Sequence[Path], what: str) -> type[BaseException]:
     """Import a class of exceptions.
 
     Args:
         name: ``module:Class``, or the name alone of a class that is built in.
         folders: the folders to search after Python's own path.
+        what: the name of the list that it is of, for the error.
 
     Raises:
         UsageError: the name is of another form, there is no such module or class, or it isn't a class of exceptions.
     """
-    _checked(name, "transient or business")
+    _checked(name, what)
     found = load_function(name if ":" in name else f"builtins:{name}", folders)
     if not (isinstance(found, type) and issubclass(found, BaseException)):
         raise UsageError(f"{name} is not a class of exceptions", remedy=_REMEDY)

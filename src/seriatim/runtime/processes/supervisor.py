@@ -76,6 +76,7 @@ class Supervisor:
         transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
         business: names of classes of exceptions after which a retry won't help.
         log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        until_idle: end when nothing can be handed out, as of `Worker.run`.
 
     Raises:
         UsageError: a queue that isn't there, a number that can't be.
@@ -95,6 +96,7 @@ class Supervisor:
         transient: Sequence[str] = (),
         business: Sequence[str] = (),
         log_level: str = "INFO",
+        until_idle: bool = False,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(
@@ -113,7 +115,7 @@ class Supervisor:
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
-            transient=list(transient), business=list(business), log_level=log_level,
+            transient=list(transient), business=list(business), log_level=log_level, until_idle=until_idle,
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
@@ -122,9 +124,15 @@ class Supervisor:
         self._stop = Stop()
         self._ended: Queue[_WorkerProcess] = Queue()
         self._noting: list[threading.Thread] = []
+        #: The processes that have found nothing more to do, if that is what they are to end at.
+        self._idle: set[int] = set()
+        #: How many messages the handlers of processes that have ended got.
+        self.counted = 0
 
     def run(self) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends.
+
+        With `until_idle` it also ends when all processes have.
 
         Raises:
             UsageError, DeploymentError: a process couldn't begin, and no other could; or a queue is gone.
@@ -211,8 +219,7 @@ class Supervisor:
         at_work = self._note(worker)
         if self._stop.requested:
             return
-        if worker.is_leaving:
-            del workers[worker.number]
+        if self._leaves(worker, code, workers):
             return
         has_worked = any(slot.has_begun for slot in worker.scoreboard.slots)
         for kind, refused in REFUSED.items():
@@ -226,7 +233,20 @@ class Supervisor:
         if failures > 1:
             self._stop.wait(min(_SHORT_NAP_S * 2 ** (failures - 2), _LONG_NAP_S))
         if not self._stop.requested:
+            self.counted += _counted(worker)
             workers[worker.number] = self._start(worker.number, failures)
+
+    def _leaves(self, worker: _WorkerProcess, code: int, workers: dict[int, _WorkerProcess]) -> bool:
+        """Whether a process has ended because it was to, so that no other takes its place."""
+        if self._orders.until_idle and code == 0:
+            self._idle.add(worker.number)
+            if self._idle >= set(range(1, self._processes + 1)):
+                self.stop()
+            return True
+        if worker.is_leaving:
+            self.counted += _counted(worker)
+            del workers[worker.number]
+        return worker.is_leaving
 
     def _is_frozen(self, work: Work) -> bool:
         return work.since > self._limits.turn_limit_s + _FROZEN_S
@@ -297,6 +317,7 @@ class Supervisor:
             self._give_back(worker)
         for worker in workers.values():
             _close(worker)
+            self.counted += _counted(worker)
         for thread in self._noting:
             thread.join(_FROZEN_S)
         FAILURES.look(ends=True)
@@ -323,6 +344,10 @@ def _close(worker: _WorkerProcess) -> None:
     if worker.process.stdin is not None:
         with suppress(BrokenPipeError):
             worker.process.stdin.close()
+
+
+def _counted(worker: _WorkerProcess) -> int:
+    return sum(slot.counted for slot in worker.scoreboard.slots)
 
 
 def _works(worker: _WorkerProcess) -> list[Work]:

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
-from seriatim.runtime.log import log_to_stderr
+from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.port_text import port_of
 from seriatim.runtime.workers.scoreboard import Scoreboard
 from seriatim.runtime.workers.worker import SPARE_THREADS, Limits, Worker
@@ -46,6 +47,7 @@ class Orders:
         transient: names of classes of exceptions after which a retry may succeed.
         business: names of those after which it won't.
         log_level: what is logged, at least.
+        until_idle: whether it ends when nothing can be handed out of any of the queues.
     """
 
     dsn: str
@@ -61,6 +63,7 @@ class Orders:
     transient: list[str] = field(default_factory=list)
     business: list[str] = field(default_factory=list)
     log_level: str = "INFO"
+    until_idle: bool = False
 
     def as_json(self) -> str:
         """In one line."""
@@ -97,13 +100,15 @@ def work(orders: Orders) -> None:
             for at, queue in enumerate(orders.queues)
         ]  # fmt: skip
 
+        idleness = Idleness(len(workers)) if orders.until_idle else None
+
         def stop() -> None:
             for one in workers:
                 one.stop()
 
         def run(worker: Worker) -> None:
             try:
-                worker.run()
+                worker.run_with(idleness)
             except BaseException as error:  # noqa: BLE001 -- it is raised below
                 failed.append(error)
             stop()

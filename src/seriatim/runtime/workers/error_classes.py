@@ -29,8 +29,8 @@ def error_classes(
     """
     places = [Path(one) for one in folders] or [Path.cwd()]
     found = ErrorClasses(
-        tuple(_loaded("transient", one, places) for one in transient),
-        tuple(_loaded("business", one, places) for one in business),
+        tuple(_loaded("transient", one, places) for one in _listed("transient", transient)),
+        tuple(_loaded("business", one, places) for one in _listed("business", business)),
     )
     if found.contradictions:
         raise UsageError(
@@ -40,9 +40,15 @@ def error_classes(
     return found
 
 
+def _listed(what: str, given: Sequence[type[BaseException] | str]) -> Sequence[type[BaseException] | str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise UsageError(f"{what} can't be {shown(given)}", remedy=f"a list, such as {what}=[httpx.TransportError]")
+    return given
+
+
 def _loaded(what: str, given: type[BaseException] | str, folders: Sequence[Path]) -> type[BaseException]:
     if isinstance(given, str):
-        return load_error_class(given, folders)
+        return load_error_class(given, folders, what)
     if not (isinstance(given, type) and issubclass(given, BaseException)):
         raise UsageError(
             f"{shown(given)} is not a class of exceptions", remedy=f"such as {what}=[httpx.TransportError]"

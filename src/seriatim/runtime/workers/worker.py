@@ -24,6 +24,7 @@ from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.error_classes import error_classes
 from seriatim.runtime.workers.handlers import Handler, Handlers
+from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -207,10 +208,14 @@ class Worker:
         self._stop = Stop()
         self._at_work = threading.Lock()
 
-    def run(self) -> int:
+    def run(self, *, until_idle: bool = False) -> int:
         """Work until `stop` is called, or SIGTERM or SIGINT arrives (in the main thread); then finish the current turns.
 
         It can be called again after it has returned.
+
+        Args:
+            until_idle: return when nothing can be handed out. Messages that wait for a retry or a delay, for a number that is
+                missing, for an operator, or for another worker, aren't waited for.
 
         Returns:
             the number of messages that the handler got in this call.
@@ -219,10 +224,14 @@ class Worker:
             UsageError, DeploymentError: the queue is gone, a name can't be imported, or the worker runs already.
             Unavailable: all handlers are stuck.
         """
+        return self.run_with(Idleness() if until_idle else None)
+
+    def run_with(self, idleness: Idleness | None) -> int:
+        """As `run`, until all threads of one or more workers are idle; for a process that has several workers."""
         if not self._at_work.acquire(blocking=False):
             raise UsageError("the worker runs already", remedy="create another worker, or raise its `workers`")
         try:
-            return 0 if self._stop.requested else self._run_once()
+            return 0 if self._stop.requested else self._run_once(idleness)
         finally:
             # Threads that are stuck keep theirs.
             self._stop, self._ending = Stop(), threading.Event()
@@ -233,7 +242,7 @@ class Worker:
         if not self._stop.requested:
             self._stop.request()
 
-    def _run_once(self) -> int:
+    def _run_once(self, idleness: Idleness | None) -> int:
         limits = self._limits
         connections = limits.workers + SPARE_THREADS + 2
         scoreboard = None if self._slots else Scoreboard.make(limits.workers + SPARE_THREADS)
@@ -243,12 +252,12 @@ class Worker:
                 self._box.more(connections, limits.idle_limit_s) as box,
                 self._stop.listening(),
             ):
-                return self._run(box, slots or ())
+                return self._run(box, slots or (), idleness)
         finally:
             if scoreboard is not None:
                 scoreboard.close()
 
-    def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
+    def _run(self, box: MessageBox, slots: Sequence[Slot], idleness: Idleness | None) -> int:
         limits = self._limits
         rate_limit = RateLimit(limits.rate, limits.run_length)
         keeper = LeaseKeeper(box, self._queue, round(limits.lease_s * 1e6), limits.heartbeat_s)
@@ -262,13 +271,14 @@ class Worker:
                 return None
             turns = self._turns(box, next(numbers))
             thread = WorkerThread(
-                LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, rate_limit, self._ending
+                LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, rate_limit, self._ending, idleness
             )
             thread.start()
             return thread
 
         threads = [thread for _ in range(limits.workers) if (thread := started()) is not None]
         chores = Chores(box)
+        self._begins(idleness)
         try:
             while not self._ending.is_set() and not self._stop.requested:
                 self._stop.wait(_LOOK_S)
@@ -292,6 +302,11 @@ class Worker:
             if thread.error is not None:
                 raise thread.error
         return sum(thread.handled for thread in threads)
+
+    def _begins(self, idleness: Idleness | None) -> None:
+        """All threads are there: from now on they may be idle."""
+        if idleness is not None:
+            idleness.begins(self.stop)
 
     def _turns(self, box: MessageBox, number: int) -> TransactionalTurns:
         limits, stop, ending = self._limits, self._stop, self._ending
