@@ -106,7 +106,8 @@ def work(
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
         supervisor.run()
         if once:
-            click.echo(f"handlers got {supervisor.counted:,} message{'' if supervisor.counted == 1 else 's'}")
+            many = f"{supervisor.counted:,} message{'' if supervisor.counted == 1 else 's'}"
+            click.echo(f"handlers got {many} (each attempt counts)")
             for line in _still_there(box, queues):
                 click.echo(line)
 

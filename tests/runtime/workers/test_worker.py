@@ -316,6 +316,34 @@ def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
     assert tuple(fault) == ("timeout", 1, "the turn took longer than 0.5 s")
 
 
+def test_an_attempt_that_took_too_long_is_counted_before_the_next_one_begins(box):
+    """Also where somebody else asks for the message all the time."""
+    define(box, attempts=100)
+    publish(box, 1)
+    begun, free, attempts, asked = threading.Event(), threading.Event(), [], []
+
+    def handle(message, tx):
+        attempts.append(message.attempt)
+        begun.set()
+        free.wait(DEADLINE_S)
+
+    def ask():
+        while not asked and not free.is_set():
+            with box.session() as tx:
+                asked.extend(one.attempt for one in tx.receive("shop") or ())
+
+    asking = threading.Thread(target=ask)
+    try:
+        with working(sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5)):
+            assert begun.wait(DEADLINE_S)
+            asking.start()
+            until(lambda: asked)
+    finally:
+        free.set()
+        asking.join(DEADLINE_S)
+    assert attempts + asked == list(range(1, len(attempts) + 2))
+
+
 def test_what_always_takes_too_long_stops_its_group(box):
     define(box, attempts=2)
     publish(box, 1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
+from seriatim.box.faults.lease import fence
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -203,14 +204,20 @@ class TransactionalTurns:
         Raises:
             Unavailable: the transaction has to be repeated.
         """
+        token = None
+        if work.entry_id is not None and work.group is not None:
+            # Until the attempt is counted nobody else has the group.
+            with self.box.session() as session:
+                token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
         with self.box.session() as session:
             end_backend(session, work.backend_pid, work.since)
-            if work.entry_id is None:
-                return
+        if work.entry_id is None:
+            return
+        with self.box.session() as session:
             what = Fault(
                 FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
             )
-            lost = LostTurn(work.queue, work.group, work.entry_id)
+            lost = LostTurn(work.queue, work.group, work.entry_id, token)
             result = note_lost(session.transaction, lost, what, PATIENCE_S)
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, what, result)

@@ -43,6 +43,7 @@ _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
 _TURN_LIMIT_S = 60.0
+_IDLE_GRACE_S = 1.0
 _SHORTEST_LEASE_S = 0.5
 #: The least number of heartbeats in a lease.
 _BEATS = 3
@@ -106,8 +107,12 @@ class Limits:
 
     @property
     def idle_limit_s(self) -> float:
-        """The longest time for which a transaction may idle, in seconds."""
-        return _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+        """The longest time for which a transaction may idle, in seconds.
+
+        That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
+        """
+        limit_s = _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+        return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S
 
     @property
     def lease_s(self) -> float:

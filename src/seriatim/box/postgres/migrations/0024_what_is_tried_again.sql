@@ -1,4 +1,5 @@
--- Faults of two more kinds; who writes a fault down learns which message it is; which messages may end their worker.
+-- Faults of two more kinds; who writes a fault down learns which message it is; which messages may end their worker; what
+-- isn't done, and why.
 
 -- `kind`, besides those from before: unexpected (an exception of which nobody has said whether it passes) or bug (an error
 -- in the code of the handler itself).
@@ -63,6 +64,27 @@ BEGIN
         SELECT FROM {schema}.faults AS fault
         WHERE fault.entry_id = of_entry AND fault.queue_id = of_queue AND fault.kind IN ('poison', 'timeout')
     );
+END
+$function$;
+
+-- Keep a group from everybody but the turn that has it at this moment, by a lease: so who ends that turn can count its
+-- attempt before anybody else begins one. NULL: the group is in a lease already.
+CREATE FUNCTION {schema}.fence_group(
+    of_queue integer, of_group text, of_entry bigint, of_worker text, period interval
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    made bigint;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    INSERT INTO {schema}.leases AS lease (queue_id, group_key, entry_ids, worker, expires_at)
+    VALUES (of_queue, of_group, ARRAY[of_entry], of_worker, clock_timestamp() + period)
+    ON CONFLICT DO NOTHING
+    RETURNING lease.token INTO made;
+    RETURN made;
 END
 $function$;
 
