@@ -53,7 +53,8 @@ def test_failures_are_in_the_log_and_what_is_left_in_the_last_lines(box):
         assert "seriatim.failures: queue 'shop', group '" in line
     assert told.count("Traceback") == 2
     assert "queue 'shop', group 'bad', message " in told
-    assert [(who, number) for who, number in seen(box) if who in ("c1", "hole")] == [("c1", 1), ("c1", 2), ("hole", 1)]
+    done = [one for one in seen(box) if one[0] in ("c1", "hole")]
+    assert sorted(done) == [("c1", 1), ("c1", 2), ("hole", 1)]
     publish(box, 1, customer="bad2")
     code, _, told = ended(*words, "--log-level", "error", "--dsn", box.dsn, "--schema", box.schema)
     assert code == 0

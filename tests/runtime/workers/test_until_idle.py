@@ -97,19 +97,26 @@ def test_a_handler_that_is_stuck_isn_t_waited_for_either(box):
 
 def test_nobody_is_idle_before_all_have_looked_since_the_last_turn():
     idleness, ended = Idleness(workers=2), []
+
+    def finds_nothing(thread):
+        idleness.found_nothing(thread, idleness.looks(thread), 0)
+
     idleness.joins("a")
     idleness.begins(lambda: ended.append("first"))
-    idleness.found_nothing("a", 0, 0)
+    finds_nothing("a")
     assert ended == []  # the other worker hasn't begun
     idleness.joins("b")
     idleness.begins(lambda: ended.append("second"))
     assert ended == []
-    seen_by_b = idleness.turns
+    seen_by_b = idleness.looks("b")
     idleness.worked()  # of a: b has to look again
     idleness.found_nothing("b", seen_by_b, 0)
-    idleness.found_nothing("a", idleness.turns, 0)
+    finds_nothing("a")
     assert ended == []
-    idleness.found_nothing("b", idleness.turns, 0)
+    idleness.looks("a")  # it looks once more, and may find something
+    finds_nothing("b")
+    assert ended == []
+    finds_nothing("a")
     assert ended == ["first", "second"]
 
 
@@ -118,7 +125,7 @@ def test_who_is_given_up_is_not_waited_for():
     for thread in ("a", "b"):
         idleness.joins(thread)
     idleness.begins(lambda: ended.append("all"))
-    idleness.found_nothing("a", 0, 0)
+    idleness.found_nothing("a", idleness.looks("a"), 0)
     assert ended == []
     idleness.leaves("b")
     assert ended == ["all"]

@@ -46,10 +46,16 @@ class Idleness:
             self._found_nothing.pop(thread, None)
         self._look()
 
-    @property
-    def turns(self) -> int:
-        """How many turns there were: to be read before a thread looks for something to do."""
-        return self._turns
+    def looks(self, thread: object) -> int:
+        """A thread looks for something to do: until it has found nothing it isn't idle.
+
+        Returns:
+            how many turns there were.
+        """
+        with self._changed:
+            if thread in self._found_nothing:
+                self._found_nothing[thread] = -1
+            return self._turns
 
     def worked(self) -> None:
         """A thread has done a turn."""
@@ -58,7 +64,7 @@ class Idleness:
             self._changed.notify_all()
 
     def found_nothing(self, thread: object, turns: int, wait_s: float) -> None:
-        """A thread has found nothing, after so many turns; wait until another has done one, at most so long."""
+        """A thread has found nothing, after so many turns, as `looks` said; wait until another has done one, at most so long."""
         with self._changed:
             if thread in self._found_nothing:
                 self._found_nothing[thread] = turns

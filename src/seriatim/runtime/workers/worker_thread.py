@@ -93,7 +93,7 @@ class WorkerThread(threading.Thread):
                 if self._idleness is None:
                     self._stop_asked.wait(_OFF_NAP_S)
                 else:
-                    self._idleness.found_nothing(self, self._idleness.turns, _OFF_NAP_S)
+                    self._idleness.found_nothing(self, self._idleness.looks(self), _OFF_NAP_S)
             # The queue is gone, or the box is another one: errors of what a handler did are faults.
             except (UsageError, DeploymentError) as error:
                 self.error = error
@@ -109,7 +109,7 @@ class WorkerThread(threading.Thread):
             return
         tried: int | None = None
         idleness = self._idleness
-        before = 0 if idleness is None else idleness.turns
+        before = 0 if idleness is None else idleness.looks(self)
         try:
             tried = self._turns.take(self._slot, _WAIT_S if idleness is None else 0.0, permits)
         finally:
