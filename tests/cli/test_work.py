@@ -98,7 +98,7 @@ def test_several_queues_and_types_and_processes(box):
 
 
 def test_what_the_database_refuses_at_the_commit_ends_no_process(box):
-    define(box)
+    define(box, attempts=1)
     rows(
         box,
         "CREATE TABLE {schema}_lines (v int REFERENCES {schema}_lines (w) DEFERRABLE INITIALLY DEFERRED, w int UNIQUE)",

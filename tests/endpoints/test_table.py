@@ -48,13 +48,13 @@ def test_the_newest_of_each_group_is_there(box, table, batch):
 
 
 def test_what_fails_leaves_nothing_behind(box, table):
-    define(box)
+    define(box, attempts=1)
     name, found = table
     publish(box, 1, 2)
     work(box, TablePort(name, COLUMNS), done=lambda: rows(box, "SELECT FROM {schema}.faults"))
     assert found() == [("c1", 1, 1, "", "order")]  # and not twice
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")
-    assert (fault.kind, fault.error_class) == ("business", "UniqueViolation")
+    assert (fault.kind, fault.error_class) == ("unexpected", "UniqueViolation")
     assert left(box) == 1
 
 

@@ -20,3 +20,16 @@ def write(message, tx):
 
 def refused(message, tx):
     tx.connection.execute(f"INSERT INTO {tx.access.schema}_lines VALUES (%s)", [message.sequence])
+
+
+class OutOfStockError(Exception):
+    """What a user names as business."""
+
+
+def moody(message, tx):
+    write(message, tx)
+    match message.context["customer"]:
+        case "bad" | "bad2":
+            raise RuntimeError("no room")
+        case "empty":
+            raise OutOfStockError("none left")

@@ -14,6 +14,7 @@ import psycopg
 from seriatim.box import notices
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
+from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
@@ -28,6 +29,7 @@ from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
+from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.types.message import Message
 
@@ -259,6 +261,28 @@ class MessageBox(Closing):
         """The version, the size, and the next number of each location."""
         with self._transaction() as transaction:
             return read_status(transaction, self._place)
+
+    def status_of(
+        self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
+    ) -> MessageStatus:
+        """The state of a message in each queue that has it; with a wait until it is final. Only the box's owner may call it.
+
+        Waiting keeps no connection and no transaction: it looks again at first soon, and then once a second.
+
+        Args:
+            message_id: the id of the message.
+            wait: seconds (or ``"5s"``) to wait until the message is done, set aside, dead or unrouted, also if its id isn't
+                known yet; None: don't wait. When the time is over, the state is what it is then.
+            id_space: the id space of its publisher, see `grant`. It may be None if only one message has the id.
+
+        Raises:
+            UsageError: the id can't be one; several messages have it, and `id_space` is None; or the wait is invalid.
+            EnvironmentProblem: the caller isn't the owner of the box.
+            Unavailable: the database is away.
+        """
+        wait_s = 0.0 if wait is None else patience(wait)
+        with translated(self._place):
+            return status_of(self._transaction, message_id, id_space, wait_s)
 
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "faults"]
 
-_KINDS = ("transient", "business", "poison", "timeout")
+_KINDS = ("transient", "unexpected", "bug", "business", "poison", "timeout")
 
 
 def _first_line(text: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-
 import click
 
-from seriatim.cli.which import opened, which_box
+from seriatim.cli.which import opened_patiently, which_box
+from seriatim.cli.worker_options import worker_options
 
 __all__ = ["serve"]
 
@@ -15,21 +14,36 @@ __all__ = ["serve"]
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")
 @click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
 @click.option("--turn-limit", default="60s", show_default=True, help="Time limit of one transaction.")
+@worker_options
 @which_box
-def serve(*, queues: tuple[str, ...], run_length: int, turn_limit: str, dsn: str | None, schema: str) -> None:
+def serve(
+    *,
+    queues: tuple[str, ...],
+    run_length: int,
+    turn_limit: str,
+    transient: tuple[str, ...],
+    business: tuple[str, ...],
+    log_level: str,
+    no_wait: bool,
+    dsn: str | None,
+    schema: str,
+) -> None:
     """Serve the queues that have an activation: start and stop their readers as the load requires.
 
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way.
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
     from seriatim.operations.queues import activations  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(log_level)
     limits = Limits(1, run_length, None, turn_limit)
-    with opened(dsn, schema) as box:
-        serving = Serve(box, queues, limits=limits)
+    with opened_patiently(dsn, schema, waits=not no_wait) as box:
+        if box is None:
+            return
+        serving = Serve(box, queues, limits=limits, transient=transient, business=business, log_level=log_level.upper())
         found = queues or [one.queue for one in activations(box)]
         what = (
             f"serving {', '.join(found)}"

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["in_id_space", "opened", "which_box", "which_schema"]
+__all__ = ["in_id_space", "opened", "opened_patiently", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
@@ -32,6 +32,45 @@ def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
+def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[MessageBox | None]:
+    """Open the box that the options name, as `opened` does; wait for its database if that is away.
+
+    The block gets None if SIGTERM or SIGINT came before the database did.
+
+    Args:
+        dsn: the option.
+        schema: the option.
+        waits: whether to wait; False: `Unavailable`.
+    """
+    from seriatim.box.connection.connections import VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.runtime.processes.patient_opening import open_patiently  # noqa: PLC0415
+    from seriatim.runtime.stop_signal import Stop  # noqa: PLC0415
+
+    if dsn is None and VARIABLE not in os.environ:  # the embedded server starts with the box, and isn't waited for
+        with opened(dsn, schema) as box:
+            yield box
+        return
+    stop, creates = Stop(), _creates(dsn, schema)
+    with stop.listening():
+        found = open_patiently(dsn, schema, stop, create=creates, waits=waits)
+    if found is None:
+        yield None
+        return
+    with found:
+        yield found
+
+
+def _creates(dsn: str | None, schema: str, *, makes: bool = False) -> bool:
+    """Whether a missing box is made, and a note that it will be."""
+    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
+
+    creates = makes or schema == _SCHEMA
+    if creates and dsn is None and VARIABLE not in os.environ and not os.path.lexists(FOLDER):
+        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
+    return creates
+
+
+@contextmanager
 def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
     """Open the box that the options name.
 
@@ -39,10 +78,6 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
     one. In another schema only a command with `makes` creates it, because the name may be mistyped.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415
 
-    creates = makes or schema == _SCHEMA
-    if creates and dsn is None and VARIABLE not in os.environ and not os.path.lexists(FOLDER):
-        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
-    with MessageBox.open(dsn, schema=schema, create=creates) as box:
+    with MessageBox.open(dsn, schema=schema, create=_creates(dsn, schema, makes=makes)) as box:
         yield box

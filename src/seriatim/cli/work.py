@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.which import opened, which_box
-from seriatim.errors import UsageError
+from seriatim.cli.plain import in_line
+from seriatim.cli.which import opened_patiently, which_box
+from seriatim.cli.worker_options import worker_options
+from seriatim.errors import EnvironmentProblem, UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["work"]
 
@@ -43,6 +49,12 @@ __all__ = ["work"]
 )
 @click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
 @click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="End when nothing can be handed out, and say how many messages still wait, and why.",
+)
+@worker_options
 @which_box
 def work(
     *,
@@ -59,30 +71,61 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
+    once: bool,
+    transient: tuple[str, ...],
+    business: tuple[str, ...],
+    log_level: str,
+    no_wait: bool,
     dsn: str | None,
     schema: str,
 ) -> None:
     """Work on queues: call the handler with the messages of each group, in order, in transactions.
 
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way. A
-    worker process that dies is replaced, and the message at which it died has used up an attempt.
+    worker process that dies is replaced, and the message at which it died has used up an attempt. Failures of handlers
+    are in the log, on standard error.
     """
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(log_level)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
     limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
-    with opened(dsn, schema) as box:
+    with opened_patiently(dsn, schema, waits=not no_wait) as box:
+        if box is None:
+            return
         supervisor = Supervisor(
-            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port
-        )
+            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
+            transient=transient, business=business, log_level=log_level.upper(), until_idle=once,
+        )  # fmt: skip
         many = (
             f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
         )
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
         supervisor.run()
+        if once:
+            many = f"{supervisor.counted:,} message{'' if supervisor.counted == 1 else 's'}"
+            click.echo(f"handlers got {many} (each attempt counts)")
+            for line in _still_there(box, queues):
+                click.echo(line)
+
+
+def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
+    """Which messages aren't done, and why: a line for each reason."""
+    from seriatim.operations.queues import not_done  # noqa: PLC0415 -- the driver, when it is needed
+
+    try:
+        left = not_done(box, *queues)
+    except EnvironmentProblem as error:  # the role may work on the queue, and not look into it
+        yield in_line(f"which messages still wait can't be seen: {error}")
+        return
+    if not left:
+        yield "no message waits"
+    for one in left:
+        due = "" if one.until is None else f" (from {one.until.astimezone().isoformat(' ', 'seconds')} on)"
+        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{due}")
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

@@ -1,29 +1,47 @@
-"""A handler's failure: its effect on the group, and the time of the retry."""
+"""A handler's failure: its kind, its effect on the group, and the time of the retry.
+
+Every exception is tried again until the attempts of its queue are used up, with a pause that grows, because most failures
+pass: something was away, or locked, or not there yet. What doesn't pass is either said (`Business`, or a class that the user
+names), and fails at once; or it is an error in the handler's own code, and is tried twice. What a handler raised after it
+ended its own transaction fails at once, too: each further attempt could commit again.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 import numpy as np
 
+from seriatim.errors import Business, Transient
 from seriatim.kernel.columns import empty_ints
 from seriatim.kernel.outcome import no_events, no_messages
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import Flag, State
 from seriatim.kernel.time import NEVER
 
-__all__ = ["FaultKind", "Retry", "fault", "retry_delay"]
+__all__ = ["ErrorClasses", "FaultKind", "Retry", "attempts_of", "fault", "kind_of", "retry_delay"]
+
+#: Errors that nearly always mean a mistake in the code that raises them.
+_MISTAKES = (TypeError, AttributeError, NameError, ImportError)
+#: A handler with such a mistake is called so often: once more, because the data that it met may have changed.
+_BUG_ATTEMPTS = 2
 
 
 class FaultKind(StrEnum):
     """Why a handler failed."""
 
-    #: The same again may work.
+    #: Something was away, or busy: a retry may succeed.
     TRANSIENT = "transient"
-    #: It won't.
+    #: A retry won't help, as the handler or the user says.
     BUSINESS = "business"
+    #: An exception of which nobody has said whether it passes.
+    UNEXPECTED = "unexpected"
+    #: A mistake in the code of the handler itself.
+    BUG = "bug"
     #: Its worker died of it.
     POISON = "poison"
     #: The turn took longer than it may.
@@ -39,7 +57,7 @@ class Retry:
         delay: before the second attempt.
         factor: by which the delay grows from attempt to attempt.
         ceiling: it doesn't grow beyond that.
-        jitter: by how much of itself a delay may differ, to both sides.
+        jitter: by how much of itself a delay may be shorter.
     """
 
     attempts: int
@@ -47,6 +65,72 @@ class Retry:
     factor: float
     ceiling: int
     jitter: float
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClasses:
+    """What a user says of classes of exceptions, besides `Transient` and `Business`.
+
+    Args:
+        transient: after these a retry may succeed.
+        business: after these it won't.
+    """
+
+    transient: tuple[type[BaseException], ...] = ()
+    business: tuple[type[BaseException], ...] = ()
+
+    @property
+    def contradictions(self) -> list[type[BaseException]]:
+        """The classes of which both is said."""
+        return [one for one in self.transient if one in self.business]
+
+    def said_of(self, error: BaseException) -> FaultKind | None:
+        """What is said of an exception, by the class that is nearest to its own; None: nothing."""
+        line = type(error).__mro__
+        return min(
+            (
+                (line.index(one) if one in line else len(line), kind)
+                for kind, one in self._all()
+                if isinstance(error, one)
+            ),
+            default=(0, None),
+            key=lambda found: found[0],
+        )[1]
+
+    def _all(self) -> Iterator[tuple[FaultKind, type[BaseException]]]:
+        for one in (*self.business, Business):
+            yield FaultKind.BUSINESS, one
+        for one in (*self.transient, Transient):
+            yield FaultKind.TRANSIENT, one
+
+
+def kind_of(error: BaseException, classes: ErrorClasses, *, passes: bool, in_handler: bool) -> FaultKind:
+    """The kind of a fault, by the exception that a handler raised.
+
+    Args:
+        error: the exception.
+        classes: what the user says of classes.
+        passes: whether it is known to pass: a failure of the network, or of the database.
+        in_handler: whether the code of the handler itself raised it, or the handler couldn't be called; not code that it called.
+    """
+    if (said := classes.said_of(error)) is not None:
+        return said
+    if passes:
+        return FaultKind.TRANSIENT
+    return FaultKind.BUG if in_handler and isinstance(error, _MISTAKES) else FaultKind.UNEXPECTED
+
+
+def attempts_of(retry: Retry, kind: FaultKind) -> int:
+    """The largest number of attempts of a message whose handler failed in this way."""
+    match kind:
+        case FaultKind.BUSINESS:
+            return 1
+        case FaultKind.BUG:
+            return min(retry.attempts, _BUG_ATTEMPTS)
+        case FaultKind.TRANSIENT | FaultKind.UNEXPECTED | FaultKind.POISON | FaultKind.TIMEOUT:
+            return retry.attempts
+        case _:
+            assert_never(kind)
 
 
 def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None, chance: float) -> int | None:
@@ -61,15 +145,15 @@ def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None,
         wanted: what the handler asked for, microseconds; it goes before the rule.
         chance: a number from 0 to 1 that makes the jitter.
     """
-    if kind is FaultKind.BUSINESS or attempt >= retry.attempts:
+    if attempt >= attempts_of(retry, kind):
         return None
-    if kind is not FaultKind.TRANSIENT:
+    if kind in (FaultKind.POISON, FaultKind.TIMEOUT):
         return 0
     if wanted is not None:
         return wanted
     # Beyond that a power may be no float any more, and the ceiling was reached long before.
     times = min((attempt - 1) * math.log2(retry.factor), 1_000.0)
-    return round(min(retry.delay * 2.0**times, retry.ceiling) * (1 + retry.jitter * (2 * chance - 1)))
+    return round(min(retry.delay * 2.0**times, retry.ceiling) * (1 - retry.jitter * chance))
 
 
 def fault(state: State, now: int) -> Outcome:

@@ -38,7 +38,7 @@ def faults(
         group: only in the group with this key.
         key: only in groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         message_id: only faults at this message.
-        kind: only faults of this kind: ``transient``, ``business``, ``poison`` or ``timeout``.
+        kind: only faults of this kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout``.
         older_than: only faults older than this many seconds (or ``"5m"``).
         error: only faults with this text in their class or text; case is ignored.
         before: only faults with lower numbers, for paging: the last number of the previous call.

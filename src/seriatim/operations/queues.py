@@ -9,15 +9,19 @@ from seriatim.box.definitions.switches import set_activated, set_enabled
 from seriatim.box.operators import queue_release
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.queue_release import Released
+from seriatim.box.views.not_done import NotDone
+from seriatim.box.views.not_done import not_done as not_done_of
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 
 __all__ = [
     "Activated",
+    "NotDone",
     "QueueCounts",
     "Released",
     "activate",
     "activations",
     "deactivate",
+    "not_done",
     "queues",
     "release",
     "turn_off",
@@ -29,6 +33,15 @@ def queues(box: MessageBox) -> list[QueueCounts]:
     """The message counts of each queue, by name."""
     with box.access.transaction() as transaction:
         return counts_of(transaction)
+
+
+def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
+    """Count the messages that aren't done, by what keeps them. Raises `UsageError` for an unknown name."""
+    with box.access.transaction() as transaction:
+        definitions = box.access.known.current(transaction)
+        for queue in queues:
+            definitions.queue(queue)
+        return not_done_of(transaction, queues)
 
 
 def turn_on(box: MessageBox, *queues: str) -> list[Change]:

@@ -62,6 +62,10 @@ def test_a_queue_without_one_cannot_be_activated(box):
         ({"enabled": 1}, "enabled can't be 1"),
         ({"batch": "no"}, "batch can't be 'no'"),
         ({"port": ""}, "port can't be that"),
+        ({"transient": "a:E"}, "transient can't be 'a:E'"),
+        ({"business": ["a b:E"]}, "business: 'a b:E' doesn't name a class of exceptions"),
+        ({"business": ["Nothing"]}, "business: Python has no class 'Nothing'"),
+        ({"business": [KeyError]}, "business: <class 'KeyError'> doesn't name a class"),
         ({"port": "queue: {name: q}", "handler": "a:b"}, "an activation takes a port or a handler, not both"),
     ],
 )

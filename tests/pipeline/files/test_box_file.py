@@ -339,6 +339,14 @@ def test_what_is_no_box_file_at_all(content, told):
     assert fault(content).lstrip().startswith(told)
 
 
+def test_an_activation_names_classes_of_exceptions():
+    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', transient: 'a:E', business: [LookupError, 'x:Y']}}}"
+    (found,) = box_file.examine(written(text), {})[0].queues
+    assert found.activation == Activation("a:b", transient=["a:E"], business=["LookupError", "x:Y"])
+    (told,) = faults(text.replace("LookupError", "Nothing"))
+    assert "business: Python has no class 'Nothing'" in told
+
+
 def test_a_port_keeps_its_variables():
     text = """queues: {q: {policy: unordered, activation: {port: 'http: {url: "https://$${HOST}/x"}', maximum: 2}}}"""
     (found,) = box_file.examine(written(text), {})[0].queues

@@ -66,7 +66,11 @@ def activations(draw: st.DrawFn) -> Activation:
     handler, role = draw(st.none() | st.sampled_from(["a:b", "a.b:c"])), draw(st.none() | NAMES)
     flags = draw(st.booleans()), draw(st.booleans())
     port = draw(st.none() | NAMES) if handler is None else None
-    return Activation(handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port)
+    said = st.lists(st.sampled_from(["a:E", "a.b:C", "OSError", "ValueError"]), max_size=2)
+    return Activation(
+        handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port,
+        transient=draw(said), business=draw(said),
+    )  # fmt: skip
 
 
 @st.composite
@@ -200,7 +204,7 @@ def test_the_format_does_not_change_unnoticed():
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]
     assert to_json(Queue("q", group="key", activation=Activation("a:b")))["activation"] == {
         "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True,
-        "port": None,
+        "port": None, "transient": [], "business": [],
     }  # fmt: skip
     kept = [to_json(Queue("q", policy, "key", "n"))["policy"] for policy in policies]
     assert kept == [{"name": "unordered"}, {"name": "fifo"}, best, unit]

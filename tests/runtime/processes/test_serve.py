@@ -212,3 +212,22 @@ def test_a_port_is_served(box, activated, tmp_path):
     with serving(box):
         until(lambda: not left(box))
     assert [path.name for path in sorted((tmp_path / "c1").iterdir())] == [f"000000-{n:019d}" for n in (1, 2)]
+
+
+def test_what_an_activation_and_the_command_name_fails_at_once(box):
+    activation = sq.Activation("tests.runtime.started:moody", business=["tests.runtime.started:OutOfStockError"])
+    define(box, activation=activation)
+    serve = Serve(box, ["shop"], folders=[str(ROOT)], business=["RuntimeError"])
+    publish(box, 1, customer="empty")
+    publish(box, 1, customer="bad")
+    thread = threading.Thread(target=serve.run)
+    thread.start()
+    try:
+        until(lambda: len(rows(box, "SELECT FROM {schema}.groups WHERE state = 'faulted'")) == 2)
+    finally:
+        serve.stop()
+        thread.join(DEADLINE_S)
+    assert {tuple(row) for row in rows(box, "SELECT error_class, kind, attempt FROM {schema}.faults")} == {
+        ("OutOfStockError", "business", 1),
+        ("RuntimeError", "business", 1),
+    }

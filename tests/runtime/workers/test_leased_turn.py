@@ -387,7 +387,7 @@ def test_a_handler_that_ends_the_transaction(box, how):
 
 
 def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box):
-    define(box)
+    define(box, attempts=1)
     publish(box, 1, 2)
     rows(
         box,
@@ -401,7 +401,7 @@ def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box):
     assert operations.group_view(box, "shop", "c1").state == "faulted"
     assert left(box) == 2
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")
-    assert (fault.kind, fault.error_class) == ("business", "ForeignKeyViolation")
+    assert (fault.kind, fault.error_class) == ("unexpected", "ForeignKeyViolation")
 
 
 def test_what_comes_while_a_group_is_leased_is_in_order(box):

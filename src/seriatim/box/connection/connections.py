@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.connection.access import Access, PublishNotices
@@ -39,6 +39,7 @@ __all__ = [
     "Closing",
     "Connections",
     "connected_once",
+    "is_away",
     "kept_connection",
     "through_pooler",
 ]
@@ -378,6 +379,26 @@ def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Conne
     finally:
         if server is not None:
             server.close()
+
+
+def is_away(dsn: str | None) -> bool:
+    """Whether a PostgreSQL that others run gives nobody a connection: it doesn't answer, or starts, or ends.
+
+    A server that refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the
+    box starts it.
+
+    Args:
+        dsn: the PostgreSQL, as of `Connections.open`.
+
+    Raises:
+        UsageError: not a DSN.
+    """
+    given = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if given is None:
+        return False
+    found = resolve(given)
+    answer = PGconn.ping(make_conninfo(found, **_settings(found)).encode())
+    return answer in (Ping.REJECT, Ping.NO_RESPONSE)
 
 
 def kept_connection(dsn: str, place: str) -> psycopg.Connection:

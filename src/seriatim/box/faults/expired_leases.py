@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import expired_in
 from seriatim.kernel.fault import FaultKind
@@ -43,5 +44,8 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
         what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
         lost = LostTurn(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
         with apart() as own:
-            taken += note_lost(own, lost, what, _PATIENCE_S) is not None
+            result = note_lost(own, lost, what, _PATIENCE_S)
+        if result is not None:
+            taken += 1
+            FAILURES.tell(lost.queue, lost.group, what, result)
     return taken

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from seriatim.box.definitions.definition import BoxQueue
@@ -18,14 +19,14 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turns import LockedGroups, Turns
-from seriatim.kernel.fault import FaultKind, fault, retry_delay
+from seriatim.kernel.fault import FaultKind, attempts_of, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.pipeline.types import failure_message
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
-__all__ = ["Fault", "FaultResult", "LostTurn", "fail", "note_lost"]
+__all__ = ["Fault", "FaultResult", "LostTurn", "Then", "fail", "note_lost"]
 
 #: Longer texts are cut: they are for people.
 _LONGEST = 20_000
@@ -52,17 +53,41 @@ class Fault:
     retry_after: int | None = None
 
 
+class Then(StrEnum):
+    """What happens after a fault."""
+
+    #: The message is tried again.
+    RETRY = "retry"
+    #: Its group waits for an operator.
+    SUSPENDED = "suspended"
+    #: It is a dead letter; its group goes on.
+    DEAD = "dead"
+    #: The queue is turned off.
+    STOPPED = "stopped"
+
+
 @dataclass(frozen=True, slots=True)
 class FaultResult:
     """The effect of a fault.
 
     Args:
-        attempts: the number of attempts so far.
-        will_retry: whether the message is retried automatically.
+        message_id: the message; of several that were handed out together, the first.
+        attempts: the number of its attempts so far.
+        most: the largest number of attempts after a fault of this kind.
+        then: what happens next.
+        delay_us: the pause before the retry, microseconds.
     """
 
+    message_id: str
     attempts: int
-    will_retry: bool
+    most: int
+    then: Then
+    delay_us: int = 0
+
+    @property
+    def will_retry(self) -> bool:
+        """Whether the message is retried automatically."""
+        return self.then is Then.RETRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +100,7 @@ class LostTurn:
         entry_id: the entry of the first message that the handler had.
         token: the token of its lease, if any; the lease is removed.
         has_expired: remove the lease only if it has run out.
+        attempt: the number of the attempt, if it is known; otherwise a retry is at once.
     """
 
     queue: str
@@ -82,6 +108,7 @@ class LostTurn:
     entry_id: int
     token: int | None = None
     has_expired: bool = False
+    attempt: int | None = None
 
 
 def fail(
@@ -104,21 +131,16 @@ def fail(
     message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
     delivery.done_through(done)
     attempt = message.attempt
-    delay = 0
-    if alone:
-        retry = noting.queue.declared.retry()
-        chance = random.random()  # noqa: S311 -- nobody gains by guessing it
-        found = retry_delay(retry, what.kind, attempt, what.retry_after, chance)
-        delay = -1 if found is None else found
-    noting.note(entry_ids, what, delay)
-    dead = delay < 0 and noting.give_up(entry_ids, what, message.message_id)
+    delay = noting.delay(what, attempt) if alone else 0
+    noting.note(entry_ids, what, delay or 0)
+    then = Then.RETRY if delay is not None else noting.give_up(entry_ids, what, message.message_id)
     told = failure_message.Failed(
         delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
-        ordinal=message.ordinal, will_retry=delay >= 0, dead_letter=dead,
+        ordinal=message.ordinal, will_retry=delay is not None, dead_letter=then is Then.DEAD,
     )  # fmt: skip
     transaction.notice(MessageFailed(message, told))
     transaction.publish_notices()
-    return FaultResult(attempt, delay >= 0)
+    return FaultResult(message.message_id, attempt, noting.most(what), then, delay or 0)
 
 
 def note_lost(
@@ -160,21 +182,22 @@ def _note_lost(
         return None
     if delivery is not None:
         noting.put_back(delivery)
-    attempts = noting.note([lost.entry_id], what, -1)
-    if attempts is None:
+    delay = None if lost.attempt is None else noting.delay(what, lost.attempt)
+    noted = noting.note([lost.entry_id], what, delay or 0)
+    if noted is None:
         return None
-    retry = queue.declared.retry()
-    gives_up = retry_delay(retry, what.kind, attempts, None, 0.5) is None
+    attempts, message_id = noted
+    gives_up = noting.delay(what, attempts) is None
     # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
-    entry_ids = noting.first(lost.entry_id, anyway=attempts > retry.attempts + 1) if gives_up else []
-    dead = bool(entry_ids) and noting.give_up(entry_ids, what, f"entry {lost.entry_id}")
+    entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.attempts + 1) if gives_up else []
+    then = noting.give_up(entry_ids, what, message_id) if entry_ids else Then.RETRY
     told = failure_message.Failed(
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
-        will_retry=not entry_ids, dead_letter=dead,
+        will_retry=not entry_ids, dead_letter=then is Then.DEAD,
     )  # fmt: skip
     transaction.notice(EntryFailed(lost.entry_id, told))
     transaction.publish_notices()
-    return FaultResult(attempts, will_retry=not entry_ids)
+    return FaultResult(message_id, attempts, noting.most(what), then, delay or 0)
 
 
 class _Noting:
@@ -206,9 +229,21 @@ class _Noting:
         if row is not None and row.ordinal >= last:
             self._transaction.do("put_back", **DeliveryEnds.of_delivery(self.queue, delivery).back())
 
-    def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> int | None:
-        """Write it down and count the attempt. Below 0, the message isn't tried again by itself, or at once."""
-        attempts, now_us = self._transaction.one(
+    def delay(self, what: Fault, attempt: int) -> int | None:
+        """The pause before a retry, microseconds; None: there is none."""
+        chance = random.random()  # noqa: S311 -- nobody gains by guessing it
+        return retry_delay(self.queue.declared.retry(), what.kind, attempt, what.retry_after, chance)
+
+    def most(self, what: Fault) -> int:
+        """The largest number of attempts after such a fault."""
+        return attempts_of(self.queue.declared.retry(), what.kind)
+
+    def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> tuple[int, str] | None:
+        """Write it down and count the attempt: how many there were, and the id of the message; None: it isn't there.
+
+        With a delay of 0 the message is tried again at once, or isn't by itself.
+        """
+        noted = self._transaction.one(
             "note_fault",
             **self._named,
             of_entries=entry_ids,
@@ -219,8 +254,8 @@ class _Noting:
             of_worker=_kept(what.worker),
             delay=timedelta(microseconds=delay_us) if delay_us > 0 else None,
         )
-        self._locked = LockedGroups(self._locked.keys, now_us, -1)
-        return None if attempts is None else int(attempts)
+        self._locked = LockedGroups(self._locked.keys, noted.now_us, -1)
+        return None if noted.attempts is None else (int(noted.attempts), noted.message_id)
 
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
         """The messages that stop the group, if this entry is the first of them; they are judged before.
@@ -241,13 +276,13 @@ class _Noting:
             return queued
         return [entry_id] if anyway else []
 
-    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> bool:
-        """The handler has failed for good: do what the queue says; whether that makes a dead letter of the message."""
+    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> Then:
+        """The handler has failed for good: do what the queue says."""
         errors = self.queue.declared.errors
         if errors == "continue" or (errors == "suspend" and self._group is None):
             why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
             self._transaction.do("set_dead", **self._named, of_entries=entry_ids, why=_kept(why))
-            return True
+            return Then.DEAD
         if self._group is not None:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
             self._transaction.notice(*acted.judged.notices(self.queue, self._locked.keys))
@@ -255,7 +290,8 @@ class _Noting:
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
             named = self._named | {"of_worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]}
             self._transaction.do("stop_queue", **named)
-        return False
+            return Then.STOPPED
+        return Then.SUSPENDED
 
 
 def _kept(text: str) -> str:

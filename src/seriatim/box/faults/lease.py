@@ -25,7 +25,18 @@ from seriatim.pipeline.types.message import Received
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Access, Transaction
 
-__all__ = ["ExpiredLease", "Lease", "check_leasable", "claim", "drop", "expired_in", "fence_off", "give_back", "renew"]
+__all__ = [
+    "ExpiredLease",
+    "Lease",
+    "check_leasable",
+    "claim",
+    "drop",
+    "expired_in",
+    "fence",
+    "fence_off",
+    "give_back",
+    "renew",
+]
 
 #: A lease that is taken away waits so long for a completion that is just committing.
 _PATIENCE_MS = 10_000
@@ -223,6 +234,33 @@ def give_back(transaction: Transaction, queue: str, token: int) -> bool:
     """
     with translated(transaction.access.place):
         return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
+
+
+def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
+    """Keep a group from everybody but the turn that has it now, until `note_lost` takes the lease away, which counts from the
+    commit on; it runs out by itself. So who ends that turn can count its attempt before the next one begins.
+
+    Args:
+        transaction: in which.
+        queue: the queue's name.
+        group: the key of the group.
+        entry_id: the message whose handler is at work.
+        worker: whose turn it is.
+
+    Returns:
+        the token; None where the group is in a lease already.
+
+    Raises:
+        UsageError: there is no such queue.
+        Unavailable: the transaction has to be repeated.
+    """
+    with translated(transaction.access.place):
+        found = transaction.access.known.current(transaction).queue(queue)
+        token = transaction.value(
+            "fence_group", of_queue=found.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
+            period=timedelta(milliseconds=2 * _PATIENCE_MS),
+        )  # fmt: skip
+        return None if token is None else int(token)
 
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:

@@ -26,7 +26,7 @@ class FaultView:
         sequence: the message's position in its group, as its producer numbered it.
         ordinal: the message's position among the released messages of the group.
         attempt: the number of the attempt, from 1.
-        kind: ``transient``, ``business``, ``poison`` or ``timeout``.
+        kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout``.
         error_class: the name of the error's class.
         error: the error's text.
         traceback: its traceback; may be empty.

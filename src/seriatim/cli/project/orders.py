@@ -13,7 +13,8 @@ STATUSES = ("ordered", "paid", "packed", "shipped")
 def handle(message: sq.Received, tx: sq.Session) -> None:
     """Write an update into a table, in the transaction that completes the message.
 
-    `sq.Business` stops the customer until an operator has looked; nobody else waits. `sq.Transient` tries the message again.
+    `sq.Business` stops the customer until an operator has looked; nobody else waits. After any other exception the message is
+    tried again, five times within 15 seconds, before that happens.
     """
     update = json.loads(message.body)
     if update["status"] not in STATUSES:

@@ -27,17 +27,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sq.MessageB
 
 def test_the_handler_gets_the_updates_of_each_customer_in_order(box: sq.MessageBox) -> None:
     publish(box)
-    calls = 0
-
-    def handle(message: sq.Received, tx: sq.Session) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 6:  # the rest of c2 and c3 has to wait
-            worker.stop()
-        orders.handle(message, tx)
-
-    worker = sq.Worker(box, "orders", handle, workers=1)
-    worker.run()
+    sq.Worker(box, "orders", orders.handle).run(until_idle=True)
     with box.session() as tx:
         rows = tx.connection.execute("SELECT customer, version, status FROM order_updates").fetchall()
     assert [row for row in rows if row[0] == "c1"] == [("c1", 1, "ordered"), ("c1", 2, "paid"), ("c1", 3, "packed")]

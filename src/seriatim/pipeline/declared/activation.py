@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from seriatim.errors import UsageError, shown
+from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.text.name import checked_name
 
@@ -32,6 +34,8 @@ class Activation:
         enabled: whether readers are started.
         port: the port that gets the messages in place of a handler, as text (``docs/reference/ports.md``). A reader
             replaces ``${NAME}`` in it by its own environment's value.
+        transient: names of classes of exceptions, ``module:Class``, after which a retry may succeed, as of a `Worker`.
+        business: names of classes of exceptions after which a retry won't help, as of a `Worker`.
 
     Raises:
         UsageError: a value is invalid.
@@ -44,6 +48,8 @@ class Activation:
     run_as: str | None = None
     enabled: bool = True
     port: str | None = None
+    transient: Sequence[str] = ()
+    business: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.handler is not None:
@@ -62,6 +68,8 @@ class Activation:
         for what in ("batch", "enabled"):
             if not isinstance(value := getattr(self, what), bool):
                 raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False")
+        for what in ("transient", "business"):
+            object.__setattr__(self, what, checked_error_classes(getattr(self, what), what))
 
     def _check_port(self) -> None:
         if self.port is None:
@@ -73,4 +81,5 @@ class Activation:
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return found | {"transient": list(self.transient), "business": list(self.business)}

@@ -67,10 +67,11 @@ class Queue:
             numbers) stays until a clean-up with `forget_expired`; None: groups don't expire.
         attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
             1 to 1,000.
-        retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits.
+        retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits. With the defaults a failing message
+            keeps its group for 15 seconds at most.
         retry_factor: the factor by which the delay grows with each attempt; 1 to 100.
         retry_ceiling: the longest delay, in seconds (or ``"5m"``).
-        retry_jitter: the share of a delay by which it varies at random, 0 to 1.
+        retry_jitter: the share of a delay by which it is shorter at random, 0 to 1.
         recoveries: the number of automatic retries of a faulted group, before it waits for an operator; 0 to 1,000.
         recover_delay: seconds (or ``"5m"``) from the fault to the first recovery.
         recover_factor: the factor by which this delay grows with each recovery; 1 to 100.

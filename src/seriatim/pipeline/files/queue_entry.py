@@ -73,6 +73,8 @@ def _activation(queue: Section) -> Activation | None:
         "run_as": entry.text("run_as"),
         "enabled": entry.flag("enabled"),
         "port": _port(entry),
+        "transient": entry.texts("transient"),
+        "business": entry.texts("business"),
     }
     entry.finish()
     if any(entry.has(key) and value is None for key, value in given.items()):

@@ -47,8 +47,8 @@ class Failed:
     Args:
         queue: the queue's name; None where no queue has it.
         group: the key of its group; None where it has none.
-        kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a message before
-            it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
+        kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a
+            message before it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
             ``unrouted``.
         error_class: the name of the error's class.
         error: the text of the error.

@@ -34,13 +34,26 @@ class ReaderPool:
         queue: the queue's name.
         limits: of each reader.
         folders: where modules are looked for.
+        classes: names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides
+            those of the activation.
+        log_level: what the readers log, at least.
     """
 
-    def __init__(self, box: MessageBox, queue: str, limits: Limits, folders: Sequence[str]) -> None:
+    def __init__(
+        self,
+        box: MessageBox,
+        queue: str,
+        limits: Limits,
+        folders: Sequence[str],
+        classes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+        log_level: str = "INFO",
+    ) -> None:
         self._box = box
         self._queue = queue
         self._limits = replace(limits, workers=1)
         self._folders = folders
+        self._classes = classes
+        self._log_level = log_level
         self._readers = Readers()
         self._orders: Activation | None = None
         self._work: _Work | None = None
@@ -105,6 +118,8 @@ class ReaderPool:
             supervisor = Supervisor(
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
                 limits=replace(self._limits, batch=orders.batch), port=orders.port,
+                transient=[*orders.transient, *self._classes[0]], business=[*orders.business, *self._classes[1]],
+                log_level=self._log_level,
             )  # fmt: skip
         except SeriatimError as error:
             self._rest(error, now)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from seriatim.box.box import MessageBox
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
@@ -32,6 +33,9 @@ class Serve:
         queues: only these; none named: all that have an activation, also those that are defined meanwhile.
         limits: of each reader; what its activation says counts instead of `workers` and `batch`.
         folders: where modules are looked for besides Python's own path; default: the current directory.
+        transient: names of classes of exceptions after which a retry may succeed, besides those of each activation.
+        business: names of classes of exceptions after which a retry won't help, besides those of each activation.
+        log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
 
     Raises:
         UsageError: a queue that isn't there, or has no activation.
@@ -44,6 +48,9 @@ class Serve:
         *,
         limits: Limits | None = None,
         folders: Sequence[str] = (),
+        transient: Sequence[str] = (),
+        business: Sequence[str] = (),
+        log_level: str = "INFO",
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -57,6 +64,8 @@ class Serve:
         self._queues = frozenset(queues)
         self._limits = limits or Limits()
         self._folders = folders
+        self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
+        self._log_level = log_level
         self._pools: dict[int, ReaderPool] = {}
         self._stop = Stop()
         self._told = ""
@@ -85,7 +94,9 @@ class Serve:
             found = {one.queue_id: one for one in slots.look() if not self._queues or one.queue in self._queues}
             for queue_id, one in found.items():
                 if queue_id not in self._pools:
-                    self._pools[queue_id] = ReaderPool(self._box, one.queue, self._limits, self._folders)
+                    self._pools[queue_id] = ReaderPool(
+                        self._box, one.queue, self._limits, self._folders, self._classes, self._log_level
+                    )
                 self._pools[queue_id].look(one, slots)
             for queue_id in self._pools.keys() - found.keys():
                 self._let_go(queue_id, slots)

@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from queue import Empty, Queue
+from typing import TypeVar
 
 from seriatim.box.box import MessageBox
+from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.session import Session
@@ -31,6 +33,8 @@ from seriatim.runtime.workers.scoreboard import Scoreboard, Work
 from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["Supervisor"]
+
+_Result = TypeVar("_Result")
 
 _LOG = logging.getLogger("seriatim.worker")
 _MOST_PROCESSES = 256
@@ -69,6 +73,10 @@ class Supervisor:
         folders: where modules are looked for besides Python's own path; default: the current directory.
         run_as: the role of the database that the handler has; None: that of the processes.
         port: as text (see `port_of`), what is called instead of a handler.
+        transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
+        business: names of classes of exceptions after which a retry won't help.
+        log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        until_idle: end when nothing can be handed out, as of `Worker.run`.
 
     Raises:
         UsageError: a queue that isn't there, a number that can't be.
@@ -85,6 +93,10 @@ class Supervisor:
         folders: Sequence[str] = (),
         run_as: str | None = None,
         port: str | None = None,
+        transient: Sequence[str] = (),
+        business: Sequence[str] = (),
+        log_level: str = "INFO",
+        until_idle: bool = False,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(
@@ -103,6 +115,7 @@ class Supervisor:
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
+            transient=list(transient), business=list(business), log_level=log_level, until_idle=until_idle,
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
@@ -111,9 +124,15 @@ class Supervisor:
         self._stop = Stop()
         self._ended: Queue[_WorkerProcess] = Queue()
         self._noting: list[threading.Thread] = []
+        #: The processes that have found nothing more to do, if that is what they are to end at.
+        self._idle: set[int] = set()
+        #: How many messages the handlers of processes that have ended got.
+        self.counted = 0
 
     def run(self) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends.
+
+        With `until_idle` it also ends when all processes have.
 
         Raises:
             UsageError, DeploymentError: a process couldn't begin, and no other could; or a queue is gone.
@@ -189,6 +208,7 @@ class Supervisor:
         try:
             worker = self._ended.get(timeout=_LOOK_S)
         except Empty:
+            FAILURES.look()
             for one in workers.values():
                 if any(self._is_frozen(work) for work in _works(one)):
                     _LOG.error("process %d is frozen, and is killed", one.process.pid)
@@ -199,8 +219,7 @@ class Supervisor:
         at_work = self._note(worker)
         if self._stop.requested:
             return
-        if worker.is_leaving:
-            del workers[worker.number]
+        if self._leaves(worker, code, workers):
             return
         has_worked = any(slot.has_begun for slot in worker.scoreboard.slots)
         for kind, refused in REFUSED.items():
@@ -214,7 +233,20 @@ class Supervisor:
         if failures > 1:
             self._stop.wait(min(_SHORT_NAP_S * 2 ** (failures - 2), _LONG_NAP_S))
         if not self._stop.requested:
+            self.counted += _counted(worker)
             workers[worker.number] = self._start(worker.number, failures)
+
+    def _leaves(self, worker: _WorkerProcess, code: int, workers: dict[int, _WorkerProcess]) -> bool:
+        """Whether a process has ended because it was to, so that no other takes its place."""
+        if self._orders.until_idle and code == 0:
+            self._idle.add(worker.number)
+            if self._idle >= set(range(1, self._processes + 1)):
+                self.stop()
+            return True
+        if worker.is_leaving:
+            self.counted += _counted(worker)
+            del workers[worker.number]
+        return worker.is_leaving
 
     def _is_frozen(self, work: Work) -> bool:
         return work.since > self._limits.turn_limit_s + _FROZEN_S
@@ -242,27 +274,29 @@ class Supervisor:
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = LostTurn(work.queue, work.group, work.entry_id or 0, work.token)
-        self._patiently(
+        result = self._patiently(
             lambda session: note_lost(session.transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
         )
+        if result is not None:
+            FAILURES.tell(lost.queue, lost.group, what, result)
 
-    def _patiently(self, does: Callable[[Session], object], failed: str) -> None:
+    def _patiently(self, does: Callable[[Session], _Result], failed: str) -> _Result | None:
         """Do something in a session, again where the server isn't there for a while; or log that it failed."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 with self._box.session() as session:
-                    does(session)
+                    done = does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
                     _LOG.error("%s: %s", failed, error)
-                    return
+                    return None
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
                 _LOG.error("%s: %s", failed, error)
-                return
+                return None
             else:
-                return
+                return done
 
     # ---- the end
 
@@ -283,8 +317,10 @@ class Supervisor:
             self._give_back(worker)
         for worker in workers.values():
             _close(worker)
+            self.counted += _counted(worker)
         for thread in self._noting:
             thread.join(_FROZEN_S)
+        FAILURES.look(ends=True)
 
     def _give_back(self, worker: _WorkerProcess) -> None:
         """What a process had in hand that was killed to end it is free at once, and no attempt: no handler is to blame.
@@ -308,6 +344,10 @@ def _close(worker: _WorkerProcess) -> None:
     if worker.process.stdin is not None:
         with suppress(BrokenPipeError):
             worker.process.stdin.close()
+
+
+def _counted(worker: _WorkerProcess) -> int:
+    return sum(slot.counted for slot in worker.scoreboard.slots)
 
 
 def _works(worker: _WorkerProcess) -> list[Work]:

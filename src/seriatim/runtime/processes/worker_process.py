@@ -6,7 +6,6 @@ Standard input stays open as long as the supervisor lives: where that is gone, s
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sys
@@ -15,8 +14,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from seriatim.box.box import MessageBox
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.runtime.processes.log import log_to_stderr
+from seriatim.runtime.processes.patient_opening import open_patiently
+from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.port_text import port_of
 from seriatim.runtime.workers.scoreboard import Scoreboard
 from seriatim.runtime.workers.worker import SPARE_THREADS, Limits, Worker
@@ -42,6 +44,10 @@ class Orders:
         scoreboard: the file of its scoreboard.
         run_as: the role of the database that the handler has; None: its own.
         port: as text, what is called instead of the handler.
+        transient: names of classes of exceptions after which a retry may succeed.
+        business: names of those after which it won't.
+        log_level: what is logged, at least.
+        until_idle: whether it ends when nothing can be handed out of any of the queues.
     """
 
     dsn: str
@@ -54,6 +60,10 @@ class Orders:
     scoreboard: int = -1
     run_as: str | None = None
     port: str | None = None
+    transient: list[str] = field(default_factory=list)
+    business: list[str] = field(default_factory=list)
+    log_level: str = "INFO"
+    until_idle: bool = False
 
     def as_json(self) -> str:
         """In one line."""
@@ -75,14 +85,22 @@ def work(orders: Orders) -> None:
     share = len(slots.slots) // len(orders.queues)
     failed: list[BaseException] = []
     handler = orders.handler if orders.port is None else port_of(orders.port)
-    with MessageBox.open(orders.dsn, schema=orders.schema, connections=2) as box:
+    early = Stop()
+    with early.listening():
+        opened = open_patiently(orders.dsn, orders.schema, early, connections=2)
+    if opened is None:
+        return
+    with opened as box:
         workers = [
             Worker(
                 box, queue, handler, name=orders.name, folders=orders.folders, run_as=orders.run_as,
+                transient=orders.transient, business=orders.business,
                 slots=slots.slots[at * share : (at + 1) * share], **orders.limits,
             )
             for at, queue in enumerate(orders.queues)
         ]  # fmt: skip
+
+        idleness = Idleness(len(workers)) if orders.until_idle else None
 
         def stop() -> None:
             for one in workers:
@@ -90,7 +108,7 @@ def work(orders: Orders) -> None:
 
         def run(worker: Worker) -> None:
             try:
-                worker.run()
+                worker.run_with(idleness)
             except BaseException as error:  # noqa: BLE001 -- it is raised below
                 failed.append(error)
             stop()
@@ -111,8 +129,8 @@ def main() -> int:
     # blocked in a new process, until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     orders = Orders(**json.loads(sys.stdin.readline()))
+    log_to_stderr(orders.log_level)
     threading.Thread(target=_follow, daemon=True).start()
     try:
         work(orders)

@@ -14,7 +14,7 @@ from seriatim.pipeline.declared.function import load_function
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered"]
+__all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered", "called"]
 
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
@@ -148,6 +148,11 @@ def _check_signature(function: Callable[..., Any], given: object) -> None:
             f"the handler {name}{signature} can't be called with a message and a session ({error})",
             remedy="def handle(message, tx): …",
         ) from None
+
+
+def called(handler: Handler, given: object, session: Session) -> object:
+    """Call a handler. An error that comes from this very line says that the handler can't be called so."""
+    return handler(given, session)
 
 
 def answered(answer: object, given: int) -> tuple[list[Message], int]:

@@ -11,17 +11,19 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
+from seriatim.box.faults.failure_log import FAILURES
+from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import Lease, claim, drop, give_back
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.fault import FaultKind
-from seriatim.runtime.workers.handlers import answered
+from seriatim.runtime.workers.handlers import Handler, answered, called
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
+from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
-from seriatim.runtime.workers.turn import LONG_S, PATIENCE_S, TransactionalTurns, fault_of, untried
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, untried
 
 __all__ = ["LeasedTurns"]
 
@@ -80,19 +82,16 @@ class LeasedTurns:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
             what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
             self.keeper.lose(work.token)
-            with self.turns.box.session() as session, translated(session.access.place):
-                note_lost(
-                    session.transaction, LostTurn(work.queue, work.group, work.entry_id, work.token), what, PATIENCE_S
-                )
+            self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), what)
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
         turns = self.turns
         with turns.box.session() as session, translated(session.access.place):
-            delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s)
+            delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s or None)
             if delivery is None:
                 return None
             # Before the claim, which costs an attempt if the process dies.
-            around.enter_context(turns.exclusion(delivery, session.access.known.definitions.queue(turns.queue)))
+            around.enter_context(turns.exclusion(delivery, session))
             turns.turn_size.counts = delivery.group is None
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(
@@ -118,6 +117,7 @@ class _Turn:
 
     def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
         self.tried = 0
+        self._handler: Handler | None = None
         self._turns = leased.turns
         self._lease = lease
         self._slot = slot
@@ -140,8 +140,7 @@ class _Turn:
                 raise
             except TurnEnded as error:
                 # The handler may have committed what it wrote; the message is not done.
-                with self._turns.box.session() as session, translated(session.access.place):
-                    note_lost(session.transaction, self._lost(), fault_of(error, self._turns.worker), PATIENCE_S)
+                self._turns.note_lost(self._lost(), fault_of(error, self._turns.worker))
                 return
             except BaseException as error:  # noqa: BLE001 -- of the handler's
                 self._fail(size, error)
@@ -155,29 +154,31 @@ class _Turn:
         self._slot.begin(turns.queue, lease.delivery.group, 0, lease.token)
         self._slot.call(lease.at_hand)
         self.tried += size
-        called = time.monotonic()
+        began_call = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:
-            answer = turns.handlers.handler(message, session)(given, session)
+            self._handler = turns.handlers.handler(message, session)
+            answer = called(self._handler, given, session)
             published, consumed = answered(answer, size)
             if published:
                 session.publish(published)
             session.handled()
             self._slot.returned()
             took = time.monotonic() - began
-            turns.turn_size.note(consumed, time.monotonic() - called)
+            turns.turn_size.note(consumed, time.monotonic() - began_call)
             ends = consumed < size or took > LONG_S or turns.turn_size.is_over(took) or turns.ending()
             _complete(session, consumed, ends=ends)
         return not ends
 
     def _fail(self, size: int, error: BaseException) -> None:
         """Write a failure down, and end the lease."""
-        what = fault_of(error, self._turns.worker, self._turns.transient)
+        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):
             if not drop(session.transaction, lease.queue, lease.token):
                 raise lease.error()
             alone = size == 1 or self._turns.whole
-            fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
+            result = fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
+        FAILURES.tell(self._turns.queue, lease.delivery.group, what, result)
 
     def _lost(self) -> LostTurn:
         lease = self._lease

@@ -27,6 +27,8 @@ _NO_GROUP = 0xFFFF
 _MARK = struct.Struct("<q")
 _TURN_AT = 8
 _ENTRY_AT, _ENTRY = 32, struct.Struct("<q")
+#: How many messages handlers got, at the end of the slot.
+_COUNT_AT, _COUNT = _SLOT_BYTES - 8, struct.Struct("<q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,16 @@ class Slot:
             self._claimed = turn
             _MARK.pack_into(self._memory, self._at, _IDLE)
             return True
+
+    def count(self, messages: int) -> None:
+        """Handlers got so many messages more."""
+        if messages:
+            _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self.counted + messages)
+
+    @property
+    def counted(self) -> int:
+        """How many messages handlers got."""
+        return int(_COUNT.unpack_from(self._memory, self._at + _COUNT_AT)[0])
 
     @property
     def has_begun(self) -> bool:

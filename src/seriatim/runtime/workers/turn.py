@@ -8,37 +8,34 @@ knows which message it was: they are handed out again one by one, each with a co
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
-from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
+from seriatim.box.faults.failure_log import FAILURES
+from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
+from seriatim.box.faults.lease import fence
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, is_transient, refusal
-from seriatim.errors import SeriatimError, Transient, Unavailable, UsageError
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.time import micros
+from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
+from seriatim.errors import SeriatimError, Unavailable, UsageError
+from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Received
 from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
-from seriatim.runtime.workers.handlers import Handlers, answered
+from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
+from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
 from seriatim.runtime.workers.turn_size import TurnSize
 
-__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "fault_of", "untried"]
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "untried"]
 
 #: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
 LONG_S = 1.0
-#: The network, the disk, the server.
-_TRANSIENT = (ConnectionError, TimeoutError, Unavailable)
 #: Waits so long for a group whose turn was ended by its handler.
 PATIENCE_S = 10.0
-_LONGEST_US = 10_000 * 86_400 * 10**6
 #: Where the connection of a turn is lost after so much of its time, that was why.
 _NEARLY = 0.9
 
@@ -55,7 +52,7 @@ class TransactionalTurns:
         run_length: at most so many messages in a turn.
         batch: whether a handler gets all of them at once.
         whole: whether the queue's messages come as sets, which are worked on all or none.
-        transient: further errors that the same again may mend.
+        classes: what the user says of classes of exceptions.
         turn_limit_s: how long a turn may take.
         ending: says that no further message is to be begun.
         turn_size: how many of these are taken from a queue without groups.
@@ -69,7 +66,7 @@ class TransactionalTurns:
     run_length: int
     batch: bool
     whole: bool
-    transient: tuple[type[BaseException], ...]
+    classes: ErrorClasses
     turn_limit_s: float
     ending: Callable[[], bool]
     turn_size: TurnSize
@@ -109,6 +106,13 @@ class TransactionalTurns:
         self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None = None
     ) -> None:
         """Do turns, one after another; each is added to `begun` before it begins. After one that was refused, of its group."""
+        already = len(begun)
+        self._do(begun, slot, wait_s, limit, refused)
+        for turn in begun[already:]:
+            if turn.failed is not None:  # and that is committed
+                FAILURES.tell(self.queue, turn.delivery.group, *turn.failed)
+
+    def _do(self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None) -> None:
         group = None if refused is None else refused.delivery.group
         until = time.monotonic() + LONG_S
         with self.box.sessions() as sessions, translated(sessions.session.access.place):
@@ -117,7 +121,7 @@ class TransactionalTurns:
                 self.turn_size.counts = delivery.group is None
                 turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
                 begun.append(turn)
-                with self.exclusion(delivery, sessions.session.access.known.definitions.queue(self.queue)):
+                with self.exclusion(delivery, sessions.session):
                     slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
                     turn.run()
                 if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
@@ -141,7 +145,7 @@ class TransactionalTurns:
                 if said is None:
                     self._note_ended(begun[-1], error, slot)
                 else:
-                    self._note(begun[-1], fault_of(said, self.worker, self.transient))
+                    self._note(begun[-1], fault_of(said, self.worker, self.classes))
                 return
             if len(begun) == before:  # somebody else has the group
                 return
@@ -166,19 +170,33 @@ class TransactionalTurns:
 
     def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
         """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
-        lost = LostTurn(self.queue, turn.delivery.group, turn.steps.suspect or turn.at_hand)
+        entry_id = turn.steps.suspect or turn.at_hand
+        attempt = dict(zip(turn.delivery.entry_ids, turn.delivery.messages, strict=True))[entry_id].attempt
+        lost = LostTurn(self.queue, turn.delivery.group, entry_id, attempt=attempt)
+        self.note_lost(lost, what, delivery)
+
+    def note_lost(self, lost: LostTurn, what: Fault, delivery: Delivery | None = None) -> None:
+        """Write an attempt down whose turn is rolled back, and log it; arguments and errors as of `note_lost` of the box."""
         with self.box.session() as session:
-            note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
+            result = note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
+        if result is not None:
+            FAILURES.tell(lost.queue, lost.group, what, result)
 
     def most(self, limit: int | None) -> int:
         """How many messages a turn may have, where so many may be begun; None: as many as there are."""
         return self.turn_size.of(self.run_length if limit is None else min(limit, self.run_length))
 
-    def exclusion(self, delivery: Delivery, queue: BoxQueue) -> AbstractContextManager[None]:
-        """Around the handlers of a turn: what has one attempt left is tried while nobody else is at work in the process."""
+    def exclusion(self, delivery: Delivery, session: Session) -> AbstractContextManager[None]:
+        """Around the handlers of a turn: where an attempt of its first message has ended its process, or took too long, the
+        last one is made while nobody else is at work in the process.
+        """
+        queue = session.access.known.definitions.queue(self.queue)
         attempts = queue.declared.attempts
-        last = attempts > 1 and delivery.messages[0].attempt >= attempts
-        return EXCLUSION.at_work(alone=last, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
+        is_last = attempts > 1 and delivery.messages[0].attempt >= attempts
+        alone = is_last and bool(
+            session.transaction.value("has_ended_its_worker", of_queue=queue.queue_id, of_entry=delivery.entry_ids[0])
+        )
+        return EXCLUSION.at_work(alone=alone, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
 
     def time_out(self, work: Work) -> None:
         """Have a turn ended that takes too long, and write that down; for whoever has claimed it.
@@ -186,12 +204,23 @@ class TransactionalTurns:
         Raises:
             Unavailable: the transaction has to be repeated.
         """
+        token = None
+        if work.entry_id is not None and work.group is not None:
+            # Until the attempt is counted nobody else has the group.
+            with self.box.session() as session:
+                token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
         with self.box.session() as session:
             end_backend(session, work.backend_pid, work.since)
-            if work.entry_id is not None:
-                error = f"the turn took longer than {self.turn_limit_s:g} s"
-                what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
-                note_lost(session.transaction, LostTurn(work.queue, work.group, work.entry_id), what, PATIENCE_S)
+        if work.entry_id is None:
+            return
+        with self.box.session() as session:
+            what = Fault(
+                FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
+            )
+            lost = LostTurn(work.queue, work.group, work.entry_id, token)
+            result = note_lost(session.transaction, lost, what, PATIENCE_S)
+        if result is not None:
+            FAILURES.tell(lost.queue, lost.group, what, result)
 
 
 class _Turn:
@@ -203,6 +232,9 @@ class _Turn:
         self.delivery = delivery
         self.steps = Steps(session, turns.run_as)
         self.tried = 0
+        #: At what a handler failed, and what that does; it is committed with the turn.
+        self.failed: tuple[Fault, FaultResult] | None = None
+        self._handler: Handler | None = None
         self._turns = turns
         self._session = session
         self._slot = slot
@@ -258,7 +290,8 @@ class _Turn:
         self._slot.call(self.at_hand)
         with self.steps.step(self.at_hand):
             with self.delivery.in_hand.lent():
-                answer = self._turns.handlers.handler(message, self._session)(given, self._session)
+                self._handler = self._turns.handlers.handler(message, self._session)
+                answer = called(self._handler, given, self._session)
             self._check_in_hand()
             published, consumed = answered(answer, size)
             if published:
@@ -280,10 +313,10 @@ class _Turn:
             )
 
     def _fail(self, size: int, error: BaseException) -> None:
-        what = fault_of(error, self._turns.worker, self._turns.transient)
+        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         self.steps.finish()
         alone = size == 1 or self._turns.whole
-        fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
+        self.failed = what, fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:
@@ -295,24 +328,3 @@ def untried(messages: Sequence[Received]) -> int:
     """How many messages belong into one turn: one that failed before has a turn of its own."""
     return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
                 len(messages))  # fmt: skip
-
-
-def fault_of(error: BaseException, worker: str, transient: tuple[type[BaseException], ...] = ()) -> Fault:
-    """What a handler raised, as a fault.
-
-    Args:
-        error: what it raised.
-        worker: whose handler it was.
-        transient: errors that the same again may mend, beside those that are known.
-    """
-    kind, retry_after = FaultKind.BUSINESS, None
-    if isinstance(error, (Transient, *_TRANSIENT, *transient)) or is_transient(error):
-        kind = FaultKind.TRANSIENT
-    if isinstance(error, Transient) and error.retry_after is not None:
-        with suppress(UsageError):  # what is no time doesn't count
-            retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
-    told = "".join(traceback.format_exception(error))
-    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
-    with suppress(Exception):
-        said = str(error)
-    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seriatim.box.box import MessageBox
+from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import Unavailable, UsageError, shown
@@ -21,7 +22,9 @@ from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.error_classes import error_classes
 from seriatim.runtime.workers.handlers import Handler, Handlers
+from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -40,6 +43,7 @@ _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
 _TURN_LIMIT_S = 60.0
+_IDLE_GRACE_S = 1.0
 _SHORTEST_LEASE_S = 0.5
 #: The least number of heartbeats in a lease.
 _BEATS = 3
@@ -103,8 +107,12 @@ class Limits:
 
     @property
     def idle_limit_s(self) -> float:
-        """The longest time for which a transaction may idle, in seconds."""
-        return _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+        """The longest time for which a transaction may idle, in seconds.
+
+        That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
+        """
+        limit_s = _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+        return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S
 
     @property
     def lease_s(self) -> float:
@@ -136,8 +144,12 @@ class Worker:
         rate: the largest number of messages a second; None: no limit.
         turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
             leases: the limit of a handler. None: 60 s; under leases no limit.
-        transient: classes of exceptions after which a retry may succeed, besides `Transient`, `Unavailable`, and errors of
-            connections and time-outs.
+        transient: classes of exceptions after which a retry may succeed, or their names (``module:Class``, or
+            ``ValueError``): they are tried `Queue.attempts` times even where the handler's own code raised them. Every other
+            exception is, too; but a `TypeError`, `AttributeError`, `NameError` or `ImportError` that the handler's own code
+            raised is tried twice.
+        business: classes of exceptions, or their names, after which a retry won't help: the message fails at once, as at
+            `Business`. Of two classes that say different things, the one that is nearer to the exception's own counts.
         name: the worker's name in faults; default: the machine and the process.
         folders: folders to import handlers from, besides Python's own path; default: the current directory.
         slots: memory in which threads note the group in hand, for a supervisor.
@@ -163,7 +175,8 @@ class Worker:
         run_length: int = 50,
         rate: float | None = None,
         turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException]] = (),
+        transient: Sequence[type[BaseException] | str] = (),
+        business: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
         slots: Sequence[Slot] | None = None,
@@ -186,11 +199,7 @@ class Worker:
                 "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
                 remedy="give one handler",
             )  # fmt: skip
-        for one in transient:
-            if not (isinstance(one, type) and issubclass(one, BaseException)):
-                raise UsageError(
-                    f"{one!r} is not a class of exceptions", remedy="such as transient=[httpx.TransportError]"
-                )
+        self._classes = error_classes(transient, business, folders)
         if run_as is not None:
             check_role(box, run_as)
         self._run_as = run_as
@@ -198,17 +207,20 @@ class Worker:
         self._queue = queue
         self._whole = whole
         self._turn_size = TurnSize(declared, batch=batch)
-        self._transient = tuple(transient)
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._slots = slots
         self._ending = threading.Event()
         self._stop = Stop()
         self._at_work = threading.Lock()
 
-    def run(self) -> int:
+    def run(self, *, until_idle: bool = False) -> int:
         """Work until `stop` is called, or SIGTERM or SIGINT arrives (in the main thread); then finish the current turns.
 
         It can be called again after it has returned.
+
+        Args:
+            until_idle: return when nothing can be handed out. Messages that wait for a retry or a delay, for a number that is
+                missing, for an operator, or for another worker, aren't waited for.
 
         Returns:
             the number of messages that the handler got in this call.
@@ -217,10 +229,14 @@ class Worker:
             UsageError, DeploymentError: the queue is gone, a name can't be imported, or the worker runs already.
             Unavailable: all handlers are stuck.
         """
+        return self.run_with(Idleness() if until_idle else None)
+
+    def run_with(self, idleness: Idleness | None) -> int:
+        """As `run`, until all threads of one or more workers are idle; for a process that has several workers."""
         if not self._at_work.acquire(blocking=False):
             raise UsageError("the worker runs already", remedy="create another worker, or raise its `workers`")
         try:
-            return 0 if self._stop.requested else self._run_once()
+            return 0 if self._stop.requested else self._run_once(idleness)
         finally:
             # Threads that are stuck keep theirs.
             self._stop, self._ending = Stop(), threading.Event()
@@ -231,7 +247,7 @@ class Worker:
         if not self._stop.requested:
             self._stop.request()
 
-    def _run_once(self) -> int:
+    def _run_once(self, idleness: Idleness | None) -> int:
         limits = self._limits
         connections = limits.workers + SPARE_THREADS + 2
         scoreboard = None if self._slots else Scoreboard.make(limits.workers + SPARE_THREADS)
@@ -241,12 +257,12 @@ class Worker:
                 self._box.more(connections, limits.idle_limit_s) as box,
                 self._stop.listening(),
             ):
-                return self._run(box, slots or ())
+                return self._run(box, slots or (), idleness)
         finally:
             if scoreboard is not None:
                 scoreboard.close()
 
-    def _run(self, box: MessageBox, slots: Sequence[Slot]) -> int:
+    def _run(self, box: MessageBox, slots: Sequence[Slot], idleness: Idleness | None) -> int:
         limits = self._limits
         rate_limit = RateLimit(limits.rate, limits.run_length)
         keeper = LeaseKeeper(box, self._queue, round(limits.lease_s * 1e6), limits.heartbeat_s)
@@ -260,13 +276,14 @@ class Worker:
                 return None
             turns = self._turns(box, next(numbers))
             thread = WorkerThread(
-                LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, rate_limit, self._ending
+                LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, rate_limit, self._ending, idleness
             )
             thread.start()
             return thread
 
         threads = [thread for _ in range(limits.workers) if (thread := started()) is not None]
         chores = Chores(box)
+        self._begins(idleness)
         try:
             while not self._ending.is_set() and not self._stop.requested:
                 self._stop.wait(_LOOK_S)
@@ -278,22 +295,29 @@ class Worker:
                     raise Unavailable(
                         "all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker"
                     )
+                FAILURES.look()
                 chores.look()
         finally:
             self._ending.set()
             chores.end()
             self._wait(threads)
             keeper.end()
+            FAILURES.look(ends=True)
         for thread in threads:
             if thread.error is not None:
                 raise thread.error
         return sum(thread.handled for thread in threads)
 
+    def _begins(self, idleness: Idleness | None) -> None:
+        """All threads are there: from now on they may be idle."""
+        if idleness is not None:
+            idleness.begins(self.stop)
+
     def _turns(self, box: MessageBox, number: int) -> TransactionalTurns:
         limits, stop, ending = self._limits, self._stop, self._ending
         return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
-            self._transient, limits.turn_limit_s,
+            self._classes, limits.turn_limit_s,
             lambda: stop.requested or ending.is_set(), self._turn_size, self._run_as,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ import random
 import threading
 
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
 from seriatim.runtime.workers.scoreboard import Slot
@@ -28,10 +29,16 @@ class WorkerThread(threading.Thread):
         slot: where it writes what it has in hand.
         rate_limit: how fast it may be.
         stop: set when it shall end after its turn.
+        idleness: of the threads of the process, if they shall end when nothing is left to do.
     """
 
     def __init__(
-        self, turns: TransactionalTurns | LeasedTurns, slot: Slot, rate_limit: RateLimit, stop: threading.Event
+        self,
+        turns: TransactionalTurns | LeasedTurns,
+        slot: Slot,
+        rate_limit: RateLimit,
+        stop: threading.Event,
+        idleness: Idleness | None = None,
     ) -> None:
         # Where a handler never returns, that is no reason for the process to stay.
         super().__init__(name=turns.worker, daemon=True)
@@ -39,6 +46,9 @@ class WorkerThread(threading.Thread):
         self._slot = slot
         self._rate_limit = rate_limit
         self._stop_asked = stop
+        self._idleness = idleness
+        if idleness is not None:
+            idleness.joins(self)
         self._nap_s = 0.0
         self._told = ""
         #: Whether its turn was given up by somebody else: when its handler returns after all, it ends.
@@ -62,6 +72,8 @@ class WorkerThread(threading.Thread):
         if not self._slot.claim(work.turn):  # it has just ended, or the thread itself writes down that it was ended
             return False
         self.given_up = work.entry_id is not None
+        if self.given_up and self._idleness is not None:
+            self._idleness.leaves(self)
         self._turns.time_out(work)
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
@@ -78,7 +90,10 @@ class WorkerThread(threading.Thread):
                 self._nap(error)
             except ActionRefused as error:  # the queue is off, until an operator turns it on
                 self._tell(str(error))
-                self._stop_asked.wait(_OFF_NAP_S)
+                if self._idleness is None:
+                    self._stop_asked.wait(_OFF_NAP_S)
+                else:
+                    self._idleness.found_nothing(self, self._idleness.looks(self), _OFF_NAP_S)
             # The queue is gone, or the box is another one: errors of what a handler did are faults.
             except (UsageError, DeploymentError) as error:
                 self.error = error
@@ -93,12 +108,21 @@ class WorkerThread(threading.Thread):
             self._stop_asked.wait(min(wait_s, _WAIT_S))
             return
         tried: int | None = None
+        idleness = self._idleness
+        before = 0 if idleness is None else idleness.looks(self)
         try:
-            tried = self._turns.take(self._slot, _WAIT_S, permits)
+            tried = self._turns.take(self._slot, _WAIT_S if idleness is None else 0.0, permits)
         finally:
             self._rate_limit.give_back((permits or 0) - (tried or 0))
         self.handled += tried or 0
+        self._slot.count(tried or 0)
         self._nap_s, self._told = 0.0, ""
+        if idleness is None:
+            return
+        if tried is None:
+            idleness.found_nothing(self, before, _WAIT_S)
+        else:
+            idleness.worked()
 
     def _nap(self, error: SeriatimError | None) -> None:
         """Wait a while for better times."""

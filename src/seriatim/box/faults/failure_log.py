@@ -1,0 +1,127 @@
+"""Failures of handlers in the log: a line each, at most so many a second, and how many were left out.
+
+The table of faults has all of them. The log is for who looks at a process: what failed, and what happens next; at the last
+attempt with the traceback. A line is written when the fault is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import threading
+import time
+from collections.abc import Callable
+
+from seriatim.box.faults.faults import Fault, FaultResult, Then
+
+__all__ = ["FAILURES", "FailureLog"]
+
+_LOG = logging.getLogger("seriatim.failures")
+_MOST, _PERIOD_S = 10, 1.0
+_LONGEST_ERROR, _LONGEST_TRACEBACK = 500, 8_000
+#: What could do something to a terminal, or begin another line.
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+_WITHIN_LINES = {code: text for code, text in _CONTROLS.items() if code not in (9, 10)}
+
+
+class FailureLog:
+    """The failures of the handlers of one process.
+
+    Args:
+        most: the largest number of lines a period: of failures that are tried again, and as many of others.
+        period_s: the period, seconds.
+        clock: tells the seconds; it never goes back.
+    """
+
+    def __init__(
+        self, most: int = _MOST, period_s: float = _PERIOD_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._period_s = period_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._began = clock()
+        #: How many there were in this period, by whether they are tried again.
+        self._count = {True: 0, False: 0}
+
+    def tell(self, queue: str, group: str | None, what: Fault, result: FaultResult) -> None:
+        """Log a failure.
+
+        Args:
+            queue: the queue's name.
+            group: the group's key, if the queue has groups.
+            what: the fault.
+            result: the effect of the fault, which is committed.
+        """
+        self.look()
+        with self._lock:
+            self._count[result.will_retry] += 1
+            if self._count[result.will_retry] > self._most:
+                return
+        of = f" of {result.most}" if result.most > 1 else ""
+        _LOG.log(
+            logging.WARNING if result.will_retry else logging.ERROR,
+            "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
+            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, what.kind.value, _error(what),
+            _next(queue, group, result), "" if result.will_retry else _traceback(what.traceback),
+        )  # fmt: skip
+
+    def look(self, *, ends: bool = False) -> None:
+        """Say how many failures were left out, if the period is over; from time to time, also where nothing fails.
+
+        Args:
+            ends: say it in any case, because the process ends.
+        """
+        with self._lock:
+            took_s = self._clock() - self._began
+            if took_s < self._period_s and not ends:
+                return
+            left = {again: max(count - self._most, 0) for again, count in self._count.items()}
+            self._began, self._count = self._clock(), {True: 0, False: 0}
+        if sum(left.values()):
+            _LOG.warning(
+                "%d more failures within %.1f s are left out here, %d of them for good; `seriatim faults` lists all",
+                sum(left.values()), took_s, left[False],
+            )  # fmt: skip
+
+
+def _place(queue: str, group: str | None) -> str:
+    return f"queue {queue!r}" if group is None else f"queue {queue!r}, group {group!r}"
+
+
+def _error(what: Fault) -> str:
+    text = f"{what.error_class}: {' '.join(what.error.split())}".translate(_CONTROLS)
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
+
+
+def _next(queue: str, group: str | None, result: FaultResult) -> str:
+    match result.then:
+        case Then.RETRY if result.delay_us == 0:
+            return "tried again at once"
+        case Then.RETRY:
+            return f"tried again in {result.delay_us / 1e6:.3g} s"
+        case Then.DEAD:
+            return "set aside: it is a dead letter"
+        case Then.SUSPENDED:
+            return (
+                f"group suspended: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"
+            )
+        case Then.STOPPED:
+            return f"queue turned off: it waits for an operator (seriatim queue on {_word(queue)})"
+
+
+def _word(text: str | None) -> str:
+    """A word of a command that can be pasted."""
+    return shlex.quote(text or "").translate(_CONTROLS)
+
+
+def _traceback(text: str) -> str:
+    """The traceback below the line, if there is one; of a long one the end."""
+    if not text:
+        return ""
+    kept = text.rstrip() if len(text) <= _LONGEST_TRACEBACK else f"…{text.rstrip()[-_LONGEST_TRACEBACK:]}"
+    return f"\n{kept.translate(_WITHIN_LINES)}"
+
+
+#: That of this process.
+FAILURES = FailureLog()

@@ -1,0 +1,193 @@
+"""The state of one message, in each queue that has it; with a wait until it is final. Reads without locks.
+
+Nobody tells when a message is done: that would cost every completion. So whoever waits looks again, at first soon, and then
+once a second; between two looks it has no connection. (Decision 0062.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.views.message_places import check_one_space
+from seriatim.box.views.not_done import REASONS
+from seriatim.kernel.outcome import Disposition
+from seriatim.pipeline.text.storable import checked_text
+
+__all__ = ["MessageState", "MessageStatus", "QueueStatus", "status_of"]
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+_TO_ROUTE = "it was published through SQL, and nobody has routed it yet"
+_NOBODY = "no subscription wants it"
+
+
+class MessageState(StrEnum):
+    """The state of a message, in one queue or altogether."""
+
+    WAITING = "waiting"
+    IN_HAND = "in_hand"
+    DONE = "done"
+    #: As late, duplicate, invalid or rejected.
+    SET_ASIDE = "set_aside"
+    DEAD = "dead"
+    UNROUTED = "unrouted"
+    UNKNOWN = "unknown"
+
+
+#: Altogether it has the first of these that it has anywhere.
+_ORDER = (
+    *(MessageState.IN_HAND, MessageState.WAITING, MessageState.UNROUTED, MessageState.DEAD),
+    *(MessageState.SET_ASIDE, MessageState.DONE, MessageState.UNKNOWN),
+)
+_OPEN = (MessageState.IN_HAND, MessageState.WAITING, MessageState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """The state of a message in one queue.
+
+    Args:
+        queue: the queue's name; None: it is in no queue (unrouted, or not routed yet).
+        group: the key of its group; None if it has none.
+        state: its state there.
+        reason: why it waits, was set aside or is unrouted; empty if it is done.
+        until: when it is due, if it waits for a time that is known.
+        since: when it was done, set aside or found to be unrouted.
+        attempt: the number of attempts that failed.
+    """
+
+    queue: str | None
+    group: str | None
+    state: MessageState
+    reason: str
+    until: datetime | None
+    since: datetime | None
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStatus:
+    """The state of a message.
+
+    Args:
+        message_id: its id.
+        state: its state altogether: ``in_hand`` or ``waiting`` if it is so in any queue; otherwise ``unrouted``, ``dead`` or
+            ``set_aside`` if it is so in any; otherwise ``done``. ``unknown``: the box has no such message, and its id was not
+            published lately.
+        queues: its state in each queue that has it, or has kept it.
+        forgotten: the number of queues that had it and keep nothing of it: it is done there, or was deleted. If no queue has
+            kept anything, the number isn't known: then it is 0, and the message is ``done``.
+    """
+
+    message_id: str
+    state: MessageState
+    queues: tuple[QueueStatus, ...] = ()
+    forgotten: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so, unless an operator does something."""
+        return self.state not in _OPEN
+
+    @property
+    def reason(self) -> str:
+        """Why it has this state, in the queue where it has it; empty if it is done."""
+        return next((one.reason for one in self.queues if one.state is self.state), "")
+
+
+class _Key(NamedTuple):
+    arrival_id: int
+    position: int
+
+
+def status_of(
+    begin: Callable[[], AbstractContextManager[Transaction]], message_id: str, id_space: str | None, wait_s: float
+) -> MessageStatus:
+    """The state of a message; waits until it is final, at most so many seconds.
+
+    Raises:
+        UsageError: the id can't be one; or several id spaces have it, and none is named.
+    """
+    checked_text(message_id, "a message's id")
+    named = {"message_id": message_id, "id_space": id_space}
+    until, pause_s = time.monotonic() + wait_s, _FIRST_PAUSE_S
+    key: _Key | None = None
+    published, is_first = False, True
+    while True:
+        with begin() as transaction:
+            if key is None:
+                appears = not published and _is_published(transaction, named)
+                # The spool has no index by ids: it is read once, and again only when the id appears.
+                key = _key(transaction, named) if appears or is_first else None
+                published, is_first = published or appears, False
+            found = _status(transaction, message_id, key, published=published)
+        left_s = until - time.monotonic()
+        if found.is_final or left_s <= 0:
+            return found
+        time.sleep(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _is_published(transaction: Transaction, named: Mapping[str, str | None]) -> bool:
+    """Whether the id was published lately."""
+    rows = transaction.rows("published_at", **named)
+    check_one_space(str(named["message_id"]), {one.id_space for one in rows})
+    return bool(rows)
+
+
+def _key(transaction: Transaction, named: Mapping[str, str | None]) -> _Key | None:
+    """Where the message is in the spool; None: it isn't there any more, or never was."""
+    rows = transaction.rows("message_key", **named)
+    check_one_space(str(named["message_id"]), {one.id_space for one in rows})
+    return next((_Key(one.arrival_id, one.position) for one in rows), None)
+
+
+def _status(transaction: Transaction, message_id: str, key: _Key | None, *, published: bool) -> MessageStatus:
+    if key is None:
+        # Known by its id alone: no queue has it any more.
+        return MessageStatus(message_id, MessageState.DONE if published else MessageState.UNKNOWN)
+    rows = transaction.rows("message_status", arrival_id=key.arrival_id, position=key.position)
+    if not rows:
+        return MessageStatus(message_id, MessageState.DONE)
+    queues = tuple(
+        QueueStatus(one.queue, one.group, _state(one.status, one.why), _reason(one.status, one.why), one.until, one.since,
+                    one.attempt)
+        for one in rows
+    )  # fmt: skip
+    found = {one.state for one in queues}
+    forgotten = max(rows[0].destinations - sum(one.queue is not None for one in queues), 0)
+    return MessageStatus(message_id, next(one for one in _ORDER if one in found), queues, forgotten)
+
+
+def _state(status: str, why: str | None) -> MessageState:
+    match status:
+        case "waiting":
+            return MessageState.IN_HAND if why == "in_hand" else MessageState.WAITING
+        case "to_route":
+            return MessageState.WAITING
+        case "done":
+            return MessageState.DONE
+        case "unrouted":
+            return MessageState.UNROUTED
+        case Disposition.DEAD.word:
+            return MessageState.DEAD
+    return MessageState.SET_ASIDE
+
+
+def _reason(status: str, why: str | None) -> str:
+    match status:
+        case "waiting":
+            return REASONS[why or ""]
+        case "to_route":
+            return _TO_ROUTE
+        case "unrouted":
+            return why or _NOBODY
+        case "done":
+            return ""
+    return f"{status}: {why}"

@@ -1,0 +1,53 @@
+"""What keeps messages that aren't done: counts by the reason. Reads without locks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from seriatim.box.connection.access import Transaction
+
+__all__ = ["REASONS", "NotDone", "not_done"]
+
+#: Why a message isn't handed out, in words.
+REASONS: Mapping[str, str] = {
+    "in_hand": "a worker or a pipeline has it in hand",
+    "off": "the queue is off",
+    "pipeline": "the queue belongs to a pipeline",
+    "suspended": "its group is suspended",
+    "faulted": "its group is faulted: a handler failed for good, and an operator has to mend it",
+    "retry": "it, or the message before it, failed and is tried again later",
+    "later": "it, or the message before it, is to be handed out later",
+    "held": "a number before it is missing, or its set isn't complete",
+    "late": "it came late, and an operator has to say what becomes of it",
+    "stopped": "the subscriptions that collected it are stopped",
+    "ready": "it is ready, or nobody has looked at it yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """Messages of a queue that aren't done, and that one thing keeps.
+
+    Args:
+        queue: the queue's name.
+        why: a key of `REASONS`.
+        messages: how many.
+        until: when the first of them is due; None if no time is known.
+    """
+
+    queue: str
+    why: str
+    messages: int
+    until: datetime | None
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return REASONS[self.why]
+
+
+def not_done(transaction: Transaction, queues: Sequence[str]) -> list[NotDone]:
+    """The messages of some queues that aren't done, by the reason."""
+    return transaction.rows("not_done_counts", NotDone, queues=list(queues))

@@ -1,0 +1,62 @@
+"""Classes of exceptions by their names: ``module:Class``, or the name alone of one that Python has built in."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from pathlib import Path
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.declared.function import checked_function, load_function
+
+__all__ = ["checked_error_classes", "load_error_class"]
+
+_REMEDY = "write module:Class, such as httpx:TransportError, or ValueError"
+
+
+def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
+    """Check that a value is a list of names of classes of exceptions. The classes need not exist.
+
+    Args:
+        names: the list.
+        what: its name, for the error.
+
+    Raises:
+        UsageError: it isn't a list of such names.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise UsageError(f"{what} can't be {shown(names)}", remedy=f"a list: {_REMEDY}")
+    for one in names:
+        if not isinstance(one, str):
+            raise UsageError(f"{what}: {shown(one)} doesn't name a class of exceptions", remedy=_REMEDY)
+        _checked(one, what)
+    return tuple(names)
+
+
+def load_error_class(name: str, folders: Sequence[Path], what: str) -> type[BaseException]:
+    """Import a class of exceptions.
+
+    Args:
+        name: ``module:Class``, or the name alone of a class that is built in.
+        folders: the folders to search after Python's own path.
+        what: the name of the list that it is of, for the error.
+
+    Raises:
+        UsageError: the name is of another form, there is no such module or class, or it isn't a class of exceptions.
+    """
+    _checked(name, what)
+    found = load_function(name if ":" in name else f"builtins:{name}", folders)
+    if not (isinstance(found, type) and issubclass(found, BaseException)):
+        raise UsageError(f"{name} is not a class of exceptions", remedy=_REMEDY)
+    return found
+
+
+def _checked(name: str, what: str) -> None:
+    """Refuse what can't name a class."""
+    if ":" in name:
+        try:
+            checked_function(name)
+        except UsageError as error:
+            raise UsageError(f"{what}: {shown(name)} doesn't name a class of exceptions", remedy=_REMEDY) from error
+    elif not isinstance(getattr(builtins, name, None), type):
+        raise UsageError(f"{what}: Python has no class {shown(name)}", remedy=_REMEDY)

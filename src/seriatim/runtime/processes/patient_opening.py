@@ -1,0 +1,106 @@
+"""Opening a box whose database may be away: a worker that starts waits for it, as one that is running does."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.connections import is_away
+from seriatim.errors import EnvironmentProblem, Unavailable
+from seriatim.runtime.stop_signal import Stop
+
+__all__ = ["open_patiently"]
+
+_LOG = logging.getLogger("seriatim.box")
+_PAUSE_S, _LOOK_S = 1.0, 0.1
+#: It is told at once that the database is away, and then so often.
+_TELL_S = 30.0
+
+
+def open_patiently(
+    dsn: str | None, schema: str, stop: Stop, *, create: bool = True, connections: int = 20, waits: bool = True
+) -> MessageBox | None:
+    """Open a box; if its database is away, wait until it is there, and log that.
+
+    Args:
+        dsn: the PostgreSQL, as of `MessageBox.open`.
+        schema: the schema of the box.
+        stop: ends the waiting.
+        create: whether to create a missing schema.
+        connections: the largest number of open connections.
+        waits: whether to wait.
+
+    Returns:
+        the box; None if it was stopped before the database was there.
+
+    Raises:
+        UsageError, EnvironmentProblem, SchemaMismatch: what `MessageBox.open` raises, if the database isn't away.
+        Unavailable: it is away, and `waits` is False.
+    """
+    began, told = time.monotonic(), -_TELL_S
+    had_come = False
+    while not stop.requested:
+        attempt = _Attempt(dsn, schema, create=create, connections=connections)
+        if not attempt.ended(stop):
+            return None
+        if attempt.box is not None:
+            if told >= 0:
+                _LOG.warning("%s is there after %.0f s", attempt.box, time.monotonic() - began)
+            return attempt.box
+        error = attempt.error
+        if not isinstance(error, EnvironmentProblem) or not attempt.is_away:
+            # It may have come between the try and the question.
+            if had_come or not isinstance(error, EnvironmentProblem):
+                raise error
+            had_come = True
+            continue
+        had_come = False
+        if not waits:
+            raise Unavailable(
+                error.what,
+                where=error.where,
+                remedy="is it running? without --no-wait it is waited for",
+            ) from error
+        waited_s = time.monotonic() - began
+        if waited_s - told >= _TELL_S:
+            told = waited_s
+            _LOG.warning("%s: %s; waiting for it (%.0f s so far)", error.where, error.what, waited_s)
+        stop.wait(_PAUSE_S)
+    return None
+
+
+class _Attempt:
+    """One attempt to open a box, in a thread: a host that answers nothing is tried for long, and nobody waits for that."""
+
+    def __init__(self, dsn: str | None, schema: str, *, create: bool, connections: int) -> None:
+        self.box: MessageBox | None = None
+        self.error: BaseException = EnvironmentProblem("the box couldn't be opened")
+        self.is_away = False
+        self._given_up = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(
+            target=self._run, args=(dsn, schema), kwargs={"create": create, "connections": connections}, daemon=True
+        )
+        self._thread.start()
+
+    def ended(self, stop: Stop) -> bool:
+        """Wait for its end; False: it was stopped before, and a box that is opened after all is closed again."""
+        while self._thread.is_alive() and not stop.requested:
+            self._thread.join(_LOOK_S)
+        with self._lock:
+            self._given_up = self._thread.is_alive() and self.box is None
+            return not self._given_up
+
+    def _run(self, dsn: str | None, schema: str, *, create: bool, connections: int) -> None:
+        try:
+            box = MessageBox.open(dsn, schema=schema, create=create, connections=connections)
+            with self._lock:
+                if self._given_up:
+                    box.close()
+                self.box = box
+        except BaseException as error:  # noqa: BLE001 -- it is raised where it was asked for
+            self.error = error
+            if isinstance(error, EnvironmentProblem):
+                self.is_away = is_away(dsn)

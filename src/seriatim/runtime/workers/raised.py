@@ -1,0 +1,96 @@
+"""What a handler raised, read as a fault: which exceptions pass, and whose code raised them."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from types import CodeType
+from typing import Any
+
+from seriatim.box.faults.faults import Fault
+from seriatim.box.workers.steps import TurnEnded, is_transient
+from seriatim.errors import Transient, Unavailable, UsageError
+from seriatim.kernel.fault import ErrorClasses, FaultKind, kind_of
+from seriatim.kernel.time import micros
+from seriatim.runtime.workers.handlers import called
+
+__all__ = ["fault_of"]
+
+_NOTHING_SAID = ErrorClasses()
+_LONGEST_US = 10_000 * 86_400 * 10**6
+#: The network, the disk, the server.
+_PASSING = (ConnectionError, TimeoutError, socket.gaierror, Unavailable)
+#: Failures of the network as libraries raise them, which aren't imported for that. What psycopg raises: `is_transient`.
+_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
+    "httpcore": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
+    "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),
+    "urllib3.exceptions": ("TimeoutError", "ProtocolError", "NewConnectionError", "MaxRetryError"),
+}
+
+
+def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING_SAID, handler: object = None) -> Fault:
+    """What a handler raised, as a fault.
+
+    Args:
+        error: what it raised.
+        worker: whose handler it was.
+        classes: what the user says of classes of exceptions.
+        handler: the handler, if one was called.
+    """
+    if isinstance(error, TurnEnded):  # each further attempt might commit once more what it wrote
+        kind, retry_after = FaultKind.BUSINESS, None
+    else:
+        in_handler = handler is not None and _raised_by(error) in {called.__code__, *_codes(handler)}
+        kind, retry_after = kind_of(error, classes, passes=_passes(error), in_handler=in_handler), None
+    if isinstance(error, Transient) and error.retry_after is not None:
+        with suppress(UsageError):  # what is no time doesn't count
+            retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
+    told = "".join(traceback.format_exception(error))
+    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
+    with suppress(Exception):
+        said = str(error)
+    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after)
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether it is a failure of the network or of the database that passes."""
+    return isinstance(error, _PASSING) or is_transient(error) or isinstance(error, _of_libraries())
+
+
+def _of_libraries() -> tuple[type, ...]:
+    found = [
+        getattr(module, name, None)
+        for library, names in _OF_LIBRARIES.items()
+        if (module := sys.modules.get(library)) is not None
+        for name in names
+    ]
+    return tuple(one for one in found if isinstance(one, type))
+
+
+def _raised_by(error: BaseException) -> CodeType | None:
+    """The code of Python's that raised it, or called what did."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return None if frame is None else frame.tb_frame.f_code
+
+
+def _codes(handler: Any) -> set[CodeType]:
+    """The code of a handler, and of the functions that decorate it."""
+    found: set[CodeType] = set()
+    while handler is not None:
+        while isinstance(handler, partial):
+            handler = handler.func
+        if not inspect.isroutine(handler) and not isinstance(handler, type):
+            handler = vars(type(handler)).get("__call__")  # an object that can be called
+        code = getattr(handler, "__code__", None)
+        if isinstance(code, CodeType):
+            found.add(code)
+        handler = getattr(handler, "__wrapped__", None)
+    return found
