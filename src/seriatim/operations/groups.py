@@ -17,7 +17,7 @@ from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount
-from seriatim.box.views.group_standing import Head, Standing, standing_of
+from seriatim.box.views.group_standing import Head, Processed, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError, shown
@@ -35,6 +35,7 @@ __all__ = [
     "Head",
     "Logged",
     "Operation",
+    "Processed",
     "Standing",
     "abort",
     "act",

@@ -58,8 +58,11 @@ class Queue:
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
             ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
         priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
-        keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before) or ``"everything"``.
-        keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: until they are purged.
+        keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before, so that they can be found
+            and traced) or ``"everything"``.
+        keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: with ``"faults"`` as long
+            as the box keeps faults (30 days, unless `retention.keep_faults` says otherwise), with ``"everything"`` until they
+            are purged.
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue takes messages in either way.
@@ -94,7 +97,7 @@ class Queue:
     _: KW_ONLY
     errors: Literal["suspend", "continue", "stop"] = "suspend"
     priority: str | None = None
-    keep: Literal["nothing", "faults", "everything"] = "nothing"
+    keep: Literal["nothing", "faults", "everything"] = "faults"
     keep_for: float | str | None = None
     max_messages: int | None = None
     when_full: Literal["wait", "refuse"] = "wait"
