@@ -93,7 +93,9 @@ def groups(
         if all_ and len(found) < limit:
             others = set(operations.GroupState) - operations.STOPPED
             found += operations.groups(box, queue, state=others, limit=limit - len(found), **chosen)
-        there = len(found) if all_ or state or json_ else operations.count(box, queue, key=chosen["key"])
+        is_narrowed = any(value for name, value in chosen.items() if name != "key")
+        counts = not (all_ or state or json_ or is_narrowed)
+        there = operations.count(box, queue, key=chosen["key"]) if counts else len(found)
     GROUPS.print(found, json_=json_, limit=limit)
     if there > len(found):
         click.echo(f"{len(found):,} of {there:,} groups are shown, those that are stopped: --all lists all", err=True)
