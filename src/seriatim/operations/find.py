@@ -20,7 +20,7 @@ def find(
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
     Groups and faults are looked up by indexes. Ids and properties of messages have none, because every publisher would pay
-    for it: the stored messages are read once, without their bodies, about a second for each million.
+    for it: the stored messages are read once, without their bodies: some seconds for a million.
 
     Args:
         box: the box.

@@ -12,7 +12,13 @@ from seriatim.pipeline.declared.subscription import Subscription, distinct
 
 def test_a_queue_is_plain_unless_told_otherwise():
     queue = Queue("q", group="key")
-    assert (queue.errors, queue.priority, queue.keep, queue.keep_for) == ("suspend", None, "faults", None)
+    assert (queue.errors, queue.priority, queue.keep, queue.keeps, queue.keep_for) == (
+        "suspend",
+        None,
+        None,
+        "faults",
+        None,
+    )
     assert (queue.max_messages, queue.when_full, queue.enabled, queue.expire_after) == (None, "wait", True, None)
 
 

@@ -373,11 +373,11 @@ def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
 
     Messages that are kept because they had failed stay as long as their faults, unless their queue says for how long.
     """
-    if queue is None or queue.keep == "nothing":
+    if queue is None or queue.keeps == "nothing":
         return timedelta(0)
     if queue.keep_for is not None:
         return _period(queue.keep_for)
-    return faults_for if queue.keep == "faults" else None
+    return faults_for if queue.keeps == "faults" else None
 
 
 def _period(value: float | str | None) -> timedelta | None:

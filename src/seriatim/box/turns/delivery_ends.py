@@ -35,7 +35,7 @@ class DeliveryEnds(NamedTuple):
     @classmethod
     def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
         """Those of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
-        keep = queue.declared.keep
+        keep = queue.declared.keeps
         return cls(
             queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
             handed.entry_ids, handed.ordinals, handed.late,
@@ -46,7 +46,7 @@ class DeliveryEnds(NamedTuple):
         """Those of a delivery."""
         ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
         return cls(
-            queue.queue_id, delivery.group, incarnation, queue.declared.keep, list(delivery.entry_ids), ordinals, lates
+            queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
         )
 
     def between(self, begin: int, end: int | None) -> DeliveryEnds:

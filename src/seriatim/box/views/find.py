@@ -74,9 +74,9 @@ def find(transaction: Transaction, definitions: Definitions, text: str, narrowed
     faults = transaction.rows("found_faults", FaultView, **parameters)
     published = transaction.rows("published_at", message_id=text, id_space=None)
     keeps: dict[str, str] = {
-        name: queue.declared.keep
+        name: queue.declared.keeps
         for name, queue in sorted(definitions.queues.items())
-        if queue.declared.keep != "everything"
+        if queue.declared.keeps != "everything"
     }
     return Found(
         text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
