@@ -172,6 +172,8 @@ def test_the_last_processed_message_beside_what_was_released(box):
         for _ in tx.receive("kept", limit=2):
             pass
     done = groups.standing(box, "kept", "c1").processed
+    assert Action.RESET not in groups.standing(box, "kept", "c1").allowed  # which has no next number
+    assert Action.RESET in groups.standing(box, "shop", "c1").allowed
     assert (done.ordinal, done.is_kept, done.by) == (2, True, f"seriatim {socket.gethostname()[:40]}:{os.getpid()}")
 
 

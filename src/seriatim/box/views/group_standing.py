@@ -20,7 +20,7 @@ from seriatim.kernel.states import Action, GroupState
 __all__ = ["Head", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
-_ON_MESSAGES = frozenset({Action.REQUEUE})
+_ELSEWHERE = frozenset({Action.REQUEUE})
 #: Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
 _MOMENT_S = 5.0
 #: So many entries of the operator log are shown.
@@ -121,7 +121,9 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     blocks = _blocking(view, heads)
     off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
-    allowed = tuple(action for action in Action if view.allows(action) and action not in _ON_MESSAGES)
+    has_next = isinstance(found.declared.policy_of(group), Standard)
+    others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET}
+    allowed = tuple(action for action in Action if view.allows(action) and action not in others)
     return Standing(
         view,
         _why(transaction, found, view, following) + off,
