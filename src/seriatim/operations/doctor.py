@@ -167,7 +167,7 @@ def _standing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
-def _boxes(dsn: str | None, schema: str, *, audit: bool) -> Iterator[Finding]:
+def _boxes(dsn: str | None, schema: str, *, audit: bool = False) -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
     if not _is_named(dsn):
         yield _tried("box", _none)
