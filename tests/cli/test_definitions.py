@@ -117,20 +117,10 @@ def test_queues_and_a_queue(box, call, file):
     call("box", "apply", file)
     publish(box, 1, 2, None)
     lines = call("queues").stdout.splitlines()
-    assert lines[0].split() == [
-        "queue",
-        "policy",
-        "is",
-        "arrived",
-        "held",
-        "queued",
-        "in",
-        "hand",
-        "set",
-        "aside",
-        "oldest",
-    ]
-    assert lines[2].split()[:9] == ["fulfilment", "standard", "on", "2", "0", "0", "0", "1", "invalid"]
+    headings = "queue policy is arrived held queued in hand stopped groups set aside oldest age"
+    assert lines[0].split() == headings.split()
+    assert lines[2].split()[:10] == ["fulfilment", "standard", "on", "2", "0", "0", "0", "0", "1", "invalid"]
+    assert lines[2].split()[-1] == "s"
     told = json.loads(call("queues", "--json").stdout)
     assert [(one["queue"], one["arrived"], one["invalid"]) for one in told] == [("archive", 0, 0), ("fulfilment", 2, 1)]
     assert (
@@ -148,6 +138,13 @@ def test_queues_and_a_queue(box, call, file):
     assert call("queue", "on", "fulfilment").stdout == "turned on queue fulfilment\n"
     assert call("queue", "on", "fulfilment").stdout == "nothing to change\n"
     assert "did you mean 'fulfilment'?" in call("queue", "on", "fulfilmnt", code=2).stderr
+    publish(box, 9)
+    with box.session() as tx:
+        for _ in tx.receive("fulfilment"):
+            pass
+    told = json.loads(call("queues", "--json").stdout)
+    assert [(one["stopped"], one["age_s"] is None) for one in told] == [(0, True), (1, False)]
+    assert "; stopped groups: 1; the oldest message is " in call("queue", "show", "fulfilment").stdout
     assert "there is no queue" in call("queue", "show", "x", code=2).stderr
 
 

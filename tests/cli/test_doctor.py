@@ -7,13 +7,14 @@ import json
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.operations import box_findings
 from seriatim.operations.doctor import State, examine
 
 
 def test_says_what_to_do_where_there_is_no_java(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    result = CliRunner().invoke(main, ["doctor", "--json"])
+    result = CliRunner().invoke(main, ["doctor", "--json", "--pipelines"])
     assert result.exit_code == 1
     told = json.loads(result.stdout)
     findings = {finding["name"]: finding for finding in told["findings"]}
@@ -28,7 +29,7 @@ def test_says_what_to_do_where_there_is_no_java(tmp_path, monkeypatch):
 def test_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    assert {finding.name for finding in examine()} >= {"python", "java", "memory", "folder", "disk", "spark"}
+    assert {finding.name for finding in examine()} >= {"python", "java", "memory", "folder", "disk"}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,11 +65,23 @@ def test_looks_at_the_box_that_is_named(box, tmp_path, monkeypatch):
         assert tx.connection.execute("SELECT to_regnamespace('seriatim')").fetchone() == (None,)
     there = found("--schema", box.schema)
     assert "PostgreSQL" in there["box"]["found"]
-    assert {name: there[name]["state"] for name in ("box", "laws", "faults", "leases")} == {
-        "box": "ok", "laws": "ok", "faults": "ok", "leases": "ok",
+    assert {name: there[name]["state"] for name in ("box", "laws", "faults", "leases", "at work", "transactions")} == {
+        "box": "ok", "laws": "ok", "faults": "ok", "leases": "ok", "at work": "ok", "transactions": "ok",
     }  # fmt: skip
+    assert "spark" not in there
+    assert found("--schema", box.schema, "--audit")["laws"] == there["laws"]
     monkeypatch.delenv("SERIATIM_DSN")
     assert found()["box"]["found"].startswith("none yet")
     assert found("--dsn", box.dsn, "--schema", box.schema)["box"] == there["box"]
     assert found("--dsn", "postgresql://nobody@127.0.0.1:1/none")["box"]["state"] == "wrong"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_laws_of_a_box_that_cannot_be_read_in_time(box, monkeypatch):
+    monkeypatch.setattr(box_findings, "AUDIT_S", 0.05)
+    with box.session() as tx:
+        tx.connection.execute(f"LOCK TABLE {box.schema}.known_groups")
+        found = box_findings.CHECKS["laws"](box)
+    assert (found.state, found.found.partition(":")[0]) == (State.OK, "not checked")
+    assert "seriatim doctor --audit" in found.remedy
+    assert box_findings.audit(box).found == "all messages and all bodies are accounted for"

@@ -14,7 +14,7 @@ from seriatim.cli.main import main
 from seriatim.operations import bulk
 from seriatim.operations import groups as operations
 from seriatim.operations.groups import Action
-from tests.box.console import TRANSIENT, define, failing, publish, received, rows
+from tests.box.console import BUSINESS, TRANSIENT, define, failing, publish, received, rows
 
 WHY = ("--reason", "ticket 4711", "--actor", "ann")
 
@@ -51,7 +51,12 @@ def told(result):
 def test_groups(shop, call):
     lines = call("groups").stdout.splitlines()
     assert lines[0].split()[:4] == ["queue", "group", "state", "since"]
-    assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["c3", "ready"], ["it's", "c1"]]
+    assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["it's", "c1"]]
+    assert call("groups").stderr == "2 of 3 groups are shown, those that are stopped: --all lists all\n"
+    lines = call("groups", "--all").stdout.splitlines()
+    assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["it's", "c1"], ["c3", "ready"]]
+    assert [one["group"] for one in told(call("groups", "--all", "--limit", 2, "--json"))] == ["c2", "it's c1"]
+    assert "--all and --state can't be combined" in call("groups", "--all", "--state", "ready", code=2).stderr
     found = told(call("groups", "--queue", "shop", "--state", "faulted", "--state", "waiting", "--json"))
     assert [(one["group"], one["state"], one["waiting"]) for one in found] == [
         ("c2", "waiting", 1), ("it's c1", "faulted", 2),
@@ -68,13 +73,13 @@ def test_a_group_under_a_lease_shows_its_worker(shop, call):
     publish(shop, 2, group="c3")
     with shop.session() as tx:
         claim(tx.transaction, tx.receive("shop", group="c3"), 1, "worker-1", 60_000_000)
-    for words in (("groups",), ("group", "suspend", "--all", "--dry-run")):
+    for words in (("groups", "--all"), ("group", "suspend", "--all", "--dry-run")):
         assert "  locked by worker-1  " in call(*words, "--key", "c3").stdout
 
 
 def test_groups_say_why_they_are_stopped(shop, call):
     call("group", "suspend", "c2", *WHY)
-    stopped = {line.split()[1]: line for line in call("groups", "--key", "c?").stdout.splitlines()}
+    stopped = {line.split()[1]: line for line in call("groups", "--all", "--key", "c?").stdout.splitlines()}
     assert stopped["group"].endswith("  reason")
     assert stopped["c2"].endswith("  ann: ticket 4711")
     assert not stopped["c3"].endswith("4711")
@@ -185,13 +190,71 @@ def test_many_groups_a_dry_run_first(shop, call):
     assert [(one["group"], one["after"]) for one in done["groups"]] == [("d1", "suspended"), ("d2", "suspended")]
 
 
+def test_several_groups_by_their_keys(shop, call):
+    publish(shop, 1, group="d1")
+    failing(shop, group="d1")
+    lines = call("group", "retry", "d1", "it's c1", *WHY).stdout.splitlines()
+    assert lines == ["shop, group d1: faulted → ready", "shop, group it's c1: faulted → ready", "2 of 2 groups: retry"]
+    lines = call("group", "resume", "d1", "c2", "--queue", "shop", *WHY, code=1).stdout.splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["shop", "shop", "0 of 2 groups: resume"]
+    done = told(call("group", "suspend", "d1", "c2", *WHY, "--json"))
+    assert [(one["group"], one["after"]) for one in done["groups"]] == [("d1", "suspended"), ("c2", "suspended")]
+
+
+def test_errors_are_counted_over_all_pages(shop, call):
+    for number in range(1, 4):
+        publish(shop, 1, group=f"d{number}", size=number)
+        failing(shop, TRANSIENT if number > 2 else BUSINESS, group=f"d{number}")
+    lines = call("faults", "--by", "error").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["count", "error"], ["3", "ValueError"], ["1", "TimeoutError"]]
+    (one,) = told(call("faults", "--by", "error", "--key", "d?", "--kind", "business", "--json"))
+    assert (one["error"], one["count"], one["example"]) == ("ValueError", 2, "no such customer")
+    assert [one["error"] for one in told(call("groups", "--by", "error", "--json"))] == ["ValueError", "waiting"]
+    counts = told(call("groups", "--all", "--by", "error", "--json"))
+    assert [(one["error"], one["count"]) for one in counts] == [
+        ("ValueError", 3), ("TimeoutError", 1), ("ready", 1), ("waiting", 1),
+    ]  # fmt: skip
+    counts = told(call("messages", "list", "--by", "error", "--json"))
+    assert [(one["error"], one["count"]) for one in counts] == [("ValueError", 3), ("TimeoutError", 1)]
+    call("group", "skip-message", "d1", "d2", *WHY)
+    counts = told(call("dead-letters", "list", "--by", "error", "--json"))
+    assert [(one["error"], one["count"]) for one in counts] == [("ValueError", 2)]
+    assert call("dead-letters", "list", "--by", "error", "--error", "timeout").stdout == "there are none\n"
+
+
+def test_lists_by_time_property_and_error(shop, call):
+    publish(shop, 1, group="d1", size=7)
+    failing(shop, group="d1")
+    for words in (("groups",), ("faults",), ("messages", "list")):
+        assert [one["group"] for one in told(call(*words, "--property", "size=7", "--json"))] == ["d1"]
+        two = ("--property", "size=7.0", "--property", "customer=d1")
+        assert [one["group"] for one in told(call(*words, *two, "--since", "1h", "--json"))] == ["d1"]
+        assert told(call(*words, "--property", "size=8", "--json")) == []
+        assert told(call(*words, "--until", "2020-01-01", "--json")) == []
+        assert told(call(*words, "--since", "2020-01-01", "--until", "1h", "--json")) == []
+        assert "since can't be 'soon'" in call(*words, "--since", "soon", code=2).stderr
+        assert "--property can't be 'size'" in call(*words, "--property", "size", code=2).stderr
+    assert {one["group"] for one in told(call("messages", "list", "--error", "CUSTOMER", "--json"))} == {
+        "d1",
+        "it's c1",
+    }
+    call("group", "skip-message", "d1", *WHY)
+    (one,) = told(call("dead-letters", "list", "--property", "size=7", "--since", "1h", "--json"))
+    assert one["group"] == "d1"
+    assert told(call("dead-letters", "list", "--property", "size=8", "--json")) == []
+    assert told(call("dead-letters", "list", "--until", "1h", "--json")) == []
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("retry",), "either one group or --all"),
-        (("retry", "c2", "--all"), "either one group or --all"),
+        (("retry",), "name either groups or --all"),
+        (("retry", "c2", "--all"), "name either groups or --all"),
         (("retry", "c2", "--error", "x"), "filters and --dry-run need --all"),
         (("skip-hole", "--all", "--through", "3"), "--through and --edit work on one group only"),
+        (("skip-hole", "c2", "c3", "--through", "3"), "--through and --edit work on one group only"),
+        (("retry", "c2", "c9", "--reason", "x"), "no queue has a group 'c9'"),
+        (("retry", "c2", "c9", "--queue", "shop", "--reason", "x"), "queue 'shop' does not have a group 'c9'"),
         (("suspend", "c2"), "the reason is missing"),
         (("suspend", "c2", "--reason", " "), "is not reason"),
         (("suspend", "--all", "--queue", "shp"), "there is no queue 'shp'"),

@@ -1,4 +1,4 @@
-"""The options that choose groups, and the filter that they make."""
+"""The options that choose groups, or narrow a list, and the filter that they make."""
 
 from __future__ import annotations
 
@@ -7,16 +7,83 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.table import Column, Table
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import GroupState
 
 if TYPE_CHECKING:
+    from seriatim.box.views.filters import ErrorCount
     from seriatim.box.views.groups import GroupFilter
 
-__all__ = ["choosing", "filter_of"]
+__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing"]
+
+#: What `--by error` prints.
+ERRORS: Table[ErrorCount] = Table(
+    "A count of an error",
+    Column("count"),
+    Column("error"),
+    Column("example", shown=lambda one: None if one.example is None else _first_line(one.example)),
+    Column("last"),
+    row="seriatim.box.views.filters:ErrorCount",
+)
+
+
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--property can't be {shown(one)}", remedy="write NAME=VALUE, such as customer=4711")
+        found[name] = value
+    return found
+
+
+def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options ``since``, ``until`` and ``properties``.
+
+    Args:
+        what: what is listed, and at which time, as in "faults".
+        of: what has the properties, as in "faults on messages".
+    """
+    options = (
+        click.option(
+            "--since",
+            default=None,
+            metavar="TIME",
+            help=f"Only {what} from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
+        ),
+        click.option("--until", default=None, metavar="TIME", help=f"Only {what} before this time, likewise."),
+        click.option(
+            "--property",
+            "properties",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=_properties,
+            help=f"Only {of} with this value of a property; may be repeated.",
+        ),
+    )
+
+    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_them
+
+
+def by_error(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option ``by``."""
+    told = "Count them by the class of their error, in place of a list."
+    return click.option("--by", type=click.Choice(["error"]), default=None, help=told)(command)
 
 
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``queue``, ``state``, ``key``, ``older_than`` and ``error``."""
+    """The options ``queue``, ``state``, ``key``, ``older_than``, ``error``, ``since``, ``until`` and ``properties``."""
     options = (
         click.option("--queue", default=None, help="Only groups of this queue."),
         click.option(
@@ -40,16 +107,15 @@ def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="Only groups with this text in the reason for which they stopped.",
         ),
+        narrowing("groups that have been in their state", "groups that have a message"),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def filter_of(
-    queue: str | None, state: tuple[str, ...], key: str | None, older_than: str | None, error: str | None
-) -> GroupFilter:
+def filter_of(**chosen: Any) -> GroupFilter:
     """The filter of the options."""
     from seriatim.operations.groups import group_filter  # noqa: PLC0415 -- the driver, when it is needed
 
-    return group_filter(queue, state=state, key=key, older_than=older_than, error=error)
+    return group_filter(**chosen)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.choose import ERRORS, by_error, narrowing
 from seriatim.cli.group import REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
+from seriatim.cli.progress import shown_progress
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
@@ -80,6 +82,7 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
         ),
+        narrowing("dead letters set aside", "dead letters"),
     )
     for option in reversed(options):
         command = option(command)
@@ -109,12 +112,21 @@ def dead_letters() -> None:
 
 @dead_letters.command("list")
 @_choosing
+@by_error
 @click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="List at most this many.")
 @which_box
-@json_option("Print JSON.", DEAD_LETTERS)
-def _list(*, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
+@json_option("Print JSON.", DEAD_LETTERS, ERRORS)
+def _list(*, by: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
     """List dead letters, ordered by number."""
+    from seriatim.operations import dead_letters as operations  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
+        if by is not None:
+            if chosen["queue"] is not None:
+                box.definitions().queue(chosen["queue"])
+            counts = operations.dead_letters_by_error(box, limit=limit, **chosen)
+            ERRORS.print(counts, json_=json_, limit=limit)
+            return
         found = _found(box, chosen, limit)
     DEAD_LETTERS.print(found, json_=json_, limit=limit)
 
@@ -135,7 +147,8 @@ def _requeue(
             return
         if all_ and found:
             confirmed(f"requeue {len(found):,} dead letters?", yes=yes)
-        done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
+        requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
+        done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     if json_:
         _DONE.print_object({"dry_run": False, "requeued": done})
     for one in () if json_ else done:

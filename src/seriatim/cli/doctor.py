@@ -1,4 +1,4 @@
-"""``seriatim doctor``: check whether this machine can run pipelines."""
+"""``seriatim doctor``: check this machine and its message box, and name what needs a hand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 import click
 
+from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import which_box
 from seriatim.operations.doctor import Finding, State, examine
@@ -13,11 +14,11 @@ from seriatim.operations.doctor import Finding, State, examine
 __all__ = ["EXAMINED", "doctor"]
 
 _FINDING: Table[Finding] = Table(
-    "A finding", *json_only("name", "state", "found", "remedy"), row="seriatim.operations.finding:Finding"
+    "A finding", *json_only("name", "state", "found", "remedy", "page"), row="seriatim.operations.finding:Finding"
 )
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",
-    Column("ok", None, kind="bool", meaning="false: something is wrong"),
+    Column("ok", None, kind="bool", meaning="false: something is wrong or needs a hand"),
     Column("findings", None, rows=_FINDING, meaning="the findings, in order"),
 )
 
@@ -25,16 +26,20 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 
 
 @click.command()
+@click.option("--pipelines", is_flag=True, help="Start Spark, too, as a pipeline does. It can take a minute.")
+@click.option("--audit", is_flag=True, help="Check the laws of a large box to the end, however long it takes.")
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
 @click.pass_context
-def doctor(context: click.Context, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Check Java, Python, Spark, memory, disk and the message box.
+def doctor(context: click.Context, *, pipelines: bool, audit: bool, dsn: str | None, schema: str, json_: bool) -> None:
+    """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
+    transactions.
 
-    Reports each finding with its remedy. Exits with 1 if something is wrong.
+    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Reports each finding with its
+    remedy. Exits with 1 if something is wrong or needs a hand.
     """
     findings: list[Finding] = []
-    for finding in examine(dsn=dsn, schema=schema):
+    for finding in examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit):
         findings.append(finding)
         if not json_:
             _show(finding)
@@ -42,7 +47,8 @@ def doctor(context: click.Context, *, dsn: str | None, schema: str, json_: bool)
     if json_:
         click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:
-        click.echo(f"\n{wrong} of {len(findings)} things are wrong.")
+        named = ", ".join(finding.name for finding in findings if finding.state is State.WRONG)
+        click.echo(f"\n{wrong} of {len(findings)} findings need a hand: {named}.")
     else:
         click.echo("\nReady. Try: seriatim init DIR")
     if wrong:
@@ -51,6 +57,8 @@ def doctor(context: click.Context, *, dsn: str | None, schema: str, json_: bool)
 
 def _show(finding: Finding) -> None:
     state = click.style(f"{finding.state.value:<8}", fg=_COLOURS[finding.state])
-    click.echo(f"{state}{finding.name:<8} {finding.found}")
+    click.echo(f"{state}{finding.name:<13} {in_line(finding.found)}")
     if finding.remedy:
-        click.echo(f"{'':17}→ {finding.remedy}")
+        click.echo(f"{'':22}→ {in_line(finding.remedy)}")
+    if finding.page:
+        click.echo(f"{'':22}  see {finding.page}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.choose import ERRORS, by_error, narrowing
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import opened, which_box
@@ -57,17 +58,21 @@ FAULTS: Table[FaultView] = Table(
 @click.option("--kind", type=click.Choice(_KINDS), default=None, help="Only faults of this kind.")
 @click.option("--older-than", default=None, metavar="PERIOD", help="Only faults that are older, such as 7d.")
 @click.option("--error", default=None, metavar="TEXT", help="Only faults with this text in their class or message.")
+@narrowing("faults", "faults on messages that still exist,")
+@by_error
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
 @which_box
-@json_option("Print a JSON list; with ID, one object.", FAULTS)
-def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, limit: int, **given: Any) -> None:
+@json_option("Print a JSON list; with ID, one object.", FAULTS, ERRORS)
+def faults(
+    fault_id: int | None, *, by: str | None, dsn: str | None, schema: str, json_: bool, limit: int, **given: Any
+) -> None:
     """List the faults of handlers, newest first; with ID, show that fault and its traceback."""
     from seriatim.operations import faults as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     if fault_id is not None:
-        if any(given.values()):
+        if by or any(given.values()):
             raise UsageError("filters can't be combined with ID", remedy="leave out either the filters or ID")
         with opened(dsn, schema) as box:
             one = operations.fault_view(box, fault_id)
@@ -76,6 +81,9 @@ def faults(fault_id: int | None, *, dsn: str | None, schema: str, json_: bool, l
     with opened(dsn, schema) as box:
         if given["queue"] is not None:
             box.definitions().queue(given["queue"])
+        if by is not None:
+            ERRORS.print(operations.faults_by_error(box, limit=limit, **given), json_=json_, limit=limit)
+            return
         found = operations.faults(box, limit=limit, **given)
     FAULTS.print(found, json_=json_, limit=limit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from seriatim.cli.choose import choosing, filter_of
 from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
+from seriatim.cli.progress import shown_progress
 from seriatim.cli.standing import STANDING, tell
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import opened, which_box
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.kernel.sequencer import Event
     from seriatim.operations.bulk import Refused
-    from seriatim.operations.groups import Operation
+    from seriatim.operations.groups import GroupView, Operation
 
 __all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
 
@@ -50,7 +51,7 @@ ACTED: Table[dict[str, object]] = Table(
     Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
 )
 
-_FILTERS = ("queue", "state", "key", "older_than", "error")
+_FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until", "properties")
 _WORDS = {
     Action.SUSPEND: "Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.",
     Action.RESUME: "Resume a suspended group.",
@@ -64,7 +65,7 @@ _WORDS = {
 
 @click.group("group", cls=Commands)
 def group() -> None:
-    """Show one group of a message box and mend it; with --all, mend many groups at once."""
+    """Show one group of a message box and mend it; mend several by their keys, or with --all many at once."""
 
 
 @group.command("show")
@@ -107,33 +108,37 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
     """Add the command of an action that may be done to one group or to many; `more`: options of its own."""
 
     def run(
-        group_: str | None, *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
+        keys: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
         dsn: str | None, schema: str, json_: bool, **given: Any,
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
-        if all_ is (group_ is not None):
-            raise UsageError("name either one group or --all", remedy="name a GROUP, or give --all")
+        if all_ is bool(keys):
+            raise UsageError("name either groups or --all", remedy="name a GROUP, or several, or give --all")
+        if own and (all_ or len(keys) > 1):
+            raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
         if all_:
-            if own:
-                raise UsageError(
-                    "--through and --edit work on one group only", remedy="leave them out, or name a GROUP"
-                )
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
             raise UsageError(
-                "filters and --dry-run need --all", remedy=f"to look at one group: seriatim group show {group_}"
+                "filters and --dry-run need --all", remedy=f"to look at one group: seriatim group show {keys[0]}"
             )
         who = said(actor, reason)
         with opened(dsn, schema) as box:
-            _one(box, action, chosen["queue"], str(group_), who, own, json_=json_)
+            if len(keys) == 1:
+                _one(box, action, chosen["queue"], keys[0], who, own, json_=json_)
+            else:
+                _several(box, action, chosen["queue"], keys, who, json_=json_)
 
-    run.__doc__ = f"{_WORDS[action]}\n\nWith --all, acts on every group that matches the options and whose state allows the action."
+    run.__doc__ = (
+        f"{_WORDS[action]}\n\nTakes one GROUP or several. With --all, acts on every group that matches the options and whose "
+        "state allows the action."
+    )
     decorators: tuple[Callable[..., Any], ...] = (
-        click.argument("group_", metavar="[GROUP]", required=False),
+        click.argument("keys", metavar="[GROUP…]", nargs=-1),
         *more,
         click.option(
             "--all", "all_", is_flag=True, help="Act on all groups that match the options and whose state allows it."
@@ -204,14 +209,35 @@ def _many(
             return
         if views:
             confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
-        done = list(bulk.each(box, action, views, **said(*why))) if views else []
+        done = _each(box, action, views, said(*why), quiet=json_) if views else []
+    _tell_all(action, done, json_=json_)
+
+
+def _several(
+    box: MessageBox, action: Action, queue: str | None, keys: Sequence[str], who: dict[str, str], *, json_: bool
+) -> None:
+    from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    _tell_all(action, _each(box, action, operations.named(box, keys, queue), who, quiet=json_), json_=json_)
+
+
+def _each(
+    box: MessageBox, action: Action, views: Sequence[GroupView], who: dict[str, str], *, quiet: bool
+) -> list[Operation | Refused]:
+    from seriatim.operations import bulk  # noqa: PLC0415 -- the driver, when it is needed
+
+    done = bulk.each(box, action, views, **who)
+    return list(shown_progress(done, len(views), action.replace("_", "-"), quiet=quiet))
+
+
+def _tell_all(action: Action, done: Sequence[Operation | Refused], *, json_: bool) -> None:
     if json_:
         ACTED.print_object({"action": action, "dry_run": False, "groups": done})
     else:
         for one in done:
             click.echo(_line(one))
         obeyed = sum(hasattr(one, "obeyed") for one in done)
-        click.echo(f"{obeyed:,} of {len(views):,} groups: {action.replace('_', '-')}")
+        click.echo(f"{obeyed:,} of {len(done):,} groups: {action.replace('_', '-')}")
     no_if_refused(done)
 
 

@@ -1,4 +1,4 @@
-"""``seriatim groups``: list the groups of a message box."""
+"""``seriatim groups``: list the groups of a message box that are stopped, or all."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.choose import choosing
+from seriatim.cli.choose import ERRORS, by_error, choosing
 from seriatim.cli.table import Column, Table, json_only, json_option, text_only
 from seriatim.cli.which import opened, which_box
+from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import GroupView
 
-__all__ = ["GROUP", "GROUPS", "groups"]
+__all__ = ["GROUP", "GROUPS", "groups", "holder_of"]
 
 
 def _state(view: GroupView) -> str:
-    holder = view.leased_by if view.locked_by is None else view.locked_by
-    return f"{view.state} by {holder}" if view.state == "locked" else view.state
+    return f"{view.state} by {holder_of(view)}" if view.state == "locked" else view.state
+
+
+def holder_of(view: GroupView) -> str:
+    """Who has a locked group: the worker of its lease, or the connection with the lock, by its name and address."""
+    if view.leased_by is not None:
+        return view.leased_by
+    name = view.locked_name or "a connection without a name"
+    address = "" if view.locked_host is None else f" at {view.locked_host}"
+    return f"{name}{address} (database process {view.locked_by})"
 
 
 def _missing(view: GroupView) -> str | None:
@@ -44,6 +53,7 @@ GROUP: Table[GroupView] = Table(
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
+    *json_only("locked_name", "locked_host"),
     text_only("reason", lambda one: one.reason, "why it is suspended or faulted, or waits for its next attempt"),
     row="seriatim.box.views.groups:GroupView",
 )
@@ -52,17 +62,40 @@ GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))
 
 @click.command("groups")
 @choosing
+@click.option("--all", "all_", is_flag=True, help="List all groups, the stopped groups first.")
+@by_error
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
 )
 @which_box
-@json_option("Print a JSON list.", GROUPS)
-def groups(*, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List groups by queue and key: state and its age, next number, backlog, reason for stopping."""
+@json_option("Print a JSON list.", GROUPS, ERRORS)
+def groups(
+    *, queue: str | None, state: tuple[str, ...], all_: bool, by: str | None, limit: int, dsn: str | None, schema: str,
+    json_: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """List the groups that are stopped, by queue and key: state and its age, next number, backlog, reason.
+
+    Stopped groups hand nothing out until something happens: they are suspended, faulted, or wait for a missing number.
+    With --all or --state, lists other groups, too.
+    """
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
+    if all_ and state:
+        raise UsageError("--all and --state can't be combined", remedy="leave one of them out")
     with opened(dsn, schema) as box:
         if queue is not None:
             box.definitions().queue(queue)
-        found = operations.groups(box, queue, limit=limit, **chosen)
+        if by is not None:
+            states = None if all_ else state or operations.STOPPED
+            ERRORS.print(operations.groups_by_error(box, queue, state=states, **chosen), json_=json_)
+            return
+        found = operations.groups(box, queue, state=state or operations.STOPPED, limit=limit, **chosen)
+        if all_ and len(found) < limit:
+            others = set(operations.GroupState) - operations.STOPPED
+            found += operations.groups(box, queue, state=others, limit=limit - len(found), **chosen)
+        is_narrowed = any(value for name, value in chosen.items() if name != "key")
+        counts = not (all_ or state or json_ or is_narrowed)
+        there = operations.count(box, queue, key=chosen["key"]) if counts else len(found)
     GROUPS.print(found, json_=json_, limit=limit)
+    if there > len(found):
+        click.echo(f"{len(found):,} of {there:,} groups are shown, those that are stopped: --all lists all", err=True)

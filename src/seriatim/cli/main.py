@@ -36,6 +36,7 @@ _COMMANDS = (
         "dialogs",
         "doctor",
         "faults",
+        "find",
         "group",
         "groups",
         "init",

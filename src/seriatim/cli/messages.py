@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.choose import ERRORS, by_error, narrowing
 from seriatim.cli.group import REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line, in_lines
+from seriatim.cli.progress import shown_progress
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option, text_only
 from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
@@ -42,12 +44,12 @@ MESSAGES: Table[Placed] = Table(
     Column("queue"),
     Column("group"),
     Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
-    Column("reason", after="parts"),
+    Column("reason", shown=lambda one: one.reason or one.error, after="parts"),
     Column("sequence"),
     *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
     *json_only("body_bytes"),
     Column("parts", shown=lambda one: one.parts or None),
-    *json_only("id_space"),
+    *json_only("id_space", "error"),
     row="seriatim.box.views.message_places:Placed",
 )
 _PART: Table[Part] = Table(
@@ -160,8 +162,15 @@ def messages() -> None:
 @click.option("--group", help="Only messages of groups with this key.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
 @click.option("--type", "type_", help="Only messages of this type.")
+@click.option(
+    "--error",
+    metavar="TEXT",
+    help="Only messages with this text in their reason, or in the last error of their handler.",
+)
+@narrowing("messages published", "messages")
+@by_error
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
-@json_option("Print a JSON list.", MESSAGES)
+@json_option("Print a JSON list.", MESSAGES, ERRORS)
 def _list(
     *,
     dsn: str | None,
@@ -170,8 +179,10 @@ def _list(
     group: str | None,
     status: str | None,
     type_: str | None,
+    by: str | None,
     limit: int,
     json_: bool,
+    **chosen: Any,
 ) -> None:
     """List messages, oldest first, with one line for each queue that has the message.
 
@@ -180,7 +191,11 @@ def _list(
     from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found = messages.messages(box, queue=queue, group=group, status=status, message_type=type_, limit=limit)
+        chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "limit": limit}
+        if by is not None:
+            ERRORS.print(messages.messages_by_error(box, **chosen), json_=json_, limit=limit)
+            return
+        found = messages.messages(box, **chosen)
     MESSAGES.print(found, json_=json_, limit=limit)
 
 
@@ -275,7 +290,8 @@ def _requeue(
             return
         if all_ and found:
             confirmed(f"requeue {len(found):,} messages ({_counts(found)})?", yes=yes)
-        done = list(operations.requeue_each(box, found, **said(actor, reason))) if found else []
+        requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
+        done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     if json_:
         _DONE.print_object({"dry_run": False, "requeued": done})
     for one in () if json_ else done:

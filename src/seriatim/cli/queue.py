@@ -11,6 +11,7 @@ from seriatim.cli.group_help import Commands
 from seriatim.cli.queues import COUNTS
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.operations.period import period_of
 
 if TYPE_CHECKING:
     from seriatim.box.operators.queue_release import Released
@@ -78,6 +79,8 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         click.echo(f"  activation: {'on' if activated is None or activated.activated else 'off'}, {said}")
     click.echo(
         f"{counts.arrived:,} arrived, {counts.held:,} held, {counts.queued:,} queued, {counts.in_hand:,} in hand"
+        + (f"; stopped groups: {counts.stopped:,}" if counts.stopped else "")
+        + ("" if counts.age_s is None else f"; the oldest message is {period_of(counts.age_s)} old")
     )
     click.echo(
         f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.invalid:,} invalid, "

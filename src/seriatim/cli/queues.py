@@ -1,4 +1,4 @@
-"""``seriatim queues``: count the messages of each queue."""
+"""``seriatim queues``: count the messages and the stopped groups of each queue."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from seriatim.cli.table import Column, Table, json_only, json_option, text_only
 from seriatim.cli.which import opened, which_box
+from seriatim.operations.period import period_of
 
 if TYPE_CHECKING:
     from seriatim.box.views.queue_counts import QueueCounts
@@ -35,6 +36,8 @@ COUNTS: Table[QueueCounts] = Table(
     *json_only(**{one: f"messages that were set aside as {one}" for one in _SET_ASIDE[:-1]}, dead="its dead letters"),
     Column("oldest"),
     *json_only("max_messages"),
+    Column("stopped", "stopped groups", after="in hand"),
+    Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     row="seriatim.box.views.queue_counts:QueueCounts",
     nothing="there are no queues",
 )
@@ -44,9 +47,10 @@ COUNTS: Table[QueueCounts] = Table(
 @which_box
 @json_option("Print a JSON list.", COUNTS)
 def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Count the messages in each queue of a message box, and the messages set aside.
+    """Count the messages in each queue of a message box, its stopped groups, and the messages set aside.
 
-    A message in a worker's open transaction counts as it did before the transaction.
+    A message in a worker's open transaction counts as it did before the transaction. Stopped groups hand nothing out until
+    something happens: see `seriatim groups`.
     """
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
 

@@ -13,15 +13,20 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, json_only
 
 if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView, Head, Logged, Standing
+    from seriatim.operations.groups import GroupView, Head, Logged, Processed, Standing
 
 __all__ = ["STANDING", "tell"]
 
 _HEAD: Table[Head] = Table(
     "A message at the head of a group",
     *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at", "received_at"),
-    *json_only("entry_id", "failed"),
+    *json_only("entry_id", "failed", "stopped"),
     row="seriatim.box.views.group_standing:Head",
+)
+_PROCESSED: Table[Processed] = Table(
+    "The last processed message of a group",
+    *json_only("ordinal", "sequence", "at", "by", "is_kept"),
+    row="seriatim.box.views.group_standing:Processed",
 )
 _LOG: Table[Logged] = Table(
     "An entry of the operator log",
@@ -43,6 +48,7 @@ STANDING: Table[Standing] = Table(
     Column("following", None, rows=_HEAD),
     *json_only("behind", "allowed", "helps"),
     Column("operations", None, rows=_LOG),
+    Column("processed", None, rows=_PROCESSED),
     Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
     row="seriatim.box.views.group_standing:Standing",
 )
@@ -65,6 +71,7 @@ def tell(found: Standing) -> None:
         due = f", due {_moment(view.due_at)}" if view.due_at else ""
         click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
     click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
+    click.echo(in_line(f"  last processed: {_told(found.processed)}"))
     click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
     for action in found.helps:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
@@ -87,6 +94,15 @@ def _head(head: Head) -> str:
     facts += [f"handed out {head.attempt} times"] if head.attempt else []
     facts += [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
     return f"{head.message_id} ({', '.join(facts)})"
+
+
+def _told(done: Processed | None) -> str:
+    if done is None:
+        return "none"
+    sequence = "" if done.sequence is None else f"sequence {done.sequence}, "
+    at = "" if done.at is None else f", {'at' if done.is_kept else 'not after'} {_moment(done.at)}"
+    by = f", by {done.by}" if done.by else "" if done.is_kept else "; by whom is known where the queue keeps everything"
+    return f"{sequence}ordinal {done.ordinal:,}{at}{by}"
 
 
 def _moment(at: datetime) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from seriatim.errors import ActionRefused
 from seriatim.kernel.state import Flag
 
-__all__ = ["ALLOWED", "Action", "GroupState", "allowed_in", "refusal", "require", "shown_state"]
+__all__ = ["ALLOWED", "STOPPED", "Action", "GroupState", "allowed_in", "refusal", "require", "shown_state"]
 
 
 class GroupState(StrEnum):
@@ -36,6 +36,8 @@ class Action(StrEnum):
     REQUEUE = "requeue"
 
 
+#: In these states a group hands nothing out until something happens: an operator's action, or a missing message.
+STOPPED = frozenset({GroupState.SUSPENDED, GroupState.FAULTED, GroupState.TIMED_OUT, GroupState.WAITING})
 #: Actions whose object isn't the group, in the words of an error.
 _ON_A_GROUP = {
     Action.SKIP_MESSAGE: "skip the message of a group",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from seriatim.box.box import MessageBox
@@ -12,12 +12,24 @@ from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Re
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
+from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
 from seriatim.operations.bulk import Refused, put_back
+from seriatim.operations.period import When, narrowed
 
-__all__ = ["DeadLetter", "Place", "Requeued", "dead_letters", "delete", "requeue", "requeue_each"]
+__all__ = [
+    "DeadLetter",
+    "ErrorCount",
+    "Place",
+    "Requeued",
+    "dead_letters",
+    "dead_letters_by_error",
+    "delete",
+    "requeue",
+    "requeue_each",
+]
 
 _MOST = 100_000
 #: The most rows deleted in one transaction.
@@ -31,6 +43,9 @@ def dead_letters(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
     entry_ids: Sequence[int] | None = None,
     after: int = 0,
     limit: int = 100,
@@ -43,19 +58,43 @@ def dead_letters(
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only dead letters set aside more than this many seconds (or ``"5m"``) ago.
         error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
+        since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
+            seconds or ``"2h"``.
+        until: only dead letters set aside before this moment, likewise.
+        properties: only messages with these values of properties, by name.
         entry_ids: only dead letters with these numbers.
         after: only dead letters with higher numbers, for paging: the last number of the previous call.
         limit: the largest number of rows.
 
     Raises:
-        UsageError: the limit or the period is invalid.
+        UsageError: the limit, the period, the range of time or a property is invalid.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"cannot list {shown(limit)} dead letters", remedy=f"an integer from 1 to {_MOST:,}")
-    age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    chosen = DeadLetterFilter(entry_ids, queue, key, age, error)
+    _check_limit(limit)
+    chosen = _filter(queue, key, older_than, error, narrowed(since, until, properties), entry_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
+
+
+def dead_letters_by_error(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
+    limit: int = 100,
+) -> list[ErrorCount]:
+    """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first.
+
+    The arguments and errors are the same as for `dead_letters`.
+    """
+    _check_limit(limit)
+    chosen = _filter(queue, key, older_than, error, narrowed(since, until, properties))
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return letters.dead_letters_by_error(tx.transaction, chosen, limit=limit)
 
 
 def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Requeued:
@@ -108,6 +147,19 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
         with box.session() as tx, translated(place_of(box.dsn, box.schema)):
             done += letters.delete(tx.transaction, entry_ids[begin : begin + _BATCH], by)
     return done
+
+
+def _check_limit(limit: int) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"cannot list {shown(limit)} dead letters", remedy=f"an integer from 1 to {_MOST:,}")
+
+
+def _filter(
+    queue: str | None, key: str | None, older_than: float | str | None, error: str | None, narrowed: Narrowed,
+    entry_ids: Sequence[int] | None = None,
+) -> DeadLetterFilter:  # fmt: skip
+    age = None if older_than is None else timedelta(microseconds=micros(older_than))
+    return DeadLetterFilter(entry_ids, queue, key, age, error, narrowed)
 
 
 def _in_order(one: DeadLetter) -> tuple[str, str, bool, int, int]:

@@ -1,7 +1,7 @@
-"""Check whether this machine can run pipelines: one finding, with a remedy, for each check.
+"""Check this machine and its message box: one finding, with a remedy, for each check.
 
-This module has the checks and their limits. It changes nothing and leaves nothing behind. It starts Spark with a
-pipeline's settings, so that the result holds for pipelines.
+This module has the checks of the machine and their limits. It changes nothing and leaves nothing behind, and takes seconds.
+On request it starts Spark, with a pipeline's settings, so that the result holds for pipelines.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import SeriatimError
 from seriatim.extras import installation, is_chosen
-from seriatim.operations.finding import Finding, State
+from seriatim.operations.finding import PAGE, Finding, State
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,13 +49,22 @@ _EXTRAS = {
 _FOLDER = Path(".seriatim")
 
 
-def examine(folder: Path = _FOLDER, dsn: str | None = None, schema: str = "seriatim") -> Iterator[Finding]:
-    """Run all checks, the cheap checks first. Spark is started if it is installed and none of its requirements is wrong.
+def examine(
+    folder: Path = _FOLDER,
+    dsn: str | None = None,
+    schema: str = "seriatim",
+    *,
+    pipelines: bool = False,
+    audit: bool = False,
+) -> Iterator[Finding]:
+    """Run all checks, the cheap checks first.
 
     Args:
         folder: the folder for checkpoints.
         dsn: the DSN of the message box, as in `MessageBox.open`.
         schema: the schema of the box.
+        pipelines: start Spark, too, unless one of its requirements is wrong; that can take a minute.
+        audit: check the laws of the box to the end, however large it is.
     """
     has_spark = is_chosen("spark")
     needed = [_python(), *(_package(*bounds) for bounds in _PACKAGES)]
@@ -66,10 +76,14 @@ def examine(folder: Path = _FOLDER, dsn: str | None = None, schema: str = "seria
         yield _memory()
     yield _writable(folder)
     yield _disk(folder)
-    yield from _boxes(dsn, schema)
-    if has_spark and any(finding.state is State.WRONG for finding in needed):
+    yield from _boxes(dsn, schema, audit=audit)
+    if not pipelines:
+        return
+    if not has_spark:
+        yield Finding("spark", State.WRONG, "not installed", installation("spark"))
+    elif any(finding.state is State.WRONG for finding in needed):
         yield Finding("spark", State.WRONG, "not tried", "mend what is above first")
-    elif has_spark:
+    else:
         yield from _spark()
 
 
@@ -153,7 +167,7 @@ def _standing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
-def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
+def _boxes(dsn: str | None, schema: str, *, audit: bool = False) -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
     if not _is_named(dsn):
         yield _tried("box", _none)
@@ -162,11 +176,21 @@ def _boxes(dsn: str | None, schema: str) -> Iterator[Finding]:
     yield found
     if found.state is State.OK:
         from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-        from seriatim.operations.box_findings import CHECKS  # noqa: PLC0415
+        from seriatim.operations import box_findings, work_findings  # noqa: PLC0415
 
         with MessageBox.open(dsn, schema=schema, create=False) as box:
-            for name, look in CHECKS.items():
-                yield _tried(name, partial(look, box))
+            work = work_findings.Work(box)
+            for name, look_at_work in work_findings.CHECKS.items():
+                yield _with_page(_tried(name, partial(look_at_work, work)))
+            for name, look in (box_findings.CHECKS | ({"laws": box_findings.audit} if audit else {})).items():
+                yield _with_page(_tried(name, partial(look, box)))
+
+
+def _with_page(finding: Finding) -> Finding:
+    """The finding, with its place in the page that says what to do when."""
+    if finding.state is State.OK:
+        return finding
+    return replace(finding, page=f"{PAGE}#{finding.name.replace(' ', '-')}")
 
 
 def _is_named(dsn: str | None) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "State"]
+__all__ = ["PAGE", "Finding", "State"]
+
+#: The page that says for each finding about a box what it means and which command mends it.
+PAGE = "docs/how-to/what-to-do-when.md"
 
 
 class State(StrEnum):
@@ -22,12 +25,14 @@ class Finding:
 
     Args:
         name: the name of the check.
-        state: ok, warning (it works with a drawback) or wrong (it won't work).
+        state: ok, warning (it works with a drawback) or wrong (it won't work, or it needs a hand).
         found: the result, one line.
         remedy: what to do; empty if nothing has to be done.
+        page: the place in the documents that says more; empty if nothing has to be done.
     """
 
     name: str
     state: State
     found: str
     remedy: str = ""
+    page: str = ""

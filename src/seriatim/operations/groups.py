@@ -6,7 +6,7 @@ doesn't allow the action, it is refused; the error names the state and the allow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from seriatim.box.box import MessageBox
@@ -16,29 +16,37 @@ from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.group_standing import Head, Standing, standing_of
-from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of
+from seriatim.box.views.filters import ErrorCount
+from seriatim.box.views.group_standing import Head, Processed, Standing, standing_of
+from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.states import STOPPED, Action, GroupState
 from seriatim.kernel.time import micros
+from seriatim.operations.period import When, narrowed
 
 __all__ = [
+    "STOPPED",
     "Action",
+    "ErrorCount",
     "GroupFilter",
     "GroupState",
     "GroupView",
     "Head",
     "Logged",
     "Operation",
+    "Processed",
     "Standing",
     "abort",
     "act",
     "close",
+    "count",
     "forget",
     "group_filter",
     "group_view",
     "groups",
+    "groups_by_error",
+    "named",
     "only_group",
     "reset",
     "resume",
@@ -46,6 +54,7 @@ __all__ = [
     "skip_hole",
     "skip_message",
     "standing",
+    "stopped",
     "suspend",
 ]
 
@@ -80,6 +89,9 @@ def groups(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
 ) -> list[GroupView]:
@@ -92,17 +104,90 @@ def groups(
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only groups with this text in the reason of their stop.
+        since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
+            seconds or ``"2h"``.
+        until: only groups that are in their state before this moment, likewise.
+        properties: only groups that have a message with these values of properties, by name.
         after: only groups after this queue and key, for paging: the last group of the previous call.
         limit: the largest number of rows.
 
     Raises:
-        UsageError: there is no such state, or the limit or the period is invalid.
+        UsageError: there is no such state, or the limit, the period, the range of time or a property is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
         raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
-    chosen = group_filter(queue, state=state, key=key, older_than=older_than, error=error)
+    chosen = group_filter(
+        queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until, properties=properties
+    )
     with box.session() as tx, translated(_place(box)):
         return groups_of(tx.transaction, chosen, after, limit)
+
+
+def stopped(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
+    after: tuple[str, str] | None = None,
+    limit: int = 1000,
+) -> list[GroupView]:
+    """List the groups that are stopped: suspended, faulted, timed out or waiting for a missing number.
+
+    They hand nothing out until something happens. The arguments and errors are the same as for `groups`.
+    """
+    return groups(
+        box, queue, state=STOPPED, key=key, older_than=older_than, error=error, since=since, until=until,
+        properties=properties, after=after, limit=limit,
+    )  # fmt: skip
+
+
+def groups_by_error(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    state: GroupState | str | Iterable[GroupState | str] | None = STOPPED,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
+) -> list[ErrorCount]:
+    """Count stopped groups by the class of the handler's error, and those that no handler stopped by state; most first.
+
+    The arguments and errors are the same as for `groups`. Counts up to 100,000 groups.
+    """
+    found = groups(
+        box, queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until,
+        properties=properties, limit=_MOST_GROUPS,
+    )  # fmt: skip
+    of: dict[str, list[GroupView]] = {}
+    for view in found:
+        of.setdefault(_cause(view), []).append(view)
+    counts = [_counted(cause, views) for cause, views in of.items()]
+    return sorted(counts, key=lambda one: (-one.count, one.error))
+
+
+def _cause(view: GroupView) -> str:
+    has_failed = view.state is GroupState.FAULTED or view.tries_again
+    return view.error.partition(": ")[0] if has_failed and view.error else str(view.state)
+
+
+def _counted(cause: str, views: Sequence[GroupView]) -> ErrorCount:
+    newest = max(views, key=lambda view: view.since.timestamp() if view.since else 0.0)
+    text = newest.reason if cause in set(GroupState) else (newest.error or "").partition(": ")[2]
+    return ErrorCount(cause, len(views), text or None, newest.since)
+
+
+def count(box: MessageBox, queue: str | None = None, *, key: str | None = None) -> int:
+    """Count the groups in all states; only those of a queue, or whose key matches a pattern."""
+    with box.session() as tx, translated(_place(box)):
+        return count_groups(tx.transaction, queue, key)
 
 
 def group_filter(
@@ -112,11 +197,14 @@ def group_filter(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
 ) -> GroupFilter:
     """Make a filter for groups; see `groups` for the arguments.
 
     Raises:
-        UsageError: there is no such state, or the period is invalid.
+        UsageError: there is no such state, or the period, the range of time or a property is invalid.
     """
     named = [state] if isinstance(state, str) else state
     for one in named or ():
@@ -124,7 +212,7 @@ def group_filter(
             raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
     states = None if named is None else frozenset(GroupState(one) for one in named)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return GroupFilter(queue, key, states or None, age, error)
+    return GroupFilter(queue, key, states or None, age, error, narrowed(since, until, properties))
 
 
 def only_group(box: MessageBox, group: str) -> str:
@@ -133,17 +221,36 @@ def only_group(box: MessageBox, group: str) -> str:
     Raises:
         UsageError: no queue has such a group, or several queues have it.
     """
+    return named(box, [group])[0].queue
+
+
+def named(box: MessageBox, keys: Sequence[str], queue: str | None = None) -> list[GroupView]:
+    """The groups with these keys, in that order: of a queue, or of the only queue that has a group with the key.
+
+    Raises:
+        UsageError: there is no such queue; it, or no queue, has a group with a key; or several queues have it.
+    """
+    if queue is not None:
+        box.definitions().queue(queue)
     with box.session() as tx, translated(_place(box)):
-        found = groups_of(tx.transaction, GroupFilter(), limit=_MOST_GROUPS, group=group)
-    if len(found) != 1:
+        found = groups_of(tx.transaction, GroupFilter(queue), limit=_MOST_GROUPS, groups=keys)
+    of: dict[str, list[GroupView]] = {}
+    for view in found:
+        of.setdefault(view.group, []).append(view)
+    for key in keys:
+        if len(of.get(key, ())) != 1:
+            raise _ambiguous(key, of.get(key, []), queue)
+    return [of[key][0] for key in dict.fromkeys(keys)]
+
+
+def _ambiguous(key: str, found: Sequence[GroupView], queue: str | None) -> UsageError:
+    if found:
         queues = ", ".join(one.queue for one in found)
-        raise UsageError(
-            f"{'several queues have' if found else 'no queue has'} a group {group!r}",
-            remedy=f"name the queue: {queues}"
-            if found
-            else "no message of this group has arrived; see seriatim groups",
-        )
-    return found[0].queue
+        return UsageError(f"several queues have a group {key!r}", remedy=f"name the queue: {queues}")
+    has = "no queue has" if queue is None else f"queue {queue!r} does not have"
+    return UsageError(
+        f"{has} a group {key!r}", remedy="no message of this group has arrived; see seriatim groups --all"
+    )
 
 
 def act(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import resubmit as routing
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.message_places import Placed, Stored, message_of, places_of
+from seriatim.box.views.filters import ErrorCount, Narrowed
+from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_of, places_by_error, places_of
 from seriatim.errors import UsageError, shown
+from seriatim.operations.period import When, narrowed
 
-__all__ = ["Placed", "Resubmitted", "Stored", "message", "messages", "resubmit"]
+__all__ = ["ErrorCount", "Placed", "Resubmitted", "Stored", "message", "messages", "messages_by_error", "resubmit"]
 
 
 def messages(
@@ -21,6 +23,10 @@ def messages(
     group: str | None = None,
     status: str | None = None,
     message_type: str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
     limit: int | None = None,
 ) -> list[Placed]:
     """List messages with their places, oldest first.
@@ -34,15 +40,51 @@ def messages(
         status: only messages in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
             ``rejected``, ``dead``, ``done`` (in queues that keep done messages) or ``unrouted``.
         message_type: only messages of this type.
+        error: only messages with this text in the reason why they were set aside, or in the last error of their handler;
+            case is ignored.
+        since: only messages published from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
+            seconds or ``"2h"``.
+        until: only messages published before this moment, likewise.
+        properties: only messages with these values of properties, by name.
         limit: the largest number of rows.
 
     Raises:
-        UsageError: there is no such queue or status, or the group, type or limit is invalid.
+        UsageError: there is no such queue or status, or the group, type, limit, range of time or a property is invalid.
     """
+    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, properties))
+    with box.access.transaction() as transaction:
+        return places_of(transaction, chosen, limit=limit)
+
+
+def messages_by_error(
+    box: MessageBox,
+    *,
+    queue: str | None = None,
+    group: str | None = None,
+    status: str | None = None,
+    message_type: str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    properties: Mapping[str, object] | None = None,
+    limit: int = 100,
+) -> list[ErrorCount]:
+    """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first.
+
+    Messages without either aren't counted. The arguments and errors are the same as for `messages`.
+    """
+    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, properties))
+    with box.access.transaction() as transaction:
+        return places_by_error(transaction, chosen, limit=limit)
+
+
+def _filter(
+    box: MessageBox, queue: str | None, group: str | None, status: str | None, message_type: str | None,
+    error: str | None, narrowed: Narrowed,
+) -> PlaceFilter:  # fmt: skip
     if queue is not None:
         box.definitions().queue(queue)
-    with box.access.transaction() as transaction:
-        return places_of(transaction, queue=queue, group=group, status=status, kind=message_type, limit=limit)
+    return PlaceFilter(queue, group, status, message_type, error=error, narrowed=narrowed)
 
 
 def message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:
@@ -58,7 +100,7 @@ def message(box: MessageBox, message_id: str, *, id_space: str | None = None) ->
     """
     with box.access.transaction() as transaction:
         found = message_of(transaction, message_id, id_space)
-        return found, places_of(transaction, message_id=message_id, id_space=found.id_space)
+        return found, places_of(transaction, PlaceFilter(message_id=message_id, id_space=found.id_space))
 
 
 def resubmit(

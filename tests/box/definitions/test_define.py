@@ -60,6 +60,16 @@ def test_what_changed_is_told(box):
     assert told(changes) == ["changed queue q: hole_timeout, on_hole, keep"]
 
 
+def test_what_a_queue_keeps_stays_where_a_definition_does_not_say(box):
+    box.define(ORDER, replace(QUEUE, keep="nothing"), replace(QUEUE, name="new"))
+    assert [box.definitions().queue(one).declared.keep for one in ("q", "new")] == ["nothing", "faults"]
+    assert box.define(QUEUE) == []  # as an application that was written when the default was another
+    assert told(box.define(replace(QUEUE, errors="continue"))) == ["changed queue q: errors"]
+    assert box.definitions().queue("q").declared.keep == "nothing"
+    assert told(box.define(replace(QUEUE, errors="continue", keep_for="7d"))) == ["changed queue q: keep, keep_for"]
+    assert box.definitions().queue("q").declared.keep == "faults"
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -213,7 +223,7 @@ def test_what_concerns_only_what_comes_may_change(box, old, new):
     publish(box, 2)
     received(box)
     assert [one.name for one in box.define(new)] == ["q"]
-    assert box.definitions().queue("q").declared == new
+    assert box.definitions().queue("q").declared == replace(new, keep=new.keeps)
 
 
 def test_a_shorter_time_out_counts_for_holes_that_are_open(box):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 import seriatim as sq
 from seriatim.box.postgres.statements import statement
 from seriatim.box.turns.turns import Turns
+from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import GroupFilter, containing, fitting
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.states import refusal
-from seriatim.operations import bulk, groups, queues
+from seriatim.operations import bulk, groups, queues, subscriptions
 from seriatim.operations.groups import Action
 from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows
 from tests.databases import box_with
@@ -84,8 +88,10 @@ def test_a_locked_group_says_by_which_process(shop):
         assert (found.group, found.locked_by, found.locked) == ("ready", pid, True)
         assert found.since is not None
         standing = groups.standing(shop, "shop", "ready")
-        assert standing.why == f"process {pid} of the database works on it"
-        assert standing.allowed == (Action.SUSPEND, Action.REQUEUE)
+        mine = f"seriatim {socket.gethostname()[:40]}:{os.getpid()}"
+        assert standing.why == f"{mine} works on it (process {pid} of the database)"
+        assert (found.locked_name, found.locked_host) == (mine, None)
+        assert standing.allowed == (Action.SUSPEND,)
         assert standing.helps == ()
         delivery.done()
     assert groups.group_view(shop, "shop", "ready").locked_by is None
@@ -121,7 +127,54 @@ def test_how_a_waiting_and_a_suspended_group_stand(shop):
     assert (found.behind, found.helps) == (3, (Action.RESUME,))
     assert [(one.action, one.actor) for one in found.operations] == [("suspend", "ann")]
     assert groups.standing(shop, "shop", "gone_on").why == "nothing waits"
-    assert groups.standing(shop, "shop", "ready").why == "the next one who receives gets it"
+    assert groups.standing(shop, "shop", "ready").why == "the next receiver gets it"
+
+
+def test_the_next_receiver_gets_it_only_where_it_is_so(box):
+    define(box)
+    box.define(
+        sq.Queue("rounds", sq.BestEffort(window=3600), group="customer", sequence="version"),
+        sq.Subscription("rounds", "type = 'order'", "rounds"),
+    )
+    publish(box, 1)
+    with box.session() as tx:
+        assert tx.receive("rounds") is None
+        tx.receive("shop").put_back()  # judged
+    assert groups.standing(box, "rounds", "c1").why.startswith("its window runs: what it has is released at ")
+    assert groups.standing(box, "shop", "c1").why == "the next receiver gets it"
+    rows(box, "UPDATE {schema}.known_groups SET ready_rank = ready_rank - 60000000, touched_at = touched_at - '1 min'::interval "
+        "WHERE group_key = 'c1' AND ready_rank IS NOT NULL RETURNING 1")  # fmt: skip
+    why = groups.standing(box, "shop", "c1").why
+    assert why == "nobody receives from the queue: seriatim work shop --handler MODULE:FUNCTION, or seriatim serve"
+    subscriptions.stop(box, "shop")
+    why = groups.standing(box, "shop", "c1").why
+    assert why == "its next message waits for a subscription that isn't started: seriatim subscription start shop"
+
+
+def test_the_last_processed_message_beside_what_was_released(box):
+    define(box, sq.Standard(), keep="nothing")
+    box.define(sq.Queue("kept", group="customer", keep="everything"), sq.Subscription("kept", "type = 'order'", "kept"))
+    publish(box, 1, 2, 5, 6)
+    assert groups.standing(box, "shop", "c1").processed is None
+    assert received(box) == [1, 2]
+    done = groups.standing(box, "shop", "c1").processed
+    assert (done.ordinal, done.sequence, done.by, done.is_kept) == (2, 2, None, False)
+    assert done.at is not None
+    groups.skip_hole(box, "shop", "c1", **BY)
+    view = groups.group_view(box, "shop", "c1")
+    done = groups.standing(box, "shop", "c1").processed
+    assert (view.last_released, done.sequence, done.ordinal) == (6, 2, 2)  # 5 and 6 are released, and in the queue
+    assert received(box, limit=1) == [5]
+    assert groups.standing(box, "shop", "c1").processed.sequence == 5
+    groups.abort(box, "shop", "c1", **BY)
+    assert groups.standing(box, "shop", "c1").processed.ordinal == 3
+    with box.session() as tx:
+        for _ in tx.receive("kept", limit=2):
+            pass
+    done = groups.standing(box, "kept", "c1").processed
+    assert Action.RESET not in groups.standing(box, "kept", "c1").allowed  # which has no next number
+    assert Action.RESET in groups.standing(box, "shop", "c1").allowed
+    assert (done.ordinal, done.is_kept, done.by) == (2, True, f"seriatim {socket.gethostname()[:40]}:{os.getpid()}")
 
 
 def test_how_a_group_stands_that_a_late_message_has_stopped(box):
@@ -183,7 +236,7 @@ def test_what_is_suspended_at_the_end_of_its_turn_is_locked_until_then(box):
         groups.suspend(box, "shop", "c1", **BY)
         found = groups.standing(box, "shop", "c1")
         assert (found.view.state, found.view.obeyed) == ("suspended", False)
-        assert found.allowed == (Action.SUSPEND, Action.RESUME, Action.REQUEUE)
+        assert found.allowed == (Action.SUSPEND, Action.RESUME)
         for action in (Action.RESET, Action.ABORT, Action.CLOSE):
             with pytest.raises(sq.ActionRefused, match=refusal(action, "locked")) as refused:
                 groups.act(box, action, "shop", "c1", next=9 if action is Action.RESET else None, **BY)
@@ -279,7 +332,8 @@ def test_what_waits_to_be_seen_says_so(box):
         tx.publish(sq.Message(type="order", body=b"{}", context={"customer": "c1", "version": 1}), delay="1h")
     assert received(box) == []
     found = groups.standing(box, "shop", "c1")
-    assert (found.why, found.helps) == ("its next message may not be seen yet", ())
+    seen = found.following.visible_at.astimezone().isoformat(" ", "seconds")
+    assert (found.why, found.helps) == (f"its next message may not be seen before {seen}", ())
 
 
 def test_no_entry_of_a_huge_queue_is_counted_twice(box):
@@ -302,8 +356,8 @@ def test_no_entry_of_a_huge_queue_is_counted_twice(box):
         tx.connection.execute(f"ANALYZE {box.schema}.entries")
         (count,) = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.entries").fetchone()
     parameters = {
-        "queue": "shop", "group_key": None, "pattern": None, "states": None, "older_than": None, "text": None,
-        "after_queue": None, "after_group": None, "limit": 1000,
+        "queue": "shop", "group_keys": None, "pattern": None, "states": None, "older_than": None, "text": None,
+        "after_queue": None, "after_group": None, "limit": 1000, **Narrowed().parameters(),
     }  # fmt: skip
     with box.session() as tx:
         explain = b"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement("groups", box.schema)

@@ -77,7 +77,7 @@ def test_set_aside_and_put_back(box):
 
 
 def test_what_a_queue_does_not_keep_is_said(box):
-    define(box)
+    define(box, keep="nothing")
     box.define(sq.Queue("copy", group="customer", keep="everything"), sq.Subscription("c", "type = 'order'", to="copy"))
     (one,) = publish(box, 1)
     received(box)

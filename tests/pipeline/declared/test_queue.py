@@ -12,7 +12,13 @@ from seriatim.pipeline.declared.subscription import Subscription, distinct
 
 def test_a_queue_is_plain_unless_told_otherwise():
     queue = Queue("q", group="key")
-    assert (queue.errors, queue.priority, queue.keep, queue.keep_for) == ("suspend", None, "nothing", None)
+    assert (queue.errors, queue.priority, queue.keep, queue.keeps, queue.keep_for) == (
+        "suspend",
+        None,
+        None,
+        "faults",
+        None,
+    )
     assert (queue.max_messages, queue.when_full, queue.enabled, queue.expire_after) == (None, "wait", True, None)
 
 
@@ -36,7 +42,7 @@ WRONG = [
     ({"errors": None}, "queue 'q': errors can't be None"),
     ({"priority": 5}, "queue 'q': priority can't be 5"),
     ({"keep": True}, "queue 'q': keep can't be True"),
-    ({"keep_for": "7d"}, "queue 'q': keep_for says for how long, and keep is nothing"),
+    ({"keep": "nothing", "keep_for": "7d"}, "queue 'q': keep_for says for how long, and keep is nothing"),
     ({"attempts": 0}, "queue 'q': attempts can't be 0 (a whole number from 1 to 1,000)"),
     ({"attempts": True}, "queue 'q': attempts can't be True"),
     ({"retry_delay": -1}, "queue 'q': retry_delay can't be -1"),

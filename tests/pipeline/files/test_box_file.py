@@ -226,7 +226,7 @@ FAULTS = [
     ("sequence: number", "sequence: number, priority: key", "4:67: queues.all.priority: 'key' is string, but has to be long"),
     ("sequence: number", "sequence: number, keep: all", "4:63: queues.all.keep can't be 'all'"),
     ("sequence: number", "sequence: number, keep: all, keep_for: 7d", "4:63: queues.all.keep can't be 'all'"),
-    ("sequence: number", "sequence: number, keep_for: 7d", "4:67: queue 'all': keep_for says for how long, and keep is"),
+    ("sequence: number", "sequence: number, keep: nothing, keep_for: 7d", "4:82: queue 'all': keep_for says for how long, and keep is"),
     ("sequence: number", "sequence: number, keep: faults, keep_for: 0", "4:81: queue 'all': keep_for can't be 0.0"),
     ("sequence: number", "sequence: number, keep: faults, keep_for: 1y", "4:81: queues.all.keep_for: '1y' is not a duration"),
     ("sequence: number", "sequence: number, max_messages: 0", "4:71: queues.all.max_messages must be a whole number from 1"),

@@ -281,7 +281,7 @@ def test_what_was_kept_before_there_were_retries_is_read():
     kept = to_json(Queue("q", group="key"))
     later = ("attempts", "retry_", "recover", "activation")
     before = {key: value for key, value in kept.items() if not key.startswith(later)}
-    assert from_json(Queue, before) == Queue("q", group="key")
+    assert from_json(Queue, before) == Queue("q", group="key", keep="faults")
 
 
 def test_what_is_kept_by_a_newer_seriatim_is_refused():

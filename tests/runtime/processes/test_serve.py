@@ -64,8 +64,8 @@ def at_work(box):
     """How many readers have a group in hand."""
     query = """
         SELECT count(*) AS n FROM pg_stat_activity
-        WHERE application_name = 'seriatim' AND query LIKE 'SELECT pg_sleep%%' AND state <> 'idle'
-            OR application_name = 'seriatim' AND query LIKE 'SELECT count(*) FROM ' || %s || '_gate'
+        WHERE application_name LIKE 'seriatim%%' AND query LIKE 'SELECT pg_sleep%%' AND state <> 'idle'
+            OR application_name LIKE 'seriatim%%' AND query LIKE 'SELECT count(*) FROM ' || %s || '_gate'
     """
     return rows(box, query, box.schema)[0].n
 

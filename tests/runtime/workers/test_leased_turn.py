@@ -437,7 +437,7 @@ class TestOperators:
         assert view.leased_until >= lease.expires_at
         standing = operations.standing(box, "shop", "c1")
         assert lease.worker in standing.why
-        assert list(standing.allowed) == ["suspend", "abort", "requeue"]
+        assert list(standing.allowed) == ["suspend", "abort"]
         (state,) = rows(box, "SELECT state, locked FROM {schema}.groups")
         assert tuple(state) == ("locked", True)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from types import TracebackType
 from typing import Any, Self
 
@@ -58,9 +59,10 @@ _IDLE_S = 15.0
 #: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
 #: so there is about one try a second, and one soon after the server is back, however long it was away.
 _TRY_S = 5.0
+#: PostgreSQL takes 63 characters as the name of an application: so many are left for the machine's.
+_LONGEST_MACHINE = 40
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
 _SETTINGS: dict[str, Any] = {
-    "application_name": "seriatim",
     "connect_timeout": 10,
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -458,7 +460,14 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
 
 def _settings(dsn: str) -> dict[str, Any]:
     given = conninfo_to_dict(dsn)
-    return {name: value for name, value in (_SETTINGS | peer_of(given.get("host"))).items() if name not in given}
+    settings = _SETTINGS | {"application_name": _name_here()} | peer_of(given.get("host"))
+    return {name: value for name, value in settings.items() if name not in given}
+
+
+def _name_here() -> str:
+    """The name that connections tell the server: by it an operator finds the process that holds a group."""
+    machine = gethostname().encode("ascii", "replace").decode()
+    return f"seriatim {machine[:_LONGEST_MACHINE]}:{os.getpid()}"
 
 
 def _pool(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from seriatim.box.definitions import drop, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
@@ -84,7 +85,7 @@ class _Defining:
         self._gone = set(gone)
         for kind, name in gone:
             drop.check_there(self._statements, self._before, kind, name)
-        given = [*given, *services.queues_for(given, self._before)]
+        given = [self._as_kept(one) for one in (*given, *services.queues_for(given, self._before))]
         given.sort(key=lambda one: _ORDER.index(kind_of(one)))
         self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
         kept = [one for one in given if (kind_of(one), one.name) not in set(gone)]
@@ -112,6 +113,16 @@ class _Defining:
                     where=f"subscription {one.name!r}",
                     remedy=likely(one.to, queues) or "define the queue",
                 )
+
+    def _as_kept(self, one: Definition) -> Definition:
+        """A queue that doesn't say what it keeps: as the box has it, so that a new default changes no queue that is there."""
+        if not isinstance(one, Queue) or one.keep is not None:
+            return one
+        old = None if (Kind.QUEUE, one.name) in self._gone else self._before.queues.get(one.name)
+        keep = one.keeps if old is None else old.declared.keeps
+        if keep == "nothing" and one.keep_for is not None:  # which says for how long something is kept
+            keep = one.keeps
+        return replace(one, keep=keep)
 
     # ---- adding and changing
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
+from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, fitting
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.outcome import Disposition
@@ -21,6 +22,7 @@ __all__ = [
     "DeadLetterFilter",
     "Requeued",
     "check_numbers",
+    "dead_letters_by_error",
     "dead_letters_of",
     "delete",
     "no_dead_letter",
@@ -75,6 +77,7 @@ class DeadLetterFilter:
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only dead letters that were set aside longer ago than this.
         error: only dead letters with this text in their reason or error.
+        narrowed: only dead letters that were set aside at a time in this range, and whose messages have these properties.
     """
 
     entry_ids: Sequence[int] | None = None
@@ -82,6 +85,7 @@ class DeadLetterFilter:
     key: str | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    narrowed: Narrowed = field(default_factory=Narrowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +113,29 @@ def dead_letters_of(
     Raises:
         UsageError: a number in the filter is invalid.
     """
+    return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, limit=limit)
+
+
+def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter, *, limit: int = 100) -> list[ErrorCount]:
+    """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first.
+
+    Raises:
+        UsageError: a number in the filter is invalid.
+    """
+    return transaction.rows("dead_letters_by_error", ErrorCount, **_parameters(chosen), limit=limit)
+
+
+def _parameters(chosen: DeadLetterFilter) -> dict[str, Any]:
     if chosen.entry_ids is not None:
         check_numbers(chosen.entry_ids)
-    parameters: dict[str, Any] = {
+    return {
         "entry_ids": None if chosen.entry_ids is None else list(chosen.entry_ids),
         "queue": chosen.queue,
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
-        "after": after,
-        "limit": limit,
+        **chosen.narrowed.parameters(),
     }
-    return transaction.rows("dead_letters", DeadLetter, **parameters)
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:

@@ -61,5 +61,5 @@ def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:
         remedy = f"terminate it first: seriatim instances terminate {number}"
         raise ActionRefused(f"its instance {number} runs", where=where, remedy=remedy)
     suspended = GroupFilter(queue, states=frozenset({GroupState.SUSPENDED}))
-    if groups_of(transaction, suspended, limit=1, group=group):
+    if groups_of(transaction, suspended, limit=1, groups=[group]):
         raise ActionRefused("it is suspended", where=where, remedy="resume it first")

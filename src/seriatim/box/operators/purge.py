@@ -131,7 +131,7 @@ def purgeable(
     with access.transaction() as transaction:
         moment, remembered, _, kept = _keeping(transaction)
         moment = now or moment
-        befores = _befores(transaction, queue, _period(older_than), moment)
+        befores = _befores(transaction, queue, _period(older_than), moment, kept)
         parameters = {
             "queue_ids": list(befores),
             "befores": list(befores.values()),
@@ -187,7 +187,7 @@ class _CleanUp:
         with self._access.transaction() as transaction:
             moment, remembered, swept, kept = _keeping(transaction)
             moment = now or moment
-            befores = _befores(transaction, queue, older_than, moment)
+            befores = _befores(transaction, queue, older_than, moment, kept)
             expired = _expired(transaction, queue, moment) if forget_expired else []
             transaction.do("sample")
         self._add_days(moment)
@@ -343,15 +343,15 @@ class _CleanUp:
 
 
 def _befores(
-    transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime
+    transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime, faults_for: timedelta
 ) -> dict[int, datetime]:
-    """For each queue with a history that may go: what was done before which moment."""
+    """For each queue with a history that may go: what was done before which moment. `faults_for`: how long faults are kept."""
     definitions = transaction.access.known.current(transaction)
     declared = {one.queue_id: one.declared for one in definitions.queues.values()}
     only = None if queue is None else definitions.queue(queue).queue_id
     befores = {}
     for queue_id in _history_queues(transaction):
-        period = older_than if older_than is not None else _kept(declared.get(queue_id))
+        period = older_than if older_than is not None else _kept(declared.get(queue_id), faults_for)
         if period is not None and only in (None, queue_id):
             befores[queue_id] = moment - period
     return befores
@@ -368,11 +368,16 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
     ]
 
 
-def _kept(queue: Queue | None) -> timedelta | None:
-    """For how long the history of a queue stays; None: for ever. That of a queue that is gone doesn't."""
-    if queue is None or queue.keep == "nothing":
+def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
+    """For how long the history of a queue stays; None: for ever. That of a queue that is gone doesn't.
+
+    Messages that are kept because they had failed stay as long as their faults, unless their queue says for how long.
+    """
+    if queue is None or queue.keeps == "nothing":
         return timedelta(0)
-    return None if queue.keep_for is None else _period(queue.keep_for)
+    if queue.keep_for is not None:
+        return _period(queue.keep_for)
+    return faults_for if queue.keeps == "faults" else None
 
 
 def _period(value: float | str | None) -> timedelta | None:

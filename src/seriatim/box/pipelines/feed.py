@@ -318,7 +318,7 @@ class Feed(Closing):
 
     def _done(self, transaction: Transaction, reader: str, through: int) -> None:
         queue = self._queue()
-        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keep}
+        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keeps}
         if not transaction.value("complete_batches", **named):
             raise self._refused("another checkpoint")
 

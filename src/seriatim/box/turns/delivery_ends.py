@@ -18,7 +18,7 @@ class DeliveryEnds(NamedTuple):
         queue_id: their queue.
         group: their group; None in a queue without groups.
         incarnation: that of the group.
-        keep: what the queue keeps of a message that is done.
+        keep: what is kept of the messages when they are done: of messages that never failed, ``faults`` keeps nothing.
         entry_ids: the entries.
         ordinals: their ordinals.
         lates: whether each is late.
@@ -33,10 +33,11 @@ class DeliveryEnds(NamedTuple):
     lates: list[bool]
 
     @classmethod
-    def of(cls, queue: BoxQueue, handed: HandedMessages) -> DeliveryEnds:
-        """Those of messages that a turn has handed out."""
+    def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
+        """Those of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
+        keep = queue.declared.keeps
         return cls(
-            queue.queue_id, handed.group, handed.incarnation, queue.declared.keep,
+            queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
             handed.entry_ids, handed.ordinals, handed.late,
         )  # fmt: skip
 
@@ -45,7 +46,7 @@ class DeliveryEnds(NamedTuple):
         """Those of a delivery."""
         ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
         return cls(
-            queue.queue_id, delivery.group, incarnation, queue.declared.keep, list(delivery.entry_ids), ordinals, lates
+            queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
         )
 
     def between(self, begin: int, end: int | None) -> DeliveryEnds:

@@ -368,7 +368,7 @@ class Turns:
                 rows, handed.entry_ids, sequences, handed.ordinals, handed.late, strict=True
             )
         ]
-        ends = DeliveryEnds.of(queue, handed)
+        ends = DeliveryEnds.of(queue, handed, have_failed=any(row.attempt for row in rows))
         joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(ends)
         return Delivery(
             queue.declared.name,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, fitting
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_of"]
+__all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_by_error", "faults_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class FaultFilter:
         kind: only faults of this kind.
         older_than: only faults older than this.
         error: only faults with this text in their class or text.
+        narrowed: only faults at a time in this range, and at messages that still exist and have these properties.
     """
 
     queue: str | None = None
@@ -73,6 +75,7 @@ class FaultFilter:
     kind: str | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    narrowed: Narrowed = field(default_factory=Narrowed)
 
 
 def faults_of(
@@ -80,6 +83,11 @@ def faults_of(
 ) -> list[FaultView]:
     """List at most `limit` faults, newest first, with numbers below `before`."""
     return _read(transaction, chosen, None, before, limit)
+
+
+def faults_by_error(transaction: Transaction, chosen: FaultFilter, limit: int = 100) -> list[ErrorCount]:
+    """Count the faults by the class of their error, the most frequent first."""
+    return transaction.rows("faults_by_error", ErrorCount, **_parameters(chosen), limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +121,12 @@ def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
 def _read(
     transaction: Transaction, chosen: FaultFilter, fault_id: int | None, before: int | None, limit: int
 ) -> list[FaultView]:
-    parameters: dict[str, Any] = {
-        "fault_id": fault_id,
+    parameters = _parameters(chosen) | {"fault_id": fault_id, "before": before, "limit": limit}
+    return transaction.rows("faults", FaultView, **parameters)
+
+
+def _parameters(chosen: FaultFilter) -> dict[str, Any]:
+    return {
         "queue": chosen.queue,
         "group_key": chosen.group,
         "pattern": None if chosen.key is None else fitting(chosen.key),
@@ -122,7 +134,5 @@ def _read(
         "kind": chosen.kind,
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
-        "before": before,
-        "limit": limit,
+        **chosen.narrowed.parameters(),
     }
-    return transaction.rows("faults", FaultView, **parameters)

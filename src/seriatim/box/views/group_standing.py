@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never
+from typing import Any, Literal, assert_never
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.operations_done import Logged, logged
+from seriatim.kernel.policy import BestEffort, Standard
 from seriatim.kernel.states import Action, GroupState
 
-__all__ = ["Head", "Standing", "standing_of"]
+__all__ = ["Head", "Processed", "Standing", "standing_of"]
 
+#: Actions on messages, which have commands of their own.
+_ELSEWHERE = frozenset({Action.REQUEUE})
+#: Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
+_MOMENT_S = 5.0
 #: So many entries of the operator log are shown.
 _LOGGED = 10
 
@@ -35,6 +43,7 @@ class Head:
         received_at: when it was published.
         entry_id: its number in the queue.
         failed: whether its handler failed at it last.
+        stopped: the names of the subscriptions that collected it, if none of them is started: it waits for one of them.
     """
 
     message_id: str
@@ -48,6 +57,27 @@ class Head:
     received_at: datetime
     entry_id: int
     failed: bool
+    stopped: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """The last processed message of a group, as far as the box keeps that.
+
+    Args:
+        ordinal: its ordinal: the released messages through this one have been completed, or are dead letters.
+        sequence: its position as its producer numbered it; None if the box doesn't keep it.
+        at: when it was completed, if the queue keeps it; else the time at which the group was last handed out or judged,
+            which isn't earlier.
+        by: the process that completed it, by the name of its connection, if the queue keeps it.
+        is_kept: whether the queue keeps it, so that the time is exact.
+    """
+
+    ordinal: int
+    sequence: int | None
+    at: datetime | None
+    by: str | None
+    is_kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +93,7 @@ class Standing:
         allowed: the actions that are allowed now.
         helps: the actions that let it go on, best first.
         operations: the operators' newest actions on it, newest first.
+        processed: the last processed message; None: none has been processed.
     """
 
     view: GroupView
@@ -73,6 +104,7 @@ class Standing:
     allowed: tuple[Action, ...]
     helps: tuple[Action, ...]
     operations: tuple[Logged, ...] = field(default=())
+    processed: Processed | None = None
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
@@ -81,23 +113,58 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    found = read_definitions(transaction).queue(queue)
+    definitions = read_definitions(transaction)
+    found = definitions.queue(queue)
     view = group_of(transaction, queue, group)
     parameters = {"queue_id": found.queue_id, "group_key": group}
     heads = transaction.rows("group_heads", Head, **parameters)
     blocks = _blocking(view, heads)
-    off = "" if found.enabled else f"; and the queue is off: seriatim queue on {queue}"
+    off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
+    has_next = isinstance(found.declared.policy_of(group), Standard)
+    others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET}
+    allowed = tuple(action for action in Action if view.allows(action) and action not in others)
     return Standing(
         view,
-        _why(view, following) + off,
+        _why(transaction, found, view, following) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
-        tuple(action for action in Action if view.allows(action)),
+        allowed,
         ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
+        _processed(transaction.one("group_processed", **parameters), found, view, heads),
     )
+
+
+def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]) -> Processed | None:
+    """What was processed last: what is kept of it, or what follows from the first message that isn't."""
+    ordinal = view.ordinal if row.first_left is None else row.first_left - 1
+    dead = set(row.dead)
+    while ordinal in dead:
+        ordinal -= 1
+    if ordinal <= 0:
+        return None
+    if row.ordinal == ordinal:
+        return Processed(ordinal, row.sequence, row.done_at, row.done_by, is_kept=True)
+    sequence = None
+    if ordinal == view.ordinal:
+        sequence = view.last_released
+    elif not dead:
+        sequence = _before(next((one for one in heads if one.ordinal == ordinal + 1), None), queue, view, row.skipped)
+    return Processed(ordinal, sequence, view.touched_at, None, is_kept=False)
+
+
+def _before(head: Head | None, queue: BoxQueue, view: GroupView, skipped: Sequence[int]) -> int | None:
+    """The number that left before the first one that is queued: the one below, unless that was skipped."""
+    policy = queue.declared.policy_of(view.group)
+    if head is None or head.sequence is None or head.late or not isinstance(policy, Standard):
+        return None
+    number = head.sequence - policy.increment
+    for first, last in sorted(zip(skipped[::2], skipped[1::2], strict=True), reverse=True):
+        if first <= number <= last:
+            number = first - policy.increment
+    return number
 
 
 def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
@@ -109,14 +176,24 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     return None
 
 
-def _why(view: GroupView, following: Head | None) -> str:
+def _why(transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None) -> str:
     if view.tries_again and view.retry_at is not None:
         return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
-    return _what_stops(view, following)
+    if view.state is not GroupState.READY:
+        return _what_stops(view, view.state)
+    if following is None:
+        return "nothing waits"
+    return _before_it_is_ready(queue, view, following) or _who_gets_it(transaction, queue)
 
 
-def _what_stops(view: GroupView, following: Head | None) -> str:
-    match view.state:
+def _what_stops(
+    view: GroupView,
+    state: Literal[
+        GroupState.CLOSED, GroupState.SUSPENDED, GroupState.FAULTED, GroupState.LOCKED, GroupState.TIMED_OUT,
+        GroupState.WAITING,
+    ],
+) -> str:  # fmt: skip
+    match state:
         case GroupState.CLOSED:
             return "it is closed: what it has stays, and what comes is late"
         case GroupState.SUSPENDED:
@@ -130,29 +207,45 @@ def _what_stops(view: GroupView, following: Head | None) -> str:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             return f"{missing} is missing{over}"
-        case GroupState.READY:
-            return _what_comes(view, following)
-    assert_never(view.state)
+    assert_never(state)
 
 
 def _who_has(view: GroupView) -> str:
-    if view.leased_by is None or view.leased_until is None:
-        return f"process {view.locked_by} of the database works on it"
-    return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
+    if view.leased_by is not None and view.leased_until is not None:
+        return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
+    name = view.locked_name or "a connection without a name"
+    address = "" if view.locked_host is None else f" at {view.locked_host}"
+    return f"{name}{address} works on it (process {view.locked_by} of the database)"
 
 
 def _moment(at: datetime) -> str:
     return at.astimezone().isoformat(" ", "seconds")
 
 
-def _what_comes(view: GroupView, following: Head | None) -> str:
-    if following is None:
-        return "nothing waits"
+def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> str | None:
+    """What has to happen before the next message can be handed out; None: nothing."""
     if following.visible_at is not None and view.due_at is not None:
-        return "its next message may not be seen yet"
-    if following.status == "held":
-        return "what it has waits to be complete"
-    return "the next one who receives gets it"
+        return f"its next message may not be seen before {_moment(following.visible_at)}"
+    if following.stopped:
+        started = shlex.join(("seriatim", "subscription", "start", *following.stopped))
+        return f"its next message waits for a subscription that isn't started: {started}"
+    if following.status != "held":
+        return None
+    if view.due_at is not None and isinstance(queue.declared.policy_of(view.group), BestEffort):
+        return f"its window runs: what it has is released at {_moment(view.due_at)}"
+    return "what it has waits to be complete"
+
+
+def _who_gets_it(transaction: Transaction, queue: BoxQueue) -> str:
+    """Who gets the next message, as far as there is anybody."""
+    name = queue.declared.name
+    if queue.owner is not None:
+        return f"the queue belongs to the pipeline {queue.owner}, which gets it"
+    ready = ready_work(transaction).get(name)
+    if ready is not None and ready.is_left_alone(_MOMENT_S):
+        work = shlex.join(("seriatim", "work", name))
+        return f"nobody receives from the queue: {work} --handler MODULE:FUNCTION, or seriatim serve"
+    return "the next receiver gets it"
 
 
 def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 
-__all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "fitting", "group_of", "groups_of"]
+__all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
 
 #: What a group shows whose message waits for its next attempt, unless something else stops it.
 TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
@@ -47,6 +49,9 @@ class GroupView:
         late: the number of held messages that are late.
         retry_at: the time of the failed message's next attempt; None if no message waits for an attempt.
         obeyed: False if its suspension begins only at the end of the present turn.
+        locked_name: the name that the connection with the lock told the server (`application_name`): for a connection of
+            seriatim's, its machine and process.
+        locked_host: the address of that connection's client; None if it is on the server's machine.
     """
 
     queue: str
@@ -75,6 +80,8 @@ class GroupView:
     late: int = 0
     retry_at: datetime | None = None
     obeyed: bool = True
+    locked_name: str | None = None
+    locked_host: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -117,6 +124,7 @@ class GroupFilter:
         states: only groups in one of these states.
         older_than: only groups that have been in their state for longer than this.
         error: only groups with this text in the reason of their stop; case is ignored.
+        narrowed: only groups that are in their state since a time in this range, and that have a message with these properties.
     """
 
     queue: str | None = None
@@ -124,6 +132,7 @@ class GroupFilter:
     states: frozenset[GroupState] | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    narrowed: Narrowed = field(default_factory=Narrowed)
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
@@ -132,7 +141,7 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    found = _views(transaction, GroupFilter(queue), 1, group=group)
+    found = _views(transaction, GroupFilter(queue), 1, groups=[group])
     if not found:
         raise UsageError(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
@@ -146,10 +155,16 @@ def groups_of(
     after: tuple[str, str] | None = None,
     limit: int = 1000,
     *,
-    group: str | None = None,
+    groups: Sequence[str] | None = None,
 ) -> list[GroupView]:
-    """List at most `limit` groups by queue and key: after the queue and key in `after`, or only groups with one key."""
-    return _views(transaction, chosen, limit, after=after, group=group)
+    """List at most `limit` groups by queue and key: after the queue and key in `after`, or only groups with these keys."""
+    return _views(transaction, chosen, limit, after=after, groups=groups)
+
+
+def count_groups(transaction: Transaction, queue: str | None = None, key: str | None = None) -> int:
+    """Count the groups of a queue, or of all queues; only those whose key matches the pattern `key`."""
+    pattern = None if key is None else fitting(key)
+    return int(transaction.value("count_groups", queue=queue, pattern=pattern))
 
 
 def fitting(glob: str) -> str:
@@ -171,12 +186,12 @@ def _views(
     limit: int,
     *,
     after: tuple[str, str] | None = None,
-    group: str | None = None,
+    groups: Sequence[str] | None = None,
 ) -> list[GroupView]:
     after_queue, after_group = after or (None, None)
     parameters: dict[str, Any] = {
         "queue": chosen.queue,
-        "group_key": group,
+        "group_keys": None if groups is None else list(groups),
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "states": None if chosen.states is None else list(chosen.states),
         "older_than": chosen.older_than,
@@ -184,6 +199,7 @@ def _views(
         "after_queue": after_queue,
         "after_group": after_group,
         "limit": limit,
+        **chosen.narrowed.parameters(),
     }
     rows = transaction.rows("groups", dict, **parameters)
     return [GroupView(**row | {"state": GroupState(row["state"])}) for row in rows]

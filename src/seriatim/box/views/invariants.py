@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from psycopg import errors
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.spool_audit import audit
 
-__all__ = ["broken", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
+__all__ = ["broken", "broken_within", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
 
 
 def broken(transaction: Transaction, most: int = 10) -> list[str]:
@@ -37,6 +39,16 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
         ]
         + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
     )
+
+
+def broken_within(transaction: Transaction, seconds: float) -> list[str] | None:
+    """As `broken`; None if one of its statements takes longer than `seconds`. The transaction ends with that."""
+    transaction.do("limit_statements", milliseconds=max(1, round(seconds * 1000)))
+    try:
+        return broken(transaction)
+    except errors.QueryCanceled:
+        transaction.connection.rollback()
+        return None
 
 
 def _released(

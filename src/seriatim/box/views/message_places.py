@@ -9,11 +9,22 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
+from seriatim.box.views.filters import ErrorCount, Narrowed
+from seriatim.box.views.groups import containing
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
 
-__all__ = ["STATUSES", "Placed", "Stored", "check_one_space", "message_of", "places_of"]
+__all__ = [
+    "STATUSES",
+    "PlaceFilter",
+    "Placed",
+    "Stored",
+    "check_one_space",
+    "message_of",
+    "places_by_error",
+    "places_of",
+]
 
 #: What a message can be in a queue, or instead of it.
 STATUSES = (
@@ -49,6 +60,7 @@ class Placed:
         body_bytes: the length of its body.
         parts: the number of its attachments.
         id_space: the id space of its publisher's role; ``""``: the owner's.
+        error: the error at which its handler failed last in that queue; None if none failed.
     """
 
     message_id: str
@@ -72,6 +84,7 @@ class Placed:
     body_bytes: int
     parts: int
     id_space: str = ""
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +102,64 @@ class Stored:
     id_space: str = ""
 
 
-def places_of(
-    transaction: Transaction,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    status: str | None = None,
-    kind: str | None = None,
-    message_id: str | None = None,
-    id_space: str | None = None,
-    limit: int | None = None,
-) -> list[Placed]:
-    """List messages with their places, oldest first; filters: queue, group, status, type, id, id space; at most `limit`.
+@dataclass(frozen=True, slots=True)
+class PlaceFilter:
+    """A filter for messages with their places.
+
+    Args:
+        queue: only messages of this queue.
+        group: only messages of groups with this key.
+        status: only messages in this status, of `STATUSES`.
+        kind: only messages of this type.
+        message_id: only messages with this id.
+        id_space: only messages of this id space.
+        error: only messages with this text in the reason why they were set aside, or in the last error of their handler.
+        narrowed: only messages that were published at a time in this range, and that have these properties.
 
     Raises:
-        UsageError: there is no such status, or the group, type, id or limit is invalid.
+        UsageError: there is no such status, or the group, type or id is invalid.
     """
-    if status is not None and status not in STATUSES:
-        raise UsageError(f"{shown(status)} is not a status", remedy=f"one of {', '.join(STATUSES)}")
-    for given, what in ((group, "a group's key"), (kind, "a message's type"), (message_id, "a message's id")):
-        if given is not None:
-            checked_text(given, what)
+
+    queue: str | None = None
+    group: str | None = None
+    status: str | None = None
+    kind: str | None = None
+    message_id: str | None = None
+    id_space: str | None = None
+    error: str | None = None
+    narrowed: Narrowed = field(default_factory=Narrowed)
+
+    def __post_init__(self) -> None:
+        if self.status is not None and self.status not in STATUSES:
+            raise UsageError(f"{shown(self.status)} is not a status", remedy=f"one of {', '.join(STATUSES)}")
+        texts = ((self.group, "a group's key"), (self.kind, "a message's type"), (self.message_id, "a message's id"))
+        for given, what in texts:
+            if given is not None:
+                checked_text(given, what)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a statement."""
+        return {
+            "queue": self.queue, "group": self.group, "status": self.status, "type": self.kind,
+            "message_id": self.message_id, "id_space": self.id_space,
+            "text": None if self.error is None else containing(self.error), **self.narrowed.parameters(),
+        }  # fmt: skip
+
+
+def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, limit: int | None = None) -> list[Placed]:
+    """List messages with their places, oldest first; at most `limit`.
+
+    Raises:
+        UsageError: the limit is invalid.
+    """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
         raise UsageError(f"cannot list {shown(limit)} messages", remedy="a whole number from 0")
-    parameters: dict[str, Any] = {
-        "queue": queue, "group": group, "status": status, "type": kind, "message_id": message_id,
-        "id_space": id_space, "limit": limit,
-    }  # fmt: skip
-    return transaction.rows("places", Placed, **parameters)
+    return transaction.rows("places", Placed, **(chosen or PlaceFilter()).parameters(), limit=limit)
+
+
+def places_by_error(transaction: Transaction, chosen: PlaceFilter, *, limit: int = 100) -> list[ErrorCount]:
+    """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first."""
+    return transaction.rows("places_by_error", ErrorCount, **chosen.parameters(), limit=limit)
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:

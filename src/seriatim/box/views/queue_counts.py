@@ -26,6 +26,9 @@ class QueueCounts:
         late: messages set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
         oldest: the publishing time of its oldest message; None if it is empty.
         max_messages: the number of messages at which it is full; None: no limit.
+        stopped: the number of groups that hand nothing out until something happens: suspended, faulted, or waiting for a
+            missing number.
+        age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
     """
 
     queue: str
@@ -43,6 +46,8 @@ class QueueCounts:
     dead: int
     oldest: datetime | None
     max_messages: int | None
+    stopped: int = 0
+    age_s: float | None = None
 
     @property
     def is_full(self) -> bool:

@@ -145,8 +145,8 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     if gone > 0:
         keep = {"nothing": "keeps nothing of what is done", "faults": "keeps only what had failed before it was done"}
         why = (
-            f"queue {queue} {keep[found.declared.keep]}"
-            if found.declared.keep in keep
+            f"queue {queue} {keep[found.declared.keeps]}"
+            if found.declared.keeps in keep
             else "they are not shown, or purged"
         )
         text = f"of {view.ordinal:,} messages that were released {gone:,} have left no trace here: {why}"

@@ -58,8 +58,12 @@ class Queue:
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
             ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
         priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
-        keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before) or ``"everything"``.
-        keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: until they are purged.
+        keep: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before, so that they can be found
+            and traced) or ``"everything"``. None: a new queue keeps ``"faults"``, and a queue that a box has already keeps
+            what it kept.
+        keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: with ``"faults"`` as long
+            as the box keeps faults (30 days, unless `retention.keep_faults` says otherwise), with ``"everything"`` until they
+            are purged.
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue takes messages in either way.
@@ -94,7 +98,7 @@ class Queue:
     _: KW_ONLY
     errors: Literal["suspend", "continue", "stop"] = "suspend"
     priority: str | None = None
-    keep: Literal["nothing", "faults", "everything"] = "nothing"
+    keep: Literal["nothing", "faults", "everything"] | None = None
     keep_for: float | str | None = None
     max_messages: int | None = None
     when_full: Literal["wait", "refuse"] = "wait"
@@ -125,7 +129,8 @@ class Queue:
         self._check_policies()
         self._check_order()
         self._check_choice("errors", ERRORS)
-        self._check_choice("keep", KEEP)
+        if self.keep is not None:
+            self._check_choice("keep", KEEP)
         self._check_choice("when_full", WHEN_FULL)
         object.__setattr__(self, "keep_for", self._period("keep_for"))
         if self.keep_for is not None and self.keep == "nothing":
@@ -177,6 +182,11 @@ class Queue:
             )
         if self.max_messages is not None:
             raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
+
+    @property
+    def keeps(self) -> Literal["nothing", "faults", "everything"]:
+        """Which done messages it keeps as a new queue."""
+        return self.keep or "faults"
 
     def all_policies(self) -> tuple[Policy, ...]:
         """The queue's policy, and its policies by type."""

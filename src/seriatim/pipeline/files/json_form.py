@@ -77,6 +77,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
         case Queue():
             found = _fields(storable(definition), _QUEUE)
             found["policy"] = _policy(definition.policy)
+            found["keep"] = definition.keeps
             found["activation"] = None if definition.activation is None else definition.activation.as_json()
             found["policies"] = {kind: _policy(one) for kind, one in definition.policies.items()}
         case Subscription():

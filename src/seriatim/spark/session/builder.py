@@ -187,10 +187,12 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
         return SparkSession(context)
     except PySparkRuntimeError as error:
         where = f"{log}" if log is not None else ""
-        raise EnvironmentProblem("Spark did not start", where=where, remedy="run `seriatim doctor`") from error
+        raise EnvironmentProblem(
+            "Spark did not start", where=where, remedy="run `seriatim doctor --pipelines`"
+        ) from error
     except Exception as error:  # py4j raises whatever the JVM did
         raise EnvironmentProblem(
-            f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor`"
+            f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor --pipelines`"
         ) from error
     finally:
         for stream in streams.values():

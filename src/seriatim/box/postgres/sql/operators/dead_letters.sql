@@ -1,5 +1,5 @@
 -- Purpose: dead letters in the order in which their queues took them in, a page of them; of one queue, pattern of keys,
--- age or text, or some of them by their numbers.
+-- age, time, property or text, or some of them by their numbers.
 -- Caller: dead_letters.py.
 -- Locks: none.
 -- Index: aside_dead, aside_pkey, spool_pkey, faults_of_entry.
@@ -18,6 +18,11 @@ WHERE letter.disposition = 'dead'
     AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
     AND (%(pattern)s::text IS NULL OR letter.group_key LIKE %(pattern)s)
     AND (%(older_than)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(older_than)s::interval)
+    AND (%(since)s::timestamptz IS NULL OR letter.aside_at >= %(since)s::timestamptz)
+    AND (%(since_ago)s::interval IS NULL OR letter.aside_at >= clock_timestamp() - %(since_ago)s::interval)
+    AND (%(until)s::timestamptz IS NULL OR letter.aside_at < %(until)s::timestamptz)
+    AND (%(until_ago)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(until_ago)s::interval)
+    AND (%(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]))
     AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.error ILIKE %(text)s)
     AND letter.entry_id > %(after)s
 ORDER BY letter.entry_id

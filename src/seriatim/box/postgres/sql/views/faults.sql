@@ -1,4 +1,5 @@
--- Purpose: what handlers failed at, newest first, a page of it; of one queue, key, pattern, message, kind, age or text.
+-- Purpose: what handlers failed at, newest first, a page of it; of one queue, key, pattern, message, kind, age, time,
+-- property or text. The properties of a message that is gone are gone with it.
 -- Caller: faults.py.
 -- Locks: none.
 -- Index: faults_pkey; faults_of_group where a queue and a group are given. Without them rows are read from the newest on.
@@ -13,6 +14,15 @@ WHERE (%(fault_id)s::bigint IS NULL OR one.fault_id = %(fault_id)s)
     AND (%(message_id)s::text IS NULL OR one.message_id = %(message_id)s)
     AND (%(kind)s::text IS NULL OR one.kind = %(kind)s)
     AND (%(older_than)s::interval IS NULL OR one.at < clock_timestamp() - %(older_than)s::interval)
+    AND (%(since)s::timestamptz IS NULL OR one.at >= %(since)s::timestamptz)
+    AND (%(since_ago)s::interval IS NULL OR one.at >= clock_timestamp() - %(since_ago)s::interval)
+    AND (%(until)s::timestamptz IS NULL OR one.at < %(until)s::timestamptz)
+    AND (%(until_ago)s::interval IS NULL OR one.at < clock_timestamp() - %(until_ago)s::interval)
+    AND (%(names)s::text[] IS NULL OR EXISTS (
+        SELECT FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = one.arrival_id AND stored.position = one.position
+            AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+    ))
     AND (%(text)s::text IS NULL OR one.error_class || ': ' || one.error ILIKE %(text)s)
     AND (%(before)s::bigint IS NULL OR one.fault_id < %(before)s)
 ORDER BY one.fault_id DESC

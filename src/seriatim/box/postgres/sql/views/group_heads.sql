@@ -13,7 +13,15 @@ WITH failed AS MATERIALIZED (
 )
 SELECT
     stored.message_id, stored.type, head.status, head.sequence, head.ordinal, head.late, head.attempt, head.visible_at,
-    stored.received_at, head.entry_id, head.entry_id IN (SELECT entry_id FROM failed) AS failed
+    stored.received_at, head.entry_id, head.entry_id IN (SELECT entry_id FROM failed) AS failed,
+    ARRAY(
+        SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
+        WHERE one.subscription_id = ANY (head.subscription_ids) AND NOT EXISTS (
+            SELECT FROM {schema}.known_subscriptions AS started
+            WHERE started.subscription_id = ANY (head.subscription_ids) AND started.state = 'started'
+        )
+        ORDER BY 1
+    ) AS stopped
 FROM (
     SELECT first.*, 0 AS place, first.ordinal AS nth FROM first
     UNION ALL

@@ -1,4 +1,5 @@
--- Purpose: groups as they stand, by queue and key, a page of them; of one queue, key, pattern of keys, state, age or text.
+-- Purpose: groups as they stand, by queue and key, a page of them; of one queue, keys, pattern of keys, state,
+-- age, time, property of a message that it has, or text.
 -- Caller: groups.py.
 -- Locks: none.
 -- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each
@@ -36,13 +37,13 @@ WITH place AS MATERIALIZED (
         coalesce(fresh.arrived, 0) AS arrived
     FROM (
         SELECT * FROM {schema}.known_groups
-        WHERE queue_id IN (SELECT queue_id FROM place) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+        WHERE queue_id IN (SELECT queue_id FROM place) AND (%(group_keys)s::text[] IS NULL OR group_key = ANY (%(group_keys)s::text[]))
             AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
     ) AS judged
     FULL JOIN (
         SELECT queue_id, group_key, count(*) AS arrived FROM {schema}.entries
         WHERE queue_id IN (SELECT queue_id FROM place) AND status = 'arrived'
-            AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+            AND (%(group_keys)s::text[] IS NULL OR group_key = ANY (%(group_keys)s::text[]))
             AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
         GROUP BY queue_id, group_key
     ) AS fresh USING (queue_id, group_key)
@@ -56,7 +57,8 @@ WITH place AS MATERIALIZED (
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, fault.retry_at, locked.pid AS locked_by, said.actor AS suspended_by,
+        fault.error, fault.retry_at, locked.pid AS locked_by, work.application_name AS locked_name,
+        host(work.client_addr) AS locked_host, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
             WHEN found.suspended THEN {schema}.late_because(place.name, known.first, came.sequence)
@@ -121,6 +123,15 @@ WITH place AS MATERIALIZED (
     SELECT * FROM shown
     WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
+        AND (%(since)s::timestamptz IS NULL OR since >= %(since)s::timestamptz)
+        AND (%(since_ago)s::interval IS NULL OR since >= clock_timestamp() - %(since_ago)s::interval)
+        AND (%(until)s::timestamptz IS NULL OR since < %(until)s::timestamptz)
+        AND (%(until_ago)s::interval IS NULL OR since < clock_timestamp() - %(until_ago)s::interval)
+        AND (%(names)s::text[] IS NULL OR EXISTS (
+            SELECT FROM {schema}.entries AS one JOIN {schema}.spool AS stored USING (arrival_id, position)
+            WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
+                AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+        ))
         AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
         AND (%(after_queue)s::text IS NULL OR (queue, group_key) > (%(after_queue)s, %(after_group)s::text))
     ORDER BY queue, group_key
@@ -132,7 +143,8 @@ SELECT
     page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
-    page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed
+    page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
+    page.locked_name, page.locked_host
 FROM page
 CROSS JOIN LATERAL (
     SELECT

@@ -1,9 +1,16 @@
--- Purpose: what each queue has, and what it has set aside; of one queue, or all.
+-- Purpose: what each queue has, what it has set aside, and how many of its groups are stopped; of one queue, or all.
 -- Caller: queue_counts.py.
 -- Locks: none.
--- Index: entries_of_group, aside_of_group: all of a queue.
-SELECT queue, policy, enabled, owner, arrived, held, queued, in_hand, late, duplicate, invalid, rejected, dead, oldest,
-    max_messages
-FROM {schema}.queue_counts
-WHERE %(queue)s::text IS NULL OR queue = %(queue)s
-ORDER BY queue
+-- Index: entries_of_group, aside_of_group: all of a queue; groups_standing.
+SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived, counts.held, counts.queued, counts.in_hand,
+    counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,
+    coalesce(stopped.groups, 0) AS stopped,
+    extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s
+FROM {schema}.queue_counts AS counts
+LEFT JOIN (
+    SELECT queue, count(*) AS groups FROM {schema}.stopped_groups
+    WHERE %(queue)s::text IS NULL OR queue = %(queue)s
+    GROUP BY queue
+) AS stopped USING (queue)
+WHERE %(queue)s::text IS NULL OR counts.queue = %(queue)s
+ORDER BY counts.queue

@@ -1,0 +1,29 @@
+-- Purpose: how many dead letters there are by the error at which their handlers failed last, or by the reason if none failed;
+-- the most frequent first; filtered as dead_letters.sql.
+-- Caller: dead_letters.py.
+-- Locks: none.
+-- Index: aside_dead, aside_pkey, spool_pkey, faults_of_entry.
+SELECT
+    coalesce(fault.error_class, letter.reason) AS error, count(*) AS count,
+    (array_agg(fault.error ORDER BY letter.aside_at DESC))[1] AS example, max(letter.aside_at) AS last
+FROM {schema}.aside AS letter
+JOIN {schema}.queues AS place USING (queue_id)
+JOIN {schema}.spool AS stored USING (arrival_id, position)
+LEFT JOIN LATERAL (
+    SELECT one.error_class, one.error, one.error_class || ': ' || one.error AS told FROM {schema}.faults AS one
+    WHERE one.entry_id = letter.entry_id ORDER BY one.fault_id DESC LIMIT 1
+) AS fault ON TRUE
+WHERE letter.disposition = 'dead'
+    AND (%(entry_ids)s::bigint[] IS NULL OR letter.entry_id = ANY (%(entry_ids)s::bigint[]))
+    AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
+    AND (%(pattern)s::text IS NULL OR letter.group_key LIKE %(pattern)s)
+    AND (%(older_than)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(older_than)s::interval)
+    AND (%(since)s::timestamptz IS NULL OR letter.aside_at >= %(since)s::timestamptz)
+    AND (%(since_ago)s::interval IS NULL OR letter.aside_at >= clock_timestamp() - %(since_ago)s::interval)
+    AND (%(until)s::timestamptz IS NULL OR letter.aside_at < %(until)s::timestamptz)
+    AND (%(until_ago)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(until_ago)s::interval)
+    AND (%(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]))
+    AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.told ILIKE %(text)s)
+GROUP BY 1
+ORDER BY count(*) DESC, 1
+LIMIT %(limit)s

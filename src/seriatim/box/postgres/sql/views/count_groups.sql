@@ -1,0 +1,16 @@
+-- Purpose: how many groups there are, of one queue or pattern of keys.
+-- Caller: groups.py.
+-- Locks: none.
+-- Index: known_groups_pkey, entries_arrived: all of them.
+SELECT count(*) AS groups FROM (
+    SELECT known.queue_id, known.group_key FROM {schema}.known_groups AS known
+    JOIN {schema}.queues AS place USING (queue_id)
+    WHERE (%(queue)s::text IS NULL OR place.queue = %(queue)s)
+        AND (%(pattern)s::text IS NULL OR known.group_key LIKE %(pattern)s)
+    UNION
+    SELECT entry.queue_id, entry.group_key FROM {schema}.entries AS entry
+    JOIN {schema}.queues AS place USING (queue_id)
+    WHERE entry.status = 'arrived' AND place.definition #>> '{{policy,name}}' IS DISTINCT FROM 'unordered'
+        AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
+        AND (%(pattern)s::text IS NULL OR entry.group_key LIKE %(pattern)s)
+) AS one

@@ -1,0 +1,82 @@
+-- Purpose: queues that have something to hand out, since when (`ready_since`), and who is at work on them, as far as the
+-- server knows: receivers that wait for a call, leases, places of readers that serve, groups that are locked. `touched_at`:
+-- when one of its groups was last handed out or judged. Without groups, what a transaction has in hand can't be seen: there
+-- every transaction of a connection of ours counts.
+-- Caller: at_work.py.
+-- Locks: none.
+-- Index: groups_ready, entries_arrived, entries_of_group, waiters_of_queue; of a queue with work, which nobody is seen to
+-- work on, all groups are read for `touched_at`.
+WITH locked AS MATERIALIZED (
+    SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
+    FROM pg_locks AS held
+    WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted
+        AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), ready AS MATERIALIZED (
+    SELECT place.queue_id, place.queue, place.enabled, place.owner, place.activated, place.definition,
+        {schema}.policy_said(place.definition -> 'policy') AS rule, first.since_us
+    FROM {schema}.queues AS place
+    CROSS JOIN LATERAL (
+        SELECT min(one.since_us) AS since_us FROM (
+            (
+                SELECT entry.rank + (entry.priority - 5) * 10000000 AS since_us FROM {schema}.entries AS entry
+                WHERE entry.queue_id = place.queue_id AND entry.status = 'arrived'
+                    AND (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
+                ORDER BY entry.rank LIMIT 1
+            ) UNION ALL (
+                SELECT known.ready_rank FROM {schema}.known_groups AS known
+                WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL
+                ORDER BY known.ready_rank LIMIT 1
+            )
+        ) AS one
+    ) AS first
+    WHERE first.since_us IS NOT NULL
+)
+SELECT
+    ready.queue_id,
+    ready.queue,
+    ready.enabled,
+    ready.owner,
+    ready.activated,
+    jsonb_typeof(ready.definition -> 'activation') = 'object' AS is_activation,
+    to_timestamp(ready.since_us / 1e6) AS ready_since,
+    extract(epoch FROM clock_timestamp())::float8 - ready.since_us / 1e6::float8 AS ready_s,
+    seen.at_work,
+    CASE WHEN seen.at_work = 0 THEN (
+        SELECT max(known.touched_at) FROM {schema}.known_groups AS known WHERE known.queue_id = ready.queue_id
+    ) END AS touched_at
+FROM ready
+CROSS JOIN LATERAL (
+    SELECT (
+        SELECT count(DISTINCT waiter.channel) FROM {schema}.waiters AS waiter JOIN pg_stat_activity AS activity
+            ON 'seriatim_' || activity.pid = waiter.channel AND coalesce(activity.backend_start <= waiter.since, TRUE)
+        WHERE waiter.queue_id = ready.queue_id
+    ) + (
+        SELECT count(*) FROM {schema}.leases AS lease
+        WHERE lease.queue_id = ready.queue_id AND lease.expires_at > clock_timestamp()
+    ) + (
+        SELECT count(*) FROM locked
+        WHERE locked.lock = ANY (ARRAY(
+            SELECT {schema}.lock_of('reader ' || ready.queue_id || ' ' || place) FROM generate_series(1, 64) AS place
+        ))
+    ) + (
+        SELECT count(*) FROM locked
+        WHERE locked.lock = ANY (ARRAY(
+            SELECT {schema}.group_lock(ready.queue_id, part.group_key) FROM (
+                (
+                    SELECT known.group_key FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = ready.queue_id AND known.ready_rank IS NOT NULL
+                    ORDER BY known.ready_rank LIMIT 10000
+                ) UNION (
+                    SELECT entry.group_key FROM {schema}.entries AS entry
+                    WHERE entry.queue_id = ready.queue_id AND entry.status = 'arrived'
+                    ORDER BY entry.rank LIMIT 10000
+                )
+            ) AS part
+        ))
+    ) + CASE WHEN (ready.rule).name = 'unordered' THEN (
+        SELECT count(*) FROM pg_stat_activity AS activity
+        WHERE activity.datname = current_database() AND activity.application_name LIKE 'seriatim%%'
+            AND activity.xact_start IS NOT NULL AND activity.pid <> pg_backend_pid()
+    ) ELSE 0 END AS at_work
+) AS seen
+ORDER BY ready.queue

@@ -1,0 +1,59 @@
+"""See who is at work on queues that have work. Reads without locks.
+
+The evidence is what PostgreSQL knows at this moment: receivers that wait for a call, leases, the places of readers that
+`serve` starts, locked groups. A worker between two turns can be missed, so a queue whose groups were touched a moment ago
+counts as worked on. Whoever keeps a record of living workers adds it here, in ``ready_work.sql``: this is the one place
+that answers "is anybody at work".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from seriatim.box.connection.access import Transaction
+
+__all__ = ["ReadyWork", "ready_work"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyWork:
+    """A queue that has something to hand out.
+
+    Args:
+        queue_id: its number.
+        queue: its name.
+        enabled: whether it hands messages out.
+        owner: the pipeline that owns it, if any.
+        activated: whether its activation is on.
+        is_activation: whether it has an activation.
+        ready_since: when the first message was published that can be handed out now.
+        ready_s: the seconds since then.
+        at_work: the number of receivers seen at work: waiting, in a turn, under a lease, or started by `serve`.
+        touched_at: when one of its groups was last handed out or judged, if nobody is seen at work; None: never.
+    """
+
+    queue_id: int
+    queue: str
+    enabled: bool
+    owner: str | None
+    activated: bool
+    is_activation: bool
+    ready_since: datetime
+    ready_s: float
+    at_work: int
+    touched_at: datetime | None
+
+    def is_left_alone(self, patience_s: float) -> bool:
+        """Whether its work has waited for longer than that many seconds, and nobody is seen at work on it."""
+        if not self.enabled or self.owner is not None or self.at_work or self.ready_s <= patience_s:
+            return False
+        if self.touched_at is None:
+            return True
+        idle_s = self.ready_s - (self.touched_at - self.ready_since).total_seconds()
+        return idle_s > patience_s
+
+
+def ready_work(transaction: Transaction) -> dict[str, ReadyWork]:
+    """The queues that have something to hand out, by name."""
+    return {one.queue: one for one in transaction.rows("ready_work", ReadyWork)}

@@ -1,0 +1,90 @@
+"""Find an order: by a message id, a group's key or the value of a property, wherever it is. Reads without locks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.views.faults import FaultView
+from seriatim.box.views.filters import Narrowed
+from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.views.message_places import Placed
+
+__all__ = ["Found", "FoundMessage", "find"]
+
+#: Text that may stand for a number in a property. It is written without an exponent there.
+_NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage(Placed):
+    """A found message in one queue, or an unrouted message.
+
+    Args:
+        matched: what has the text: ``message id``, ``group``, or the name of a property.
+    """
+
+    matched: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a box knows of a text.
+
+    Args:
+        text: the text.
+        groups: the groups with this key, also those without messages.
+        messages: the messages with it, newest first, once for each queue. Of done messages only those that are kept.
+        faults: the failures of handlers at messages with this id, or in groups with this key, newest first.
+        published: when messages with this id were published, as long as their ids are remembered, though they may be gone.
+        keeps: the queues that may have had it and keep nothing of done messages, or only those that failed, by name.
+    """
+
+    text: str
+    groups: tuple[GroupView, ...]
+    messages: tuple[FoundMessage, ...]
+    faults: tuple[FaultView, ...]
+    published: tuple[datetime, ...]
+    keeps: Mapping[str, str]
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.groups or self.messages or self.faults or self.published)
+
+
+def find(transaction: Transaction, definitions: Definitions, text: str, narrowed: Narrowed, limit: int) -> Found:
+    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each."""
+    keys = _keys(definitions, text)
+    parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
+    given = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
+    if _NUMBER.fullmatch(text):
+        given["number"] = format(Decimal(text), "f")
+    if text in ("true", "false"):
+        given["truth"] = text
+    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
+    groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
+    messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json)
+    faults = transaction.rows("found_faults", FaultView, **parameters)
+    published = transaction.rows("published_at", message_id=text, id_space=None)
+    keeps: dict[str, str] = {
+        name: queue.declared.keeps
+        for name, queue in sorted(definitions.queues.items())
+        if queue.declared.keeps != "everything"
+    }
+    return Found(
+        text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
+    )
+
+
+def _keys(definitions: Definitions, text: str) -> Sequence[str]:
+    """The keys of groups that are meant: of a queue by types, the type and the key."""
+    if not any(queue.declared.level == "type" for queue in definitions.queues.values()):
+        return [text]
+    return [text, *(f"{kind}/{text}" for kind in sorted(definitions.types))]

@@ -1,0 +1,150 @@
+"""What needs an operator's hand, counted by queue and reason. Reads without locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from seriatim.box.connection.access import Transaction
+
+__all__ = [
+    "OpenTransaction",
+    "PipelineQueue",
+    "StoppedGroups",
+    "StoppedSubscription",
+    "Unrouted",
+    "open_transactions",
+    "pipeline_queues",
+    "stopped_groups",
+    "stopped_subscriptions",
+    "unrouted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedGroups:
+    """The groups of a queue that are stopped in one state.
+
+    Args:
+        queue: the queue's name.
+        state: ``suspended``, ``faulted``, ``timed_out`` or ``waiting``.
+        groups: the number of groups.
+        needing: the number of groups that nothing but a hand, or the missing message, lets go on.
+        since: the time from which the first of them has been so.
+        group: the key of that one.
+    """
+
+    queue: str
+    state: str
+    groups: int
+    needing: int
+    since: datetime | None
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedSubscription:
+    """A `subscription` that isn't started, its `queue` and `state`, and the number of `messages` that wait because of it."""
+
+    subscription: str
+    queue: str
+    state: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unrouted:
+    """Messages that are in no queue.
+
+    Args:
+        problem: the reason; None: no subscription matched.
+        messages: their number.
+        is_waiting: they were published through SQL, and nobody has routed them yet.
+        since: the time of the oldest.
+        age_s: the seconds since then.
+        type: the type of one of them.
+    """
+
+    problem: str | None
+    messages: int
+    is_waiting: bool
+    since: datetime | None
+    age_s: float | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open for long.
+
+    Args:
+        pid: the server process; None for a prepared transaction.
+        name: the name that the connection told (`application_name`).
+        role: the role.
+        address: the client's address; None: a local socket.
+        is_idle: whether nothing is executed in it.
+        is_ours: whether it is of a connection of seriatim's.
+        seconds: its age.
+        idle_s: the seconds for which it has been in this state.
+        gid: the name of a prepared transaction.
+    """
+
+    pid: int | None
+    name: str | None
+    role: str | None
+    address: str | None
+    is_idle: bool
+    is_ours: bool
+    seconds: float
+    idle_s: float
+    gid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineQueue:
+    """A queue that belongs to a pipeline.
+
+    Args:
+        queue: its name.
+        pipeline: the pipeline's name.
+        runs: whether a run of the pipeline reads the queue now.
+        messages: the number of its messages, without held ones.
+        in_hand: the number of messages that the pipeline has in hand.
+        since: the publishing time of the oldest of them.
+        age_s: the seconds since then.
+    """
+
+    queue: str
+    pipeline: str
+    runs: bool
+    messages: int
+    in_hand: int
+    since: datetime | None
+    age_s: float | None
+
+
+def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedGroups]:
+    """The stopped groups by queue and state. A hole without a time-out needs a hand if it is older than `patience_s`."""
+    return transaction.rows("stopped_by_state", StoppedGroups, patience_s=patience_s)
+
+
+def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:
+    """The subscriptions that aren't started, by name."""
+    return transaction.rows("stopped_subscriptions", StoppedSubscription)
+
+
+def unrouted(transaction: Transaction) -> list[Unrouted]:
+    """The unrouted messages by their problems, the most frequent first."""
+    return transaction.rows("unrouted_by_problem", Unrouted)
+
+
+def open_transactions(transaction: Transaction, seconds: float, most: int = 20) -> tuple[list[OpenTransaction], int]:
+    """The transactions older than `seconds`, idle ones first; and the number of sessions that the caller can't look into."""
+    rows = transaction.rows("open_transactions", seconds=seconds, most=most)
+    found = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
+    return found, rows[0].hidden if rows else 0
+
+
+def pipeline_queues(transaction: Transaction) -> list[PipelineQueue]:
+    """The queues that belong to pipelines, by name."""
+    return transaction.rows("queue_pipelines", PipelineQueue)

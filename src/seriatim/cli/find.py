@@ -1,0 +1,110 @@
+"""``seriatim find``: find an order by a message id, a group's key or any property."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from seriatim.cli.faults import FAULTS
+from seriatim.cli.groups import GROUPS
+from seriatim.cli.messages import MESSAGES
+from seriatim.cli.plain import in_line
+from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.which import opened, which_box
+
+if TYPE_CHECKING:
+    from seriatim.box.views.find import Found, FoundMessage
+
+__all__ = ["FOUND", "find"]
+
+_MESSAGES: Table[FoundMessage] = Table(
+    "A found message",
+    *cast("tuple[Column[FoundMessage], ...]", MESSAGES.columns),
+    Column("matched", after="reason"),
+    row="seriatim.box.views.find:FoundMessage",
+)
+FOUND: Table[Found] = Table(
+    "What a box knows of a text",
+    *json_only("text"),
+    Column("groups", None, rows=GROUPS),
+    Column("messages", None, rows=_MESSAGES),
+    Column("faults", None, rows=FAULTS),
+    *json_only("published", "keeps"),
+    row="seriatim.box.views.find:Found",
+)
+
+
+@click.command()
+@click.argument("text")
+@click.option(
+    "--since",
+    default=None,
+    metavar="TIME",
+    help="Only messages published from this time on: such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", default=None, metavar="TIME", help="Only messages published before this time, likewise.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Find at most this many messages."
+)
+@which_box
+@json_option("Print one JSON object.", FOUND)
+@click.pass_context
+def find(
+    context: click.Context, *, text: str, since: str | None, until: str | None, limit: int, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Find TEXT: a message id, a group's key, or the value of any property.
+
+    Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the
+    faults of handlers. Exits with 1 if nothing is found.
+    """
+    from seriatim.operations import find as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    with opened(dsn, schema) as box:
+        found = operations.find(box, text, since=since, until=until, limit=limit)
+    if json_:
+        FOUND.print_object(found)
+    else:
+        _tell(found, limit)
+    if not found.is_anything:
+        context.exit(1)
+
+
+def _tell(found: Found, limit: int) -> None:
+    parts = ((found.groups, GROUPS, "group"), (found.messages, _MESSAGES, "message"), (found.faults, FAULTS, "fault"))
+    for rows, table, what in parts:
+        if rows:
+            click.echo(f"{len(rows):,} {what}{'' if len(rows) == 1 else 's'}")
+            for line in table.lines(rows):  # type: ignore[arg-type]
+                click.echo(f"  {line}")
+    if len(found.messages) >= limit:
+        click.echo(f"stopped at {limit:,} messages, there may be more: --limit N finds more, --since fewer", err=True)
+    for group in found.groups[:1]:
+        click.echo(
+            in_line(f"more: seriatim group show --queue {shlex.quote(group.queue)} -- {shlex.quote(group.group)}")
+        )
+    for message in found.messages[:1]:
+        click.echo(in_line(f"more: seriatim trace -- {shlex.quote(message.message_id)}"))
+    if not found.messages:
+        _tell_gone(found)
+
+
+def _tell_gone(found: Found) -> None:
+    for at in found.published:
+        moment = at.astimezone().isoformat(" ", "seconds")
+        click.echo(f"a message with this id was published at {moment}, and no queue has it: it is done, or was deleted")
+    if not found.published:
+        click.echo("no message has it as its id, its group or a property")
+    nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
+    faults = [name for name, keep in found.keeps.items() if keep == "faults"]
+    if nothing:
+        click.echo(in_line(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)"))
+    if faults:
+        click.echo(in_line(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)"))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 5:,} more queues" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,0 +1,289 @@
+"""The checks of `seriatim doctor` for work that stands still: one function for each finding, listed in `CHECKS`.
+
+They look at what a person looks at when something stands still, in one statement each. A finding is wrong if nothing lets
+the work go on but somebody's hand.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cached_property
+
+from seriatim.box.box import MessageBox
+from seriatim.box.views import needs
+from seriatim.box.views.at_work import ReadyWork, ready_work
+from seriatim.box.views.needs import OpenTransaction, StoppedGroups
+from seriatim.box.views.queue_counts import QueueCounts, counts_of
+from seriatim.operations.finding import Finding, State
+from seriatim.operations.period import period_of
+
+__all__ = ["CHECKS", "Work"]
+
+#: A hole without a time-out, and ready work at which nobody is seen, may be so young without a need for a hand.
+PATIENCE_S = 30.0
+#: A transaction that is open for longer holds back vacuum for too long.
+LONG_TURN_S = 5.0
+#: A transaction in which nothing has been executed for so long was forgotten, or its process is frozen.
+FORGOTTEN_S = 60.0
+#: A message that is older than that is worth a look.
+OLD_S = 3600.0
+#: A finding names at most that many queues or transactions.
+_MOST = 5
+_SET_ASIDE = ("late", "invalid", "rejected")
+
+
+class Work:
+    """The work of a box at one moment; what several checks need is read once.
+
+    Args:
+        box: the box.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self.box = box
+
+    @cached_property
+    def counts(self) -> list[QueueCounts]:
+        """The counts of all queues."""
+        with self.box.access.transaction() as transaction:
+            return counts_of(transaction)
+
+    @cached_property
+    def stopped(self) -> list[StoppedGroups]:
+        """The groups that are stopped, by queue and state."""
+        with self.box.access.transaction() as transaction:
+            return needs.stopped_groups(transaction, PATIENCE_S)
+
+    @cached_property
+    def ready(self) -> dict[str, ReadyWork]:
+        """The queues that have something to hand out."""
+        with self.box.access.transaction() as transaction:
+            return ready_work(transaction)
+
+
+def _faulted(work: Work) -> Finding:
+    return _stopped(work, "faulted", "no handler has stopped a group")
+
+
+def _suspended(work: Work) -> Finding:
+    return _stopped(work, "suspended", "no group is suspended")
+
+
+def _waiting(work: Work) -> Finding:
+    return _stopped(work, "waiting", "no group waits for a missing number")
+
+
+def _stopped(work: Work, name: str, none: str) -> Finding:
+    """The groups that are stopped in a state; a time-out that has passed ends no waiting."""
+    found = [one for one in work.stopped if one.state == name or (name, one.state) == ("waiting", "timed_out")]
+    if not found:
+        return Finding(name, State.OK, none)
+    told = _listed([
+        f"queue {one.queue!r}: {_many(one.groups, 'group')} ({one.group!r} since {_moment(one.since)})" for one in found
+    ])  # fmt: skip
+    needing = [one for one in found if one.needing]
+    if not needing:
+        return Finding(name, State.OK, f"{told}; their time-outs run, or they have just begun to wait")
+    first = needing[0]
+    remedy = f"{_of_group(first.group, first.queue)} says what helps; seriatim groups lists them"
+    return Finding(name, State.WRONG, told, remedy)
+
+
+def _dead_letters(work: Work) -> Finding:
+    having = [one for one in work.counts if one.dead]
+    if not having:
+        return Finding("dead letters", State.OK, "there are none")
+    told = [f"queue {one.queue!r}: {one.dead:,}" for one in having]
+    remedy = "seriatim dead-letters list --by error; then seriatim dead-letters requeue or delete"
+    return Finding("dead letters", State.WRONG, _listed(told), remedy)
+
+
+def _unrouted(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unrouted(transaction)
+    if not found:
+        return Finding("unrouted", State.OK, "every message has found a queue")
+    told = []
+    for one in found:
+        why = "published through SQL and not routed yet" if one.is_waiting else one.problem or "no subscription matches"
+        kind = "" if one.type is None else f", such as type {one.type!r}"
+        told.append(f"{_many(one.messages, 'message')}{kind}, since {_moment(one.since)}: {why}")
+    stays = any(not one.is_waiting for one in found)
+    remedy = (
+        "define what is missing, then seriatim unrouted --resubmit; or seriatim messages delete --all --status unrouted"
+    )
+    routes = "start a receiver, seriatim serve, or seriatim box tick: they route"
+    is_late = any(one.is_waiting and (one.age_s or 0) > PATIENCE_S for one in found)
+    if not stays and not is_late:
+        return Finding("unrouted", State.OK, _listed(told))
+    return Finding("unrouted", State.WRONG, _listed(told), remedy if stays else routes)
+
+
+def _set_aside(work: Work) -> Finding:
+    told, first = [], None
+    for one in work.counts:
+        counts = [(getattr(one, what), what) for what in _SET_ASIDE if getattr(one, what)]
+        if counts:
+            first = first or (one.queue, counts[0][1])
+            told.append(f"queue {one.queue!r}: {', '.join(f'{count:,} {what}' for count, what in counts)}")
+    if first is None:
+        return Finding("set aside", State.OK, "nothing is late, invalid or rejected")
+    remedy = f"{_command('messages', 'list', queue=first[0])} --status {first[1]}; then requeue, resubmit or delete"
+    return Finding("set aside", State.WARNING, _listed(told), remedy)
+
+
+def _off(work: Work) -> Finding:
+    off = [one for one in work.counts if not one.enabled]
+    if not off:
+        return Finding("queues off", State.OK, "all queues are on")
+    told = [f"queue {one.queue!r}, with {_many(_there(one), 'message')}" for one in off]
+    having = [one for one in off if _there(one)]
+    remedy = _command("queue", "on", *(one.queue for one in (having or off)[:_MOST]))
+    return Finding("queues off", State.WRONG if having else State.WARNING, _listed(told), remedy)
+
+
+def _full(work: Work) -> Finding:
+    full = [one for one in work.counts if one.is_full]
+    if not full:
+        return Finding("queues full", State.OK, "no queue is full")
+    told = [f"queue {one.queue!r}, with {_many(_there(one), 'message')}" for one in full]
+    remedy = f"{_command('groups', queue=full[0].queue)}; if none of them is stopped, start more workers"
+    return Finding("queues full", State.WRONG, _listed(told), remedy)
+
+
+def _oldest(work: Work) -> Finding:
+    having = [one for one in work.counts if one.age_s is not None]
+    if not having:
+        return Finding("oldest", State.OK, "all queues are empty")
+    first = max(having, key=lambda one: one.age_s or 0)
+    found = f"the oldest message is {period_of(first.age_s or 0)} old, in queue {first.queue!r}"
+    if (first.age_s or 0) <= OLD_S:
+        return Finding("oldest", State.OK, found)
+    return Finding("oldest", State.WARNING, found, f"{_command('messages', 'list', queue=first.queue)} --limit 1")
+
+
+def _at_work(work: Work) -> Finding:
+    alone = [one for one in work.ready.values() if one.is_left_alone(PATIENCE_S)]
+    if not alone:
+        return Finding("at work", State.OK, "no queue with work is left alone")
+    told = [
+        f"queue {one.queue!r} has had work for {period_of(one.ready_s)}, and nobody receives from it" for one in alone
+    ]
+    first = alone[0]
+    remedy = _command("work", first.queue) + " --handler MODULE:FUNCTION"
+    if first.is_activation:
+        remedy = "seriatim serve" if first.activated else _command("queue", "activation", "on", first.queue)
+    return Finding("at work", State.WRONG, _listed(told), remedy)
+
+
+def _subscriptions(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.stopped_subscriptions(transaction)
+    if not found:
+        return Finding("subscriptions", State.OK, "all are started")
+    told = [
+        f"{one.subscription!r} is {one.state}, and {_many(one.messages, 'message')} in queue {one.queue!r} wait for it"
+        for one in found
+    ]
+    behind = [one for one in found if one.messages]
+    remedy = _command("subscription", "start", *(one.subscription for one in (behind or found)[:_MOST]))
+    return Finding("subscriptions", State.WRONG if behind else State.WARNING, _listed(told), remedy)
+
+
+def _transactions(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found, hidden = needs.open_transactions(transaction, LONG_TURN_S)
+    unseen = f"; {_many(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
+    if not found:
+        return Finding("transactions", State.OK, f"none is older than {LONG_TURN_S:g} s{unseen}")
+    told = _listed([_transaction(one) for one in found]) + unseen
+    held = [one for one in found if one.is_idle and one.idle_s >= FORGOTTEN_S]
+    if not held:
+        remedy = "it holds back vacuum and keeps its groups locked: do long work outside the transaction"
+        return Finding("transactions", State.WARNING, told, remedy)
+    first = held[0]
+    if first.gid is not None:
+        remedy = f"it keeps its locks until somebody ends it: COMMIT PREPARED '{first.gid}' or ROLLBACK PREPARED …"
+    else:
+        who = (
+            "the process of that name has forgotten it, or is frozen: look at it"
+            if first.is_ours
+            else "look at its client"
+        )
+        remedy = f"{who}; to end it and free its locks: SELECT pg_terminate_backend({first.pid})"
+    return Finding("transactions", State.WRONG, told, remedy)
+
+
+def _transaction(one: OpenTransaction) -> str:
+    if one.gid is not None:
+        return f"the prepared transaction {one.gid!r} of {one.role} since {period_of(one.seconds)}"
+    client = one.name or "without a name"
+    address = "" if one.address is None else f" at {one.address}"
+    does = f", doing nothing since {period_of(one.idle_s)}" if one.is_idle else ""
+    whose = "" if one.is_ours else "not of seriatim, "
+    return f"process {one.pid} ({whose}{client}{address}, role {one.role}) since {period_of(one.seconds)}{does}"
+
+
+def _pipelines(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.pipeline_queues(transaction)
+    if not found:
+        return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
+    told = [
+        f"queue {one.queue!r} belongs to {one.pipeline!r}, which {'reads it' if one.runs else 'does not run'}, "
+        f"with {_many(one.messages, 'message')}"
+        for one in found
+    ]
+    still = [one for one in found if not one.runs and one.messages and (one.age_s or 0) > PATIENCE_S]
+    if not still:
+        return Finding("pipelines", State.OK, _listed(told))
+    remedy = f"start it: seriatim run FILE; if it is gone for good: {_command('queue', 'release', still[0].queue)} --reason …"
+    return Finding("pipelines", State.WRONG, _listed(told), remedy)
+
+
+def _there(one: QueueCounts) -> int:
+    return one.arrived + one.held + one.queued + one.in_hand
+
+
+def _command(*words: str, queue: str | None = None) -> str:
+    where = () if queue is None else ("--queue", queue)
+    return shlex.join(("seriatim", *words, *where))
+
+
+def _of_group(group: str, queue: str) -> str:
+    if group.startswith("-"):  # which would be read as an option
+        return f"{_command('group', 'show', queue=queue)} -- {shlex.quote(group)}"
+    return _command("group", "show", group, queue=queue)
+
+
+def _listed(told: Sequence[str]) -> str:
+    more = "" if len(told) <= _MOST else f"; and {len(told) - _MOST:,} more"
+    return "; ".join(told[:_MOST]) + more
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _moment(at: datetime | None) -> str:
+    return "an unknown time" if at is None else at.astimezone().isoformat(" ", "seconds")
+
+
+#: The checks by the names of their findings, in the order of the report.
+CHECKS: dict[str, Callable[[Work], Finding]] = {
+    "faulted": _faulted,
+    "suspended": _suspended,
+    "waiting": _waiting,
+    "dead letters": _dead_letters,
+    "unrouted": _unrouted,
+    "set aside": _set_aside,
+    "queues off": _off,
+    "queues full": _full,
+    "oldest": _oldest,
+    "at work": _at_work,
+    "subscriptions": _subscriptions,
+    "transactions": _transactions,
+    "pipelines": _pipelines,
+}

@@ -1,0 +1,189 @@
+"""The faults that wake people: for each the doctor names it, and the page leads to the command that mends it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+import seriatim as sq
+from seriatim.box.faults.faults import Fault
+from seriatim.cli.main import main
+from seriatim.kernel.fault import FaultKind
+from seriatim.operations import groups, subscriptions, work_findings
+from seriatim.operations.finding import PAGE, State
+from tests.box.console import BUSINESS, BY, define, failing, publish, rows
+from tests.databases import box_with
+
+TEXT = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
+POISON = Fault(FaultKind.POISON, "WorkerDied", "the process ended by signal 9", "w1")
+
+
+def prepared(box):
+    """A box with all of it, each in a queue or a group of its own."""
+    define(box, retry_delay=0)
+    publish(box, 2, 3, group="hole")
+    with box.session() as tx:
+        assert tx.receive("shop", group="hole") is None
+    for group, what, attempts in (("handler", BUSINESS, 1), ("poison", POISON, 5), ("dead", BUSINESS, 1)):
+        publish(box, 1, group=group)
+        for _ in range(attempts):
+            failing(box, what, group=group)
+    groups.skip_message(box, "shop", "dead", **BY)
+    publish(box, 1, group="asked")
+    groups.suspend(box, "shop", "asked", **BY)
+    for name, more in (
+        ("small", {"max_messages": 1, "when_full": "refuse"}),
+        ("quiet", {}),
+        ("alone", {}),
+        ("dark", {}),
+    ):
+        box.define(
+            sq.MessageType(name, properties={"customer": "string"}),
+            sq.Queue(name, group="customer", enabled=name != "dark", **more),
+            sq.Subscription(name, f"type = '{name}'", name),
+        )
+        box.publish(sq.Message(type=name, context={"customer": "c1"}))
+    subscriptions.stop(box, "quiet")
+    box.publish(sq.Message(type="nobody's"))
+    # A minute later; what is `small` is worked on by a receiver that waits.
+    rows(box, "UPDATE {schema}.known_groups SET since = since - 60000000 WHERE group_key = 'hole' RETURNING 1")
+    rows(box, "UPDATE {schema}.entries SET rank = rank - 60000000 RETURNING 1")
+
+
+box = box_with(prepared, scope="module")
+
+
+@pytest.fixture(scope="module")
+def told(box):
+    """What the doctor says of that box, in JSON."""
+    result = CliRunner().invoke(main, ["doctor", "--json", "--dsn", box.dsn, "--schema", box.schema])
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    assert found["ok"] is False
+    return {one["name"]: one for one in found["findings"]}
+
+
+mending = box_with(prepared, scope="module")
+
+
+def row_of(page):
+    """The row of the table to which a finding leads."""
+    (row,) = re.findall(rf'^\| <a id="{page.partition("#")[2]}"></a>.*$', TEXT, re.MULTILINE)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "command"),
+    [
+        ("faulted", "queue 'shop': 2 groups ('handler' since ", "seriatim group retry c1"),
+        ("faulted", "queue 'shop': 2 groups ('handler' since ", "its process ended each time (`poison`)"),
+        ("waiting", "queue 'shop': 1 group ('hole' since ", "seriatim group skip-hole c1"),
+        ("suspended", "queue 'shop': 1 group ('asked' since ", "seriatim group resume c1"),
+        ("dead letters", "queue 'shop': 1", "seriatim dead-letters requeue"),
+        ("unrouted", '1 message, such as type "nobody\'s", since ', "seriatim unrouted --resubmit"),
+        ("queues off", "queue 'dark', with 1 message", "seriatim queue on Q"),
+        ("queues full", "queue 'small', with 1 message", "seriatim groups --queue Q"),
+        ("at work", "queue 'alone' has had work for ", "seriatim work Q --handler MODULE:FUNCTION"),
+        ("subscriptions", "'quiet' is stopped, and 1 message in queue 'quiet' wait", "seriatim subscription start S"),
+    ],
+)
+def test_the_doctor_names_it_and_the_page_leads_to_the_command(told, name, said, command):
+    finding = told[name]
+    assert finding["state"] == "wrong"
+    assert said in finding["found"]
+    assert finding["page"].startswith(f"{PAGE}#")
+    assert command in row_of(finding["page"])
+
+
+def test_every_check_of_the_box_has_a_row(told):
+    from seriatim.operations import box_findings
+
+    for name in (*work_findings.CHECKS, *box_findings.CHECKS):
+        assert f'<a id="{name.replace(" ", "-")}"></a>' in TEXT, name
+
+
+def test_it_takes_no_spark(told):
+    assert "spark" not in told
+
+
+def test_a_person_reads_the_same(box):
+    result = CliRunner().invoke(main, ["doctor", "--dsn", box.dsn, "--schema", box.schema])
+    assert result.exit_code == 1
+    assert "wrong   faulted       queue 'shop': " in result.stdout
+    assert f"see {PAGE}#faulted" in result.stdout
+    last = result.stdout.splitlines()[-1]
+    assert "need a hand: faulted, suspended, waiting, dead letters, unrouted, queues off, queues full, at work" in last
+
+
+def test_a_transaction_that_is_held_open(box, monkeypatch):
+    monkeypatch.setattr(work_findings, "LONG_TURN_S", 0.0)
+    look = work_findings.CHECKS["transactions"]
+    with psycopg.connect(box.dsn, application_name="a debugger") as other, box.session() as tx:
+        other.execute("SELECT 1")
+        tx.receive("shop", group="hole")
+        (ours,) = tx.connection.execute("SELECT pg_backend_pid()").fetchone()
+        found = look(work_findings.Work(box))
+        assert found.state is State.WARNING  # not for long
+        monkeypatch.setattr(work_findings, "FORGOTTEN_S", 0.0)
+        found = look(work_findings.Work(box))
+        assert found.state is State.WRONG
+        assert f"process {other.info.backend_pid} (not of seriatim, a debugger, role " in found.found
+        assert f"process {ours} (seriatim " in found.found
+        assert f"SELECT pg_terminate_backend({other.info.backend_pid})" in found.remedy
+        assert "SELECT pg_terminate_backend(PID)" in row_of(f"{PAGE}#transactions")
+
+
+@pytest.mark.parametrize(
+    ("check", "command", "gone"),
+    [
+        ("faulted", "seriatim group retry handler", "'handler'"),
+        ("faulted", "seriatim group skip-message poison", "'poison'"),
+        ("waiting", "seriatim group skip-hole hole", "'hole'"),
+        ("suspended", "seriatim group resume asked", "'asked'"),
+        ("dead letters", "seriatim dead-letters requeue --all --yes", "'shop': 2"),
+        ("unrouted", "seriatim messages delete --all --status unrouted --yes", "nobody's"),
+        ("queues off", "seriatim queue on dark", "'dark'"),
+        ("subscriptions", "seriatim subscription start quiet", "'quiet'"),
+    ],
+)
+def test_the_command_mends_it(mending, check, command, gone):
+    before = work_findings.CHECKS[check](work_findings.Work(mending))
+    assert before.state is State.WRONG
+    assert gone in before.found
+    switches = command.startswith(("seriatim queue", "seriatim subscription"))
+    words = [*shlex.split(command)[1:], *([] if switches else ["--reason", "mended"])]
+    result = CliRunner().invoke(main, [*words, "--dsn", mending.dsn, "--schema", mending.schema])
+    assert result.exit_code == 0, result.output
+    assert gone not in work_findings.CHECKS[check](work_findings.Work(mending)).found
+
+
+def test_at_work_again(mending):
+    """A receiver that takes the messages, or waits for more, is seen."""
+    look = work_findings.CHECKS["at work"]
+    assert "'alone'" in look(work_findings.Work(mending)).found
+    with mending.session() as tx:
+        delivery = tx.receive("alone")
+        assert "'alone'" not in look(work_findings.Work(mending)).found  # its group is locked
+        delivery.put_back()
+    assert "'alone'" not in look(work_findings.Work(mending)).found  # and was touched a moment ago
+
+
+def test_a_pipeline_that_does_not_run(mending):
+    look = work_findings.CHECKS["pipelines"]
+    rows(mending, "UPDATE {schema}.queues SET owner = 'orders' WHERE queue = 'small' RETURNING 1")
+    found = look(work_findings.Work(mending))
+    assert (found.state, found.found) == (
+        State.WRONG, "queue 'small' belongs to 'orders', which does not run, with 1 message",
+    )  # fmt: skip
+    assert "seriatim queue release small" in found.remedy
+    (queue_id,) = rows(mending, "SELECT queue_id FROM {schema}.queues WHERE queue = 'small'")[0]
+    with mending.session() as tx:
+        assert tx.transaction.value("hold_reader_briefly", queue_id=queue_id)
+        found = look(work_findings.Work(mending))
+    assert (found.state, "which reads it" in found.found) == (State.OK, True)
