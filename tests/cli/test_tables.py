@@ -6,12 +6,14 @@ import dataclasses
 import json
 import pkgutil
 from collections.abc import Iterator
+from uuid import uuid4
 
 import click
 import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
+from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.cli.table import JsonOption, Table
 from seriatim.operations import groups
@@ -35,7 +37,7 @@ LISTS = (
         "dead-letters list --by error",
     ),
     *("groups", "queues", "messages list", "dead-letters list", "dialogs list", "instances list", "faults"),
-    *("subscriptions", "services", "contracts", "types", "box grants"),
+    *("subscriptions", "services", "contracts", "types", "box grants", "workers"),
 )
 OBJECTS = (
     *(
@@ -44,6 +46,7 @@ OBJECTS = (
         "box tick",
         "group suspend --all --dry-run",
         "group show c1",
+        "queue set shop --workers 2 --rate 30/m",
         "queue show shop",
     ),
     *("messages delete --all --dry-run", "messages requeue --all --dry-run", "dead-letters delete --all --dry-run"),
@@ -120,6 +123,10 @@ def prepared(box):
             tx.instance.state["n"] = 1
         tx.send(tx.begin_dialog("Asks", "Answers", contract="Talk"), "Say", b"x")
         tx.publish(sq.Message(type="nobody's"))
+    with box.access.transaction() as transaction:
+        entry_id = transaction.connection.execute(f"SELECT max(entry_id) FROM {box.schema}.entries").fetchone()[0]
+        process = Process(uuid4(), "here:1", "here", 1)
+        beat(transaction, process, [Report("shop", "transactional", 8, 8, 50, None, [("c1", entry_id, 2.0)])])
 
 
 box = box_with(prepared, scope="module")

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.faults.faults import Fault
+from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import groups, subscriptions, work_findings
@@ -172,6 +174,24 @@ def test_at_work_again(mending):
         assert "'alone'" not in look(work_findings.Work(mending)).found  # its group is locked
         delivery.put_back()
     assert "'alone'" not in look(work_findings.Work(mending)).found  # and was touched a moment ago
+
+
+def test_a_process_that_is_silent(mending):
+    look = work_findings.CHECKS["workers"]
+    assert look(work_findings.Work(mending)).state is State.OK
+    with mending.access.transaction() as transaction:
+        report = Report("small", "transactional", 8, 8, 50, None)
+        beat(transaction, Process(uuid4(), "far:4711", "far", 4711), [report])
+    assert look(work_findings.Work(mending)).state is State.OK
+    assert "'small'" not in work_findings.CHECKS["at work"](work_findings.Work(mending)).found
+    rows(mending, "UPDATE {schema}.known_workers SET seen_at = now() - interval '130 s' RETURNING 1")
+    found = look(work_findings.Work(mending))
+    assert found.state is State.WARNING
+    assert "process 4711 on far, which works on queue 'small', has been silent for 2 min" in found.found
+    assert "kill -9 4711" in found.remedy
+    assert "kill -9 PID" in row_of(f"{PAGE}#workers")
+    left = work_findings.CHECKS["at work"](work_findings.Work(mending)).found
+    assert "it has silent processes: seriatim workers --queue small" in left
 
 
 def test_a_pipeline_that_does_not_run(mending):

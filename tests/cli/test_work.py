@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from seriatim.operations.queues import set_queue
+from seriatim.operations.workers import workers
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
@@ -177,3 +179,44 @@ def test_a_port(box, tmp_path):
         process.terminate()
         assert process.wait(60) == 0
     assert [path.name for path in sorted(tmp_path.rglob("*.txt"))] == [f"000000-{n:019d}.txt" for n in (1, 2, 3)]
+
+
+def test_what_is_set_counts_before_options_and_is_obeyed_by_processes_at_work(box):
+    define(box)
+    words = [
+        "shop",
+        "--handler",
+        "tests.runtime.started:write",
+        "--processes",
+        "2",
+        "--workers",
+        "2",
+        "--rate",
+        "600/m",
+    ]
+    words += ["--dsn", box.dsn, "--schema", box.schema, "--run-length", "7"]
+
+    def until(condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+
+    def obeyed():
+        return [(one.threads, one.run_length, one.rate) for one in workers(box, "shop")]
+
+    with subprocess.Popen(command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL) as process:
+        until(lambda: obeyed() == [(2, 7, 5.0)] * 2)
+        set_queue(box, "shop", workers=12, rate=1000)  # more threads than it had connections for
+        until(lambda: obeyed() == [(12, 7, 500.0)] * 2)
+        publish(box, *range(1, 31))
+        until(lambda: not left(box))
+        set_queue(box, "shop", workers=None, rate=None, in_flight=1)
+        until(lambda: sorted(obeyed()) == [(0, 7, 5.0), (1, 7, 5.0)])
+        publish(box, *range(31, 36))
+        until(lambda: not left(box))
+        process.terminate()
+        assert process.wait(60) == 0
+    assert workers(box) == []
+    assert seen(box) == [("c1", n) for n in range(1, 36)]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pyarrow as pa
@@ -22,7 +23,8 @@ from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
-from seriatim.operations import groups, instances, retention
+from seriatim.box.workers.heartbeat import Process, Report, beat
+from seriatim.operations import groups, instances, queues, retention
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -110,6 +112,8 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _lease(box, numbers)
         _pipe(box, numbers)
         _leave_over(box, numbers)
+        queues.set_queue(box, "fifo", workers=2, in_flight=3, rate=100, run_length=5, **_BY)
+        _beat(box)
         with _waiting(box):
             yield box
 
@@ -297,6 +301,13 @@ def _leave_over(box: sq.MessageBox, numbers: _Numbers) -> None:
         with box.session(connection) as tx:
             tx.publish(numbers.order("idle", "not numbered"))
         connection.execute(f"ALTER TABLE {SCHEMA}.arrivals ENABLE ALWAYS TRIGGER number_at_commit")
+
+
+def _beat(box: sq.MessageBox) -> None:
+    """A process works on a queue, and is killed."""
+    process = Process(UUID(int=1), "here:1.1", "here", 1)
+    with box.access.transaction() as transaction:
+        beat(transaction, process, [Report("leased", "leased", 8, 8, 50, None, [("a", 1, 0.5)])])
 
 
 @contextmanager

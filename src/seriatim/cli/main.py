@@ -55,7 +55,7 @@ _COMMANDS = (
         "trace",
         "types",
     ),
-    *("unrouted", "work"),
+    *("unrouted", "work", "workers"),
 )
 
 

@@ -11,14 +11,23 @@ from seriatim.cli.group_help import Commands
 from seriatim.cli.queues import COUNTS
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.cli.workers import WORKER, ago
+from seriatim.errors import UsageError
 from seriatim.operations.period import period_of
+from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 
 if TYPE_CHECKING:
+    from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.operators.queue_release import Released
 
 
-__all__ = ["QUEUE", "RELEASED", "queue"]
+__all__ = ["QUEUE", "RELEASED", "SETTINGS", "queue"]
 
+SETTINGS: Table[QueueSettings] = Table(
+    "The settings of a queue",
+    *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
+    row="seriatim.box.definitions.queue_settings:QueueSettings",
+)
 QUEUE = COUNTS.extended(
     "A queue",
     Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
@@ -29,6 +38,10 @@ QUEUE = COUNTS.extended(
         meaning="the states of the subscriptions that lead to it, by name",
     ),
     Column("activated", None, kind="bool | None", meaning="whether its activation is on; null: it has none"),
+    Column("settings", None, rows=SETTINGS, kind="QueueSettings", meaning="what is set for it"),
+    Column(
+        "workers", None, rows=WORKER, kind="list[WorkerView]", meaning="the processes at work, with what each obeys"
+    ),
 )
 RELEASED: Table[Released] = Table(
     "A queue that was released",
@@ -47,14 +60,17 @@ def queue() -> None:
 @which_box
 @json_option("Print one JSON object.", QUEUE)
 def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the queue NAME: its definition, its message counts, and the subscriptions that lead to it."""
-    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
+    """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
+    each process obeys.
+    """
+    from seriatim.operations import queues, workers  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.pipeline.files.json_form import to_json  # noqa: PLC0415 -- what checks bodies, when it is needed
 
     with opened(dsn, schema) as box:
         definitions = box.definitions()
         declared = definitions.queue(name).declared
         counts = next(one for one in queues.queues(box) if one.queue == name)
+        settings, at_work = queues.settings(box, name), workers.workers(box, name)
         activated = next((one for one in queues.activations(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
@@ -63,6 +79,8 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
             definition=to_json(declared),
             subscriptions=leading,
             activated=None if activated is None else activated.activated,
+            settings=settings,
+            workers=at_work,
         )
         return
     definition: dict[str, Any] = to_json(declared)
@@ -88,6 +106,71 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     )
     for subscription, state in leading.items():
         click.echo(f"subscription {subscription}: {state}")
+    if settings.set_at is not None:
+        click.echo(f"set: {settings}; by {settings.set_by}, {settings.set_at.astimezone().isoformat(' ', 'seconds')}")
+    for one in at_work:
+        click.echo(
+            f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {one.workers:,} workers, {one.threads:,} of them "
+            f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
+        )
+    if counts.is_idle:
+        click.echo("nobody works on it, and there are messages: start seriatim work or seriatim serve")
+
+
+@queue.command("set")
+@click.argument("name")
+@click.option(
+    "--workers", type=int, help="Threads in each process of `seriatim work`; readers of `seriatim serve` at most."
+)
+@click.option("--in-flight", type=int, help="Groups that all processes together work on at once, at most.")
+@click.option(
+    "--rate", metavar="RATE", help="Messages per second of all processes together, such as 100/s, 30/m or 500/h."
+)
+@click.option("--run-length", type=int, help="Messages of a group in one transaction, at most.")
+@click.option(
+    "--unset",
+    multiple=True,
+    type=click.Choice(["workers", "in-flight", "rate", "run-length"]),
+    help="Take this setting away, so that processes work as they were started; may be repeated.",
+)
+@click.option("--reason", default="on request", show_default=True, help="The reason, for the operator log.")
+@click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
+@which_box
+@json_option("Print one JSON object.", SETTINGS)
+def _set(
+    name: str,
+    *,
+    unset: tuple[str, ...],
+    rate: str | None,
+    reason: str,
+    actor: str | None,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+    **numbers: int | None,
+) -> None:
+    """Set how the queue NAME is worked on while processes run; they obey within seconds.
+
+    A setting counts before an option of `seriatim work`, or the activation, until it is unset. `seriatim queue show` tells
+    the settings, and what each process obeys.
+    """
+    from seriatim.operations import queues, workers  # noqa: PLC0415 -- the driver, when it is needed
+
+    given: dict[str, Any] = {key: value for key, value in numbers.items() if value is not None}
+    if rate is not None:
+        given["rate"] = rate_of(rate)
+    for one in (one.replace("-", "_") for one in unset):
+        if one in given:
+            raise UsageError(f"{one.replace('_', '-')} can't be set and unset", remedy="give one of the two")
+        given[one] = None
+    with opened(dsn, schema) as box:
+        found = queues.set_queue(box, name, actor=actor or getpass.getuser(), reason=reason, **given)
+        processes = sum(not one.is_silent for one in workers.workers(box, name))
+    if json_:
+        SETTINGS.print_object(found)
+        return
+    what = "1 process obeys" if processes == 1 else f"{processes:,} processes obey"
+    click.echo(f"queue {name}: {found}" + (f"; {what} within seconds" if processes else "; no process works on it now"))
 
 
 @queue.command("on")

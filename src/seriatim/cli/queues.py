@@ -38,6 +38,8 @@ COUNTS: Table[QueueCounts] = Table(
     *json_only("max_messages"),
     Column("stopped", "stopped groups", after="in hand"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
+    Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
+    *json_only("is_idle"),
     row="seriatim.box.views.queue_counts:QueueCounts",
     nothing="there are no queues",
 )

@@ -11,6 +11,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
 from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.pipeline.declared.work_limits import rate_of
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -32,7 +33,7 @@ __all__ = ["work"]
 @click.option("--workers", default=8, show_default=True, help="Threads per queue in each process.")
 @click.option("--processes", default=1, show_default=True, help="Number of worker processes.")
 @click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
-@click.option("--rate", type=float, help="Messages per second from each queue, at most.")
+@click.option("--rate", metavar="RATE", help="Messages per second from each queue, at most; or such as 30/m or 500/h.")
 @click.option("--run-as", metavar="ROLE", help="Run the handler with this database role.")
 @click.option(
     "--turn-limit", help="Time limit of one transaction (default: 60s), or of a handler under leases (default: none)."
@@ -64,7 +65,7 @@ def work(
     workers: int,
     processes: int,
     run_length: int,
-    rate: float | None,
+    rate: str | None,
     turn_limit: str | None,
     run_as: str | None,
     batch: bool,
@@ -83,7 +84,8 @@ def work(
 
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way. A
     worker process that dies is replaced, and the message at which it died has used up an attempt. Failures of handlers
-    are in the log, on standard error.
+    are in the log, on standard error. A setting of a queue (`seriatim queue set`) counts before --workers, --rate and
+    --run-length.
     """
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
@@ -92,7 +94,9 @@ def work(
     log_to_stderr(log_level)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
-    limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
+    limits = Limits(
+        workers, run_length, None if rate is None else rate_of(rate), turn_limit, batch, mode, lease, heartbeat
+    )
     with opened_patiently(dsn, schema, waits=not no_wait) as box:
         if box is None:
             return

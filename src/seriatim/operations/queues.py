@@ -1,12 +1,15 @@
-"""Queues: count messages, turn queues on and off, allow or stop readers, release queues from a pipeline that is gone."""
+"""Queues: count messages, turn queues on and off, set how fast they are worked on, release queues from a pipeline that is gone."""
 
 from __future__ import annotations
+
+from types import EllipsisType
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.definitions.change import Change
+from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, settings_of
 from seriatim.box.definitions.switches import set_activated, set_enabled
-from seriatim.box.operators import queue_release
+from seriatim.box.operators import queue_release, tune
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.queue_release import Released
 from seriatim.box.views.not_done import NotDone
@@ -17,6 +20,7 @@ __all__ = [
     "Activated",
     "NotDone",
     "QueueCounts",
+    "QueueSettings",
     "Released",
     "activate",
     "activations",
@@ -24,6 +28,8 @@ __all__ = [
     "not_done",
     "queues",
     "release",
+    "set_queue",
+    "settings",
     "turn_off",
     "turn_on",
 ]
@@ -72,6 +78,50 @@ def activations(box: MessageBox) -> list[Activated]:
     """The activations of queues, by queue name; only queues from which the box's role may receive."""
     with box.access.transaction() as transaction:
         return activations_of(transaction)
+
+
+def settings(box: MessageBox, queue: str) -> QueueSettings:
+    """The settings of a queue, which its processes obey while they run. Raises `UsageError` for an unknown name."""
+    with box.access.transaction() as transaction:
+        box.access.known.current(transaction).queue(queue)
+        return settings_of(transaction, queue)
+
+
+def set_queue(
+    box: MessageBox,
+    queue: str,
+    *,
+    workers: int | EllipsisType | None = ...,
+    in_flight: int | EllipsisType | None = ...,
+    rate: float | EllipsisType | None = ...,
+    run_length: int | EllipsisType | None = ...,
+    actor: str = "application",
+    reason: str = "on request",
+) -> QueueSettings:
+    """Set how a queue is worked on; processes at work obey within seconds. A setting counts before an option of theirs.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        workers: the number of threads in each process of ``seriatim work``; the largest number of readers of
+            ``seriatim serve``. None: unset; not given: unchanged.
+        in_flight: the largest number of groups that all processes together work on at once; likewise.
+        rate: the largest number of messages a second, of all processes together; likewise.
+        run_length: the largest number of messages of a group in one transaction; likewise.
+        actor: the operator's name, for the operator log.
+        reason: the reason, for the operator log.
+
+    Returns:
+        all settings of the queue.
+
+    Raises:
+        UsageError: there is no such queue, nothing or an invalid value is given, or an actor or reason is missing or too long.
+    """
+    by = Operator(actor, reason)
+    values = dict(zip(SETTINGS, (workers, in_flight, rate, run_length), strict=True))
+    with box.access.transaction() as transaction:
+        found = box.access.known.current(transaction).queue(queue)
+        return tune.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
 
 
 def release(box: MessageBox, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:

@@ -16,6 +16,7 @@ from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
+from seriatim.box.views.workers import workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.period import period_of
 
@@ -169,13 +170,30 @@ def _at_work(work: Work) -> Finding:
     if not alone:
         return Finding("at work", State.OK, "no queue with work is left alone")
     told = [
-        f"queue {one.queue!r} has had work for {period_of(one.ready_s)}, and nobody receives from it" for one in alone
+        f"queue {one.queue!r} has had work for {period_of(one.ready_s)}, and nobody receives from it"
+        + (f"; it has silent processes: {_command('workers', queue=one.queue)}" if one.silent else "")
+        for one in alone
     ]
     first = alone[0]
     remedy = _command("work", first.queue) + " --handler MODULE:FUNCTION"
     if first.is_activation:
         remedy = "seriatim serve" if first.activated else _command("queue", "activation", "on", first.queue)
     return Finding("at work", State.WRONG, _listed(told), remedy)
+
+
+def _workers(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = workers_of(transaction)
+    silent = [one for one in found if one.is_silent]
+    if not silent:
+        return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
+    told = [
+        f"process {one.pid} on {one.host}, which works on queue {one.queue!r}, has been silent for {period_of(one.silent_s)}"
+        for one in silent
+    ]
+    first = silent[0]
+    remedy = f"if it still runs there, kill -9 {first.pid}; {_command('workers', queue=first.queue)}"
+    return Finding("workers", State.WARNING, _listed(told), remedy)
 
 
 def _subscriptions(work: Work) -> Finding:
@@ -283,6 +301,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "queues full": _full,
     "oldest": _oldest,
     "at work": _at_work,
+    "workers": _workers,
     "subscriptions": _subscriptions,
     "transactions": _transactions,
     "pipelines": _pipelines,

@@ -43,6 +43,26 @@ def test_what_is_declared_is_kept_and_what_an_operator_did_stays(box):
     assert not queues.activations(box)[0].is_on
 
 
+def test_what_is_set_for_the_queue_counts_before_the_numbers_of_readers_that_are_declared(box):
+    define(box, activation=sq.Activation("orders:handle", minimum=2, maximum=3))
+    for customer in "abcdef":
+        publish(box, 1, customer=customer)
+
+    def numbers():
+        (found,) = queues.activations(box)
+        return found.minimum, found.maximum, found.ready
+
+    assert numbers() == (2, 3, 4)
+    queues.set_queue(box, "shop", workers=5)
+    assert numbers() == (2, 5, 6)
+    queues.set_queue(box, "shop", in_flight=1)
+    assert numbers() == (1, 1, 2)
+    queues.set_queue(box, "shop", in_flight=None, workers=1000)
+    assert numbers() == (2, 256, 6)
+    queues.set_queue(box, "shop", workers=None)
+    assert numbers() == (2, 3, 4)
+
+
 def test_a_queue_without_one_cannot_be_activated(box):
     define(box)
     for name, told in (("shop", "the queue has no activation"), ("nowhere", "there is no queue")):
@@ -57,6 +77,12 @@ def test_a_queue_without_one_cannot_be_activated(box):
         ({"minimum": -1}, "minimum can't be -1"),
         ({"maximum": 0}, "maximum can't be 0"),
         ({"maximum": 257}, "maximum can't be 257"),
+        ({"handler": "a:b", "run_length": 0}, "run_length can't be 0"),
+        ({"rate": 0}, "rate can't be 0"),
+        ({"mode": "leased"}, "mode can't be 'leased' where the handlers are those of starting subscriptions"),
+        ({"lease": 0.1}, "lease can't be 0.1"),
+        ({"heartbeat": 20}, "too short for a heartbeat of 20 s"),
+        ({"turn_limit": 0}, "turn_limit can't be 0"),
         ({"minimum": 2}, "minimum is 2, and maximum 1"),
         ({"run_as": ""}, "is not the name of a role"),
         ({"enabled": 1}, "enabled can't be 1"),

@@ -221,6 +221,10 @@ FAULTS = [
     ("sequence: number", "sequence: number, activation: {handler: nonsense}", "4:79: 'nonsense' doesn't name a function"),
     ("sequence: number", "sequence: number, activation: {minimum: 5}", "4:79: minimum is 5, and maximum 1 (raise maximum)"),
     ("sequence: number", "sequence: number, activation: {maximum: 0}", "4:79: queues.all.activation.maximum must be a whole"),
+    ("sequence: number", "sequence: number, activation: {handler: 'a:b', rate: fast}", "4:92: rate can't be 'fast' (messages a second"),
+    ("sequence: number", "sequence: number, activation: {handler: 'a:b', rate: 0}", "4:92: rate can't be 0"),
+    ("sequence: number", "sequence: number, activation: {handler: 'a:b', mode: lazy}", "4:92: queues.all.activation.mode can't be 'lazy'"),
+    ("sequence: number", "sequence: number, activation: {mode: leased}", "4:76: mode can't be 'leased' where the handlers are"),
     ("sequence: number", "sequence: number, activation: {maximun: 2}", "4:70: unknown key 'maximun' in queues.all.activation"),
     ("sequence: number", "sequence: number, errors: ignore", "4:65: queues.all.errors can't be 'ignore' (one of cont"),
     ("sequence: number", "sequence: number, priority: key", "4:67: queues.all.priority: 'key' is string, but has to be long"),
@@ -354,6 +358,12 @@ def test_a_port_keeps_its_variables():
     (told,) = faults(text.replace("$$", "$"), environment={"HOST": "hush"})
     assert "the value of ${NAME} would be stored in the box (write $${NAME}: it is replaced by who works)" in told
     assert "hush" not in told
+
+
+def test_an_activation_has_what_a_worker_has():
+    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', run_length: 7, rate: 30/m, mode: leased, lease: 1m}}}"
+    (found,) = box_file.examine(written(text))[0].queues
+    assert found.activation == Activation("a:b", run_length=7, rate=0.5, mode="leased", lease=60.0)
 
 
 def test_an_activation():

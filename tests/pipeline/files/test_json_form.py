@@ -18,6 +18,7 @@ from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import ERRORS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.declared.subscription import STATES, Subscription
+from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode
 from seriatim.pipeline.files.json_form import from_json, storable, to_json
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.message_type import MessageType
@@ -66,10 +67,18 @@ def activations(draw: st.DrawFn) -> Activation:
     handler, role = draw(st.none() | st.sampled_from(["a:b", "a.b:c"])), draw(st.none() | NAMES)
     flags = draw(st.booleans()), draw(st.booleans())
     port = draw(st.none() | NAMES) if handler is None else None
+    limits: dict[str, Any] = {
+        "run_length": draw(st.none() | st.integers(1, MOST_RUN)),
+        "rate": draw(st.none() | st.integers(1, 1000) | st.floats(0.001, 1e6)),
+        "mode": draw(st.sampled_from(Mode)).value if handler or port else "transactional",
+        "turn_limit": draw(st.none() | st.sampled_from([0.5, "60s", 86_400])),
+        "lease": draw(st.sampled_from([30.0, "5m", 3])),
+        "heartbeat": draw(st.sampled_from([None, 1, "0.5s"])),
+    }
     said = st.lists(st.sampled_from(["a:E", "a.b:C", "OSError", "ValueError"]), max_size=2)
     return Activation(
         handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port,
-        transient=draw(said), business=draw(said),
+        transient=draw(said), business=draw(said), **limits,
     )  # fmt: skip
 
 
@@ -204,7 +213,8 @@ def test_the_format_does_not_change_unnoticed():
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]
     assert to_json(Queue("q", group="key", activation=Activation("a:b")))["activation"] == {
         "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True,
-        "port": None, "transient": [], "business": [],
+        "port": None, "run_length": None, "rate": None, "mode": "transactional", "turn_limit": None, "lease": 30.0,
+        "heartbeat": None, "transient": [], "business": [],
     }  # fmt: skip
     kept = [to_json(Queue("q", policy, "key", "n"))["policy"] for policy in policies]
     assert kept == [{"name": "unordered"}, {"name": "fifo"}, best, unit]

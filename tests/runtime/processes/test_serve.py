@@ -13,7 +13,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.workers.reader_places import Slots
-from seriatim.operations.queues import activate, deactivate, turn_off, turn_on
+from seriatim.operations.queues import activate, deactivate, set_queue, turn_off, turn_on
+from seriatim.operations.workers import workers
 from seriatim.runtime.processes import reader_count
 from seriatim.runtime.processes.serve import Serve
 from tests.box.shop import define, left, publish, rows, seen
@@ -212,6 +213,35 @@ def test_a_port_is_served(box, activated, tmp_path):
     with serving(box):
         until(lambda: not left(box))
     assert [path.name for path in sorted((tmp_path / "c1").iterdir())] == [f"000000-{n:019d}" for n in (1, 2)]
+
+
+def test_readers_obey_what_is_set_and_what_the_activation_says_of_their_limits(box, activated, monkeypatch):
+    monkeypatch.setattr(reader_count, "IDLE_S", 1.0)
+    activated("hold", minimum=1, maximum=1, run_length=3, rate=400)
+    with serving(box):
+        for customer in "abcd":
+            publish(box, 1, 2, customer=customer)
+        until(lambda: at_work(box) == 1)
+        set_queue(box, "shop", workers=3)
+        until(lambda: at_work(box) == 3)
+        until(lambda: [(one.run_length, one.is_reader) for one in workers(box)] == [(3, True)] * 3)
+        until(lambda: len({one.rate for one in workers(box)}) == 1 and workers(box)[0].rate == pytest.approx(400 / 3))
+        set_queue(box, "shop", in_flight=1, run_length=2)
+        open_gate(box)
+        until(lambda: not left(box))
+        until(lambda: is_running(box) == 1)
+        until(lambda: [(one.run_length, one.rate) for one in workers(box)] == [(2, 400)])
+    assert sorted(seen(box)) == [(customer, n) for customer in "abcd" for n in (1, 2)]
+    assert workers(box) == []
+
+
+def test_an_activation_may_have_readers_work_under_leases(box, activated):
+    activated("note", mode="leased", lease="5s")
+    publish(box, 1, 2)
+    with serving(box):
+        until(lambda: not left(box))
+        until(lambda: [one.mode for one in workers(box)] == ["leased"])
+    assert seen(box) == [("c1", 1), ("c1", 2)]
 
 
 def test_what_an_activation_and_the_command_name_fails_at_once(box):

@@ -10,7 +10,7 @@ from seriatim.runtime.workers.scoreboard import Scoreboard
 @pytest.fixture
 def slot():
     scoreboard = Scoreboard.make(1)
-    yield scoreboard.slots[0]
+    yield scoreboard.take()
     scoreboard.close()
 
 
@@ -39,3 +39,36 @@ def test_a_look_that_began_before_claims_nothing_of_the_turn_after(slot):
     assert not slot.claim(before.turn)
     assert slot.read().entry_id == 2
     assert slot.claim(after.turn)
+
+
+def test_whoever_reads_sees_the_slots_that_were_taken_and_they_are_taken_again():
+    written = Scoreboard.make(1000)
+    try:
+        read = Scoreboard.of(written.file)
+        assert read.slots == []
+        first, second = written.take(), written.take()
+        begin(second, 7)
+        assert [one.read() and one.read().entry_id for one in read.slots] == [None, 7]
+        written.give_back(first)
+        assert written.take() is first
+        assert len(read.slots) == 2
+    finally:
+        written.close()
+
+
+def test_there_are_no_more_slots_than_were_made():
+    scoreboard = Scoreboard.make(2)
+    assert scoreboard.take() is not scoreboard.take()
+    assert scoreboard.take() is None
+    scoreboard.close()
+
+
+def test_a_pulse_is_seen():
+    scoreboard = Scoreboard.make(1)
+    read = Scoreboard.of(scoreboard.file)
+    assert read.pulse == 0
+    scoreboard.beat()
+    before = read.pulse
+    scoreboard.beat()
+    assert read.pulse > before > 0
+    scoreboard.close()

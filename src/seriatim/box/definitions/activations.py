@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.postgres.statements import Statements
-from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 
 __all__ = ["Activated", "activations_of"]
 
@@ -23,6 +23,8 @@ class Activated:
         owner: the pipeline that owns the queue, if any; readers then get no messages.
         ready: the number of groups (`Unordered`: messages) with work, also of groups in a reader's hand; counted up to the
             largest number of readers plus one.
+        workers: the largest number of readers that is set for the queue, in place of the activation's; None: none is set.
+        in_flight: the largest number of groups in flight that is set for the queue; None: none is set.
     """
 
     queue_id: int
@@ -32,6 +34,19 @@ class Activated:
     activated: bool
     owner: str | None
     ready: int
+    workers: int | None = None
+    in_flight: int | None = None
+
+    @property
+    def maximum(self) -> int:
+        """The largest number of readers: each has one group in flight."""
+        most = self.activation.maximum if self.workers is None else min(self.workers, MOST_READERS)
+        return most if self.in_flight is None else min(most, self.in_flight)
+
+    @property
+    def minimum(self) -> int:
+        """The number of readers that run even without work."""
+        return min(self.activation.minimum, self.maximum)
 
     @property
     def is_on(self) -> bool:

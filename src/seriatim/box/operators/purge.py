@@ -277,6 +277,7 @@ class _CleanUp:
         if self._goes_on():
             with self._transaction() as transaction:
                 waiters = transaction.do("purge_waiters")
+                transaction.do("purge_workers")
                 transaction.do("purge_samples")
                 transaction.do("purge_edited")
             with self._access.transaction() as transaction:

@@ -1,9 +1,9 @@
 """See who is at work on queues that have work. Reads without locks.
 
-The evidence is what PostgreSQL knows at this moment: receivers that wait for a call, leases, the places of readers that
-`serve` starts, locked groups. A worker between two turns can be missed, so a queue whose groups were touched a moment ago
-counts as worked on. Whoever keeps a record of living workers adds it here, in ``ready_work.sql``: this is the one place
-that answers "is anybody at work".
+The evidence is what PostgreSQL knows at this moment: heartbeats of processes, receivers that wait for a call, leases, the
+places of readers that `serve` starts, locked groups. An application that receives in sessions of its own can be missed
+between two of them, so a queue whose groups were touched a moment ago counts as worked on. ``ready_work.sql`` is the one
+place that answers "is anybody at work".
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class ReadyWork:
         is_activation: whether it has an activation.
         ready_since: when the first message was published that can be handed out now.
         ready_s: the seconds since then.
-        at_work: the number of receivers seen at work: waiting, in a turn, under a lease, or started by `serve`.
+        at_work: the number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by
+            `serve`; one may be seen in several ways.
+        silent: the number of processes that worked on it and are no longer heard of.
         touched_at: when one of its groups was last handed out or judged, if nobody is seen at work; None: never.
     """
 
@@ -42,6 +44,7 @@ class ReadyWork:
     ready_since: datetime
     ready_s: float
     at_work: int
+    silent: int
     touched_at: datetime | None
 
     def is_left_alone(self, patience_s: float) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views.at_work import ready_work
 
 __all__ = ["QueueCounts", "counts_of"]
 
@@ -29,6 +30,8 @@ class QueueCounts:
         stopped: the number of groups that hand nothing out until something happens: suspended, faulted, or waiting for a
             missing number.
         age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
+        processes: the number of processes that work on it, by their heartbeats.
+        is_idle: whether it has messages to work on, and nobody is at work.
     """
 
     queue: str
@@ -48,6 +51,8 @@ class QueueCounts:
     max_messages: int | None
     stopped: int = 0
     age_s: float | None = None
+    processes: int = 0
+    is_idle: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -58,4 +63,6 @@ class QueueCounts:
 
 def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueCounts]:
     """The counts of all queues by name, or of one queue."""
-    return transaction.rows("queue_counts", QueueCounts, queue=queue)
+    idle = {one.queue for one in ready_work(transaction).values() if one.is_left_alone(0)}
+    found = transaction.rows("queue_counts", QueueCounts, queue=queue)
+    return [replace(one, is_idle=one.queue in idle) for one in found]

@@ -9,6 +9,15 @@ from typing import Any
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.declared.function import checked_function
+from seriatim.pipeline.declared.work_limits import (
+    MOST_RUN,
+    Mode,
+    check_lease,
+    check_mode,
+    check_rate,
+    check_turn_limit,
+    check_whole,
+)
 from seriatim.pipeline.text.name import checked_name
 
 __all__ = ["MOST_READERS", "Activation"]
@@ -34,6 +43,13 @@ class Activation:
         enabled: whether readers are started.
         port: the port that gets the messages in place of a handler, as text (``docs/reference/ports.md``). A reader
             replaces ``${NAME}`` in it by its own environment's value.
+        run_length: the largest number of messages of a group in one transaction; None: as ``seriatim serve`` was started.
+        rate: the largest number of messages a second, of all readers together; None: no limit.
+        mode: ``"transactional"``, or ``"leased"`` for long handlers, as of a `Worker`.
+        turn_limit: seconds (or ``"60s"``) of a turn, as of a `Worker`; None: as ``seriatim serve`` was started, and no
+            limit under leases.
+        lease: seconds (or ``"30s"``) after which another reader takes over the group of a lost reader.
+        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
         transient: names of classes of exceptions, ``module:Class``, after which a retry may succeed, as of a `Worker`.
         business: names of classes of exceptions after which a retry won't help, as of a `Worker`.
 
@@ -48,6 +64,12 @@ class Activation:
     run_as: str | None = None
     enabled: bool = True
     port: str | None = None
+    run_length: int | None = None
+    rate: float | None = None
+    mode: str = Mode.TRANSACTIONAL.value
+    turn_limit: float | str | None = None
+    lease: float | str = 30.0
+    heartbeat: float | str | None = None
     transient: Sequence[str] = ()
     business: Sequence[str] = ()
 
@@ -68,8 +90,22 @@ class Activation:
         for what in ("batch", "enabled"):
             if not isinstance(value := getattr(self, what), bool):
                 raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False")
+        self._check_limits()
         for what in ("transient", "business"):
             object.__setattr__(self, what, checked_error_classes(getattr(self, what), what))
+
+    def _check_limits(self) -> None:
+        if self.run_length is not None:
+            check_whole("run_length", self.run_length, MOST_RUN)
+        check_rate(self.rate)
+        check_turn_limit(self.turn_limit)
+        check_lease(self.lease, self.heartbeat)
+        check_mode(self.mode)
+        if self.mode == Mode.LEASED and self.handler is None and self.port is None:
+            raise UsageError(
+                "mode can't be 'leased' where the handlers are those of starting subscriptions",
+                remedy="name a handler, or leave mode out",
+            )
 
     def _check_port(self) -> None:
         if self.port is None:

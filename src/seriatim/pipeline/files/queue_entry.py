@@ -10,6 +10,7 @@ from seriatim.kernel.policy import Policy
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.declared.queue_level import LEVELS
+from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode, rate_of
 from seriatim.pipeline.files.policy import read_policy
 from seriatim.pipeline.text.secret import secret_in
 from seriatim.pipeline.text.section import Section
@@ -73,6 +74,12 @@ def _activation(queue: Section) -> Activation | None:
         "run_as": entry.text("run_as"),
         "enabled": entry.flag("enabled"),
         "port": _port(entry),
+        "run_length": entry.whole("run_length", 1, MOST_RUN),
+        "rate": _rate(entry),
+        "mode": entry.choice("mode", [one.value for one in Mode]),
+        "turn_limit": entry.duration_s("turn_limit"),
+        "lease": entry.duration_s("lease"),
+        "heartbeat": entry.duration_s("heartbeat"),
         "transient": entry.texts("transient"),
         "business": entry.texts("business"),
     }
@@ -84,6 +91,18 @@ def _activation(queue: Section) -> Activation | None:
     except UsageError as error:
         blamed = next((key for key in given if key in error.what and entry.has(key)), "handler")
         entry.fault(blamed, error.what, error.remedy)
+        return None
+
+
+def _rate(entry: Section) -> object:
+    """Messages a second, or text such as ``30/m``; None if it is no rate, which is reported."""
+    found = entry.plain("rate")
+    if not isinstance(found, str):
+        return found
+    try:
+        return rate_of(found)
+    except UsageError as error:
+        entry.fault("rate", error.what, error.remedy)
         return None
 
 

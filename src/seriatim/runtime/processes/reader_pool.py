@@ -13,6 +13,7 @@ from seriatim.box.definitions.activations import Activated
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.worker import Limits
@@ -74,7 +75,7 @@ class ReaderPool:
             self._orders, self._failures, self._rest_until = orders, 0, 0.0
             self._dismiss()
         if seen.is_on:
-            self._readers = after_look(self._readers, seen.ready, said.minimum, said.maximum, now)
+            self._readers = after_look(self._readers, seen.ready, seen.minimum, seen.maximum, now)
         else:
             self._readers = Readers()
         may = now >= self._rest_until and (self._work is None or not self._work.is_dismissed)
@@ -114,10 +115,16 @@ class ReaderPool:
         return not self._work.thread.is_alive()
 
     def _hired(self, orders: Activation, here: int, now: float) -> _Work | None:
+        own = self._limits
         try:
+            limits = replace(
+                own, batch=orders.batch, mode=orders.mode, lease=orders.lease, heartbeat=orders.heartbeat, rate=orders.rate,
+                run_length=own.run_length if orders.run_length is None else orders.run_length,
+                turn_limit=own.turn_limit if orders.turn_limit is None and orders.mode != Mode.LEASED else orders.turn_limit,
+            )  # fmt: skip
             supervisor = Supervisor(
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
-                limits=replace(self._limits, batch=orders.batch), port=orders.port,
+                limits=limits, port=orders.port, is_reader=True,
                 transient=[*orders.transient, *self._classes[0]], business=[*orders.business, *self._classes[1]],
                 log_level=self._log_level,
             )  # fmt: skip

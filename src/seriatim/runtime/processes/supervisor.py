@@ -19,12 +19,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from queue import Empty, Queue
 from typing import TypeVar
+from uuid import UUID, uuid4
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.session import Session
+from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
@@ -43,6 +45,10 @@ _LOOK_S = 0.1
 _SETTLED_S, _SHORT_NAP_S, _LONG_NAP_S = 10.0, 0.2, 10.0
 #: A turn that is past its limit by so much is one of a process that is frozen: its own watch would have ended it.
 _FROZEN_S = 5.0
+#: One whose pulse stands still for so long with nothing in hand is frozen: it tells it twice a second.
+_STILL_S = 10.0
+#: Where the supervisor itself has not looked for so long, the whole machine may have stood still.
+_AWAY_S = 2.0
 _PATIENCE_S = 30.0
 
 
@@ -57,6 +63,11 @@ class _WorkerProcess:
     failures: int
     #: Whether no other was started before those that were started with it.
     is_first: bool
+    #: Which one it is in the box.
+    process_id: UUID
+    #: Its pulse, and since when that stands still.
+    pulse: int = 0
+    still_since: float = 0.0
     #: Whether it was told to end, because fewer are wanted.
     is_leaving: bool = False
 
@@ -73,6 +84,7 @@ class Supervisor:
         folders: where modules are looked for besides Python's own path; default: the current directory.
         run_as: the role of the database that the handler has; None: that of the processes.
         port: as text (see `port_of`), what is called instead of a handler.
+        is_reader: whether the processes are readers of an activation: then the rate is that of all readers of the queue.
         transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
         business: names of classes of exceptions after which a retry won't help.
         log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
@@ -93,6 +105,7 @@ class Supervisor:
         folders: Sequence[str] = (),
         run_as: str | None = None,
         port: str | None = None,
+        is_reader: bool = False,
         transient: Sequence[str] = (),
         business: Sequence[str] = (),
         log_level: str = "INFO",
@@ -108,19 +121,21 @@ class Supervisor:
         for queue in queues:
             definitions.queue(queue)
         limits = limits or Limits()
-        if limits.rate is not None:
+        if limits.rate is not None and not is_reader:
             limits = replace(limits, rate=limits.rate / processes)
         self._box = box
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
+            is_reader=is_reader,
             transient=list(transient), business=list(business), log_level=log_level, until_idle=until_idle,
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
         self.alive = 0
         self._has_begun = False
+        self._looked = time.monotonic()
         self._stop = Stop()
         self._ended: Queue[_WorkerProcess] = Queue()
         self._noting: list[threading.Thread] = []
@@ -177,7 +192,8 @@ class Supervisor:
     def _start(self, number: int, failures: int, *, is_first: bool = False) -> _WorkerProcess:
         scoreboard = Scoreboard.make(self._orders.slots)
         name = f"{socket.gethostname()}:{os.getpid()}.{number}"
-        orders = replace(self._orders, name=name, scoreboard=scoreboard.file)
+        process_id = uuid4()
+        orders = replace(self._orders, name=name, scoreboard=scoreboard.file, process_id=str(process_id))
         # What is typed at the terminal goes to all; the supervisor says when to end. A process that has just begun
         # can't ignore it yet, so it begins with the signal blocked, as this thread has it here.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -189,7 +205,7 @@ class Supervisor:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        worker = _WorkerProcess(number, process, scoreboard, time.monotonic(), failures, is_first)
+        worker = _WorkerProcess(number, process, scoreboard, time.monotonic(), failures, is_first, process_id)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for
             process.stdin.write(orders.as_json().encode() + b"\n")
@@ -210,9 +226,10 @@ class Supervisor:
         except Empty:
             FAILURES.look()
             for one in workers.values():
-                if any(self._is_frozen(work) for work in _works(one)):
-                    _LOG.error("process %d is frozen, and is killed", one.process.pid)
+                if (why := self._frozen(one)) is not None:
+                    _LOG.error("process %d is frozen, and is killed: %s", one.process.pid, why)
                     one.process.kill()
+            self._looked = time.monotonic()
             return
         _close(worker)
         code = worker.process.returncode
@@ -236,6 +253,23 @@ class Supervisor:
             self.counted += _counted(worker)
             workers[worker.number] = self._start(worker.number, failures)
 
+    def _frozen(self, worker: _WorkerProcess) -> str | None:
+        """Why a process has to be killed; None: it hasn't."""
+        limits, works, now = self._limits, _works(worker), time.monotonic()
+        for work in works:
+            if work.since > limits.turn_limit_s + _FROZEN_S:
+                return f"its turn of queue {work.queue!r}, group {work.group!r} has gone on for {work.since:.0f} s"
+        pulse = worker.scoreboard.pulse
+        if not pulse or pulse != worker.pulse or now - self._looked > _AWAY_S:
+            worker.pulse, worker.still_since = pulse, now
+            return None
+        still_s = now - worker.still_since
+        if not works and still_s > _STILL_S:
+            return f"it has nothing in hand, and has stood still for {still_s:.0f} s"
+        if limits.is_leased and still_s > limits.lease_s + _FROZEN_S:
+            return f"it has stood still for {still_s:.0f} s, so its leases have run out"
+        return None
+
     def _leaves(self, worker: _WorkerProcess, code: int, workers: dict[int, _WorkerProcess]) -> bool:
         """Whether a process has ended because it was to, so that no other takes its place."""
         if self._orders.until_idle and code == 0:
@@ -247,9 +281,6 @@ class Supervisor:
             self.counted += _counted(worker)
             del workers[worker.number]
         return worker.is_leaving
-
-    def _is_frozen(self, work: Work) -> bool:
-        return work.since > self._limits.turn_limit_s + _FROZEN_S
 
     # ---- what a process died of
 
@@ -264,13 +295,22 @@ class Supervisor:
         works = [work for work in _works(worker) if work.entry_id is not None]
         worker.scoreboard.close()
         self._noting = [one for one in self._noting if one.is_alive()]
+        if worker.process.returncode != 0:  # else it has said itself that it ends
+            self._meanwhile(self._forget, worker.process_id)
         for work in works:
             frozen = work.since > self._limits.turn_limit_s
             said = replace(what, kind=FaultKind.TIMEOUT, error_class="TurnLimit") if frozen else what
-            thread = threading.Thread(target=self._note_one, args=[work, said], daemon=True)
-            thread.start()
-            self._noting.append(thread)
+            self._meanwhile(self._note_one, work, said)
         return bool(works)
+
+    def _meanwhile(self, does: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=does, args=arguments, daemon=True)
+        thread.start()
+        self._noting.append(thread)
+
+    def _forget(self, process_id: UUID) -> None:
+        """Take a dead process out of those that the box knows."""
+        self._patiently(lambda session: forget(session.transaction, process_id), "a dead process couldn't be taken out")
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = LostTurn(work.queue, work.group, work.entry_id or 0, work.token)
@@ -315,6 +355,7 @@ class Supervisor:
         for worker in killed:
             worker.process.wait()
             self._give_back(worker)
+            self._meanwhile(self._forget, worker.process_id)
         for worker in workers.values():
             _close(worker)
             self.counted += _counted(worker)
@@ -329,9 +370,7 @@ class Supervisor:
         """
         for work in _works(worker):
             if work.token is not None:
-                thread = threading.Thread(target=self._give_back_one, args=[work, work.token], daemon=True)
-                thread.start()
-                self._noting.append(thread)
+                self._meanwhile(self._give_back_one, work, work.token)
 
     def _give_back_one(self, work: Work, token: int) -> None:
         self._patiently(

@@ -10,23 +10,29 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from uuid import UUID
 
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.pipeline.declared.work_limits import MOST_WORKERS
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.port_text import port_of
 from seriatim.runtime.workers.scoreboard import Scoreboard
-from seriatim.runtime.workers.worker import SPARE_THREADS, Limits, Worker
+from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
 
 __all__ = ["REFUSED", "Orders", "main"]
 
 #: How it ends where another one would end in the same way: a handler, a queue or the box isn't as it has to be.
 REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, DeploymentError: 3}
+
+_BEAT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class Orders:
         name: who it is, for faults.
         folders: where modules are looked for.
         scoreboard: the file of its scoreboard.
+        process_id: tells it from all others in the box, a UUID.
+        is_reader: whether it is a reader of an activation: it shares the rate with all of them.
         run_as: the role of the database that the handler has; None: its own.
         port: as text, what is called instead of the handler.
         transient: names of classes of exceptions after which a retry may succeed.
@@ -60,6 +68,8 @@ class Orders:
     scoreboard: int = -1
     run_as: str | None = None
     port: str | None = None
+    process_id: str = ""
+    is_reader: bool = False
     transient: list[str] = field(default_factory=list)
     business: list[str] = field(default_factory=list)
     log_level: str = "INFO"
@@ -71,8 +81,8 @@ class Orders:
 
     @property
     def slots(self) -> int:
-        """How many threads there may be."""
-        return len(self.queues) * (Limits(**self.limits).workers + SPARE_THREADS)
+        """How many threads there may be: also as many as an operator may set."""
+        return len(self.queues) * (MOST_WORKERS + SPARE_THREADS)
 
 
 def work(orders: Orders) -> None:
@@ -81,8 +91,8 @@ def work(orders: Orders) -> None:
     Raises:
         SeriatimError: what `Worker` and its `run` raise, of whichever queue.
     """
-    slots = Scoreboard.of(orders.scoreboard)
-    share = len(slots.slots) // len(orders.queues)
+    scoreboard = Scoreboard.of(orders.scoreboard)
+    threading.Thread(target=_beat, args=[scoreboard], name="seriatim-pulse", daemon=True).start()
     failed: list[BaseException] = []
     handler = orders.handler if orders.port is None else port_of(orders.port)
     early = Stop()
@@ -91,13 +101,15 @@ def work(orders: Orders) -> None:
     if opened is None:
         return
     with opened as box:
+        heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
+        reporting = Reporting(scoreboard, heartbeat)
         workers = [
             Worker(
                 box, queue, handler, name=orders.name, folders=orders.folders, run_as=orders.run_as,
                 transient=orders.transient, business=orders.business,
-                slots=slots.slots[at * share : (at + 1) * share], **orders.limits,
+                reporting=reporting, **orders.limits,
             )
-            for at, queue in enumerate(orders.queues)
+            for queue in orders.queues
         ]  # fmt: skip
 
         idleness = Idleness(len(workers)) if orders.until_idle else None
@@ -138,6 +150,13 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return next((code for kind, code in REFUSED.items() if isinstance(error, kind)), 1)
     return 0
+
+
+def _beat(scoreboard: Scoreboard) -> None:
+    """Tell the supervisor that this process isn't frozen, as long as that is so."""
+    while True:
+        scoreboard.beat()
+        time.sleep(_BEAT_S)
 
 
 def _follow() -> None:

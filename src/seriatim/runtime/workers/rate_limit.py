@@ -23,11 +23,20 @@ class RateLimit:
         self._saved = 1.0
         self._at = time.monotonic()
 
+    def change(self, rate: float | None, burst: int) -> None:
+        """Another rate from now on; the arguments are those of the limit."""
+        with self._lock:
+            if self._rate is None:  # nothing was saved up meanwhile
+                self._saved, self._at = 1.0, time.monotonic()
+            self._rate = rate
+            self._burst = max(1.0, min(float(burst), rate or 0.0))
+            self._saved = min(self._saved, self._burst)
+
     def take(self, most: int) -> tuple[int | None, float]:
         """Permits, at most so many, None: they don't count; and how many seconds to wait for the first where there is none."""
-        if self._rate is None:
-            return None, 0.0
         with self._lock:
+            if self._rate is None:
+                return None, 0.0
             now = time.monotonic()
             self._saved = min(self._burst, self._saved + (now - self._at) * self._rate)
             self._at = now
@@ -37,6 +46,6 @@ class RateLimit:
 
     def give_back(self, permits: int) -> None:
         """What wasn't used."""
-        if self._rate is not None and permits > 0:
+        if permits > 0:
             with self._lock:
                 self._saved += permits

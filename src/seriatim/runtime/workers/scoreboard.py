@@ -1,11 +1,13 @@
-"""The slate: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
+"""The scoreboard: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
 
 It is memory that processes share: what is written stays when the process that wrote is killed. One thread writes a slot,
-and others read it: first comes what is in hand, last the mark that it counts.
+and others read it: first comes what is in hand, last the mark that it counts. In front of all slots stands the pulse of the
+process, which goes on as long as the process isn't frozen, whatever its threads do.
 """
 
 from __future__ import annotations
 
+import heapq
 import mmap
 import os
 import struct
@@ -27,6 +29,9 @@ _NO_GROUP = 0xFFFF
 _MARK = struct.Struct("<q")
 _TURN_AT = 8
 _ENTRY_AT, _ENTRY = 32, struct.Struct("<q")
+#: In front of all slots: the pulse (ns of the machine's monotonic clock), and how many slots have been taken at least once.
+_PULSE_AT, _TAKEN_AT, _NUMBER = 0, 8, struct.Struct("<q")
+_FRONT_BYTES = _SLOT_BYTES
 #: How many messages handlers got, at the end of the slot.
 _COUNT_AT, _COUNT = _SLOT_BYTES - 8, struct.Struct("<q")
 
@@ -151,6 +156,8 @@ class Slot:
 class Scoreboard:
     """The slots of a process. Make it with `make` and hand its file on to the process that writes; or `of` its file.
 
+    There may be many slots: memory is only used for those that were taken, which are the first ones.
+
     Args:
         file: what keeps it, open.
         slots: how many there are.
@@ -158,25 +165,67 @@ class Scoreboard:
 
     def __init__(self, file: int, slots: int) -> None:
         self.file = file
-        self._memory = mmap.mmap(file, slots * _SLOT_BYTES)
-        self.slots = [Slot(self._memory, at * _SLOT_BYTES) for at in range(slots)]
+        self._memory = mmap.mmap(file, _FRONT_BYTES + slots * _SLOT_BYTES)
+        self._slots: list[Slot] = []
+        self._most = slots
+        self._free: list[int] = []
+        self._lock = threading.Lock()
 
     @classmethod
     def make(cls, slots: int) -> Self:
         """A new one, clean, in a file without a name; in memory where the system has such, for writing to a disk waits."""
+        size = _FRONT_BYTES + slots * _SLOT_BYTES
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("seriatim-scoreboard")
-            os.truncate(file, slots * _SLOT_BYTES)
+            os.truncate(file, size)
             return cls(file, slots)
         with tempfile.TemporaryFile() as kept:
-            kept.truncate(slots * _SLOT_BYTES)
+            kept.truncate(size)
             return cls(os.dup(kept.fileno()), slots)
 
     @classmethod
     def of(cls, file: int) -> Self:
         """One that another process has made."""
-        return cls(file, os.fstat(file).st_size // _SLOT_BYTES)
+        return cls(file, os.fstat(file).st_size // _SLOT_BYTES - 1)
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The slots that have been taken, by this process or the one that writes."""
+        (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+        with self._lock:
+            return self._known(min(taken, self._most))
+
+    def take(self) -> Slot | None:
+        """A slot for a thread; None: there is none left. Only the process that writes takes slots."""
+        with self._lock:
+            if self._free:
+                return self._slots[heapq.heappop(self._free)]
+            (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+            if taken == self._most:
+                return None
+            slot = self._known(taken + 1)[taken]
+            _NUMBER.pack_into(self._memory, _TAKEN_AT, taken + 1)
+            return slot
+
+    def give_back(self, slot: Slot) -> None:
+        """The thread has ended."""
+        with self._lock:
+            heapq.heappush(self._free, self._slots.index(slot))
+
+    def beat(self) -> None:
+        """Tell that the process isn't frozen."""
+        _NUMBER.pack_into(self._memory, _PULSE_AT, time.monotonic_ns())
+
+    @property
+    def pulse(self) -> int:
+        """What changes as long as the process isn't frozen; 0: it hasn't begun."""
+        return int(_NUMBER.unpack_from(self._memory, _PULSE_AT)[0])
 
     def close(self) -> None:
         """Give it up. What it says is gone with the last process that has it."""
         os.close(self.file)
+
+    def _known(self, count: int) -> list[Slot]:
+        while len(self._slots) < count:
+            self._slots.append(Slot(self._memory, _FRONT_BYTES + len(self._slots) * _SLOT_BYTES))
+        return self._slots[:count]

@@ -28,6 +28,7 @@ from seriatim.runtime.workers.exclusion import EXCLUSION
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
 __all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "untried"]
@@ -49,7 +50,7 @@ class TransactionalTurns:
         queue: the queue's name.
         handlers: what is called.
         worker: who does it, for faults.
-        run_length: at most so many messages in a turn.
+        tuning: what the worker obeys at present.
         batch: whether a handler gets all of them at once.
         whole: whether the queue's messages come as sets, which are worked on all or none.
         classes: what the user says of classes of exceptions.
@@ -63,7 +64,7 @@ class TransactionalTurns:
     queue: str
     handlers: Handlers
     worker: str
-    run_length: int
+    tuning: Tuning
     batch: bool
     whole: bool
     classes: ErrorClasses
@@ -71,6 +72,11 @@ class TransactionalTurns:
     ending: Callable[[], bool]
     turn_size: TurnSize
     run_as: str | None = None
+
+    @property
+    def run_length(self) -> int:
+        """At most so many messages in a turn."""
+        return self.tuning.now.run_length
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do one, if there is something to do within so many seconds; without a limit others after it, if they are there.

@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import os
 import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
+from seriatim.box.workers.heartbeat import Answer, Report
 from seriatim.box.workers.steps import check_role
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros, seconds
+from seriatim.pipeline.declared.work_limits import (
+    MOST_RUN,
+    MOST_WORKERS,
+    Mode,
+    check_lease,
+    check_mode,
+    check_rate,
+    check_turn_limit,
+    check_whole,
+)
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.error_classes import error_classes
 from seriatim.runtime.workers.handlers import Handler, Handlers
+from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.leased_turn import LeasedTurns
-from seriatim.runtime.workers.rate_limit import RateLimit
+from seriatim.runtime.workers.obeyed import Obeyed
 from seriatim.runtime.workers.scoreboard import Scoreboard, Slot
+from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn import TransactionalTurns
 from seriatim.runtime.workers.turn_size import TurnSize
 from seriatim.runtime.workers.worker_thread import WorkerThread
+from seriatim.runtime.workers.worker_threads import SPARE_THREADS, WorkerThreads
 
 __all__ = ["SPARE_THREADS", "Limits", "Mode", "Worker"]
 
-_LOG = logging.getLogger("seriatim.worker")
-_MOST_WORKERS, _MOST_RUN = 1_000, 100_000
-#: So many handlers may be stuck, and be replaced.
-SPARE_THREADS = 32
+#: Beside those of its threads: for threads in place of stuck ones, the keeper of leases, chores, and the heartbeat.
+_MORE_CONNECTIONS = SPARE_THREADS + 3
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
 _TURN_LIMIT_S = 60.0
 _IDLE_GRACE_S = 1.0
-_SHORTEST_LEASE_S = 0.5
-#: The least number of heartbeats in a lease.
-_BEATS = 3
-
-
-class Mode(StrEnum):
-    """The way in which a worker holds a group: by an open transaction, or by a committed claim."""
-
-    TRANSACTIONAL = "transactional"
-    LEASED = "leased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +75,14 @@ class Limits:
     heartbeat: float | str | None = None
 
     def __post_init__(self) -> None:
-        _check_whole("workers", self.workers, _MOST_WORKERS)
-        _check_whole("run_length", self.run_length, _MOST_RUN)
-        rate = self.rate
-        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1e9):
-            raise UsageError(f"rate can't be {shown(rate)}", remedy="messages a second, more than 0, or None")
-        if self.turn_limit is not None and not 0.1 <= seconds(micros(self.turn_limit)) <= 86_400:
-            raise UsageError(f"turn_limit can't be {shown(self.turn_limit)}", remedy="from 0.1 s to a day")
+        check_whole("workers", self.workers, MOST_WORKERS)
+        check_whole("run_length", self.run_length, MOST_RUN)
+        check_rate(self.rate)
+        check_turn_limit(self.turn_limit)
         if not isinstance(self.batch, bool):
             raise UsageError(f"batch can't be {shown(self.batch)}", remedy="True or False")
-        if self.mode not in list(Mode):
-            raise UsageError(f"mode can't be {shown(self.mode)}", remedy=" or ".join(repr(one.value) for one in Mode))
-        if not _SHORTEST_LEASE_S <= self.lease_s <= 86_400:
-            raise UsageError(f"lease can't be {shown(self.lease)}", remedy=f"from {_SHORTEST_LEASE_S} s to a day")
-        if not 0 < _BEATS * self.heartbeat_s <= self.lease_s:
-            raise UsageError(
-                f"a lease of {self.lease_s:g} s is too short for a heartbeat of {self.heartbeat_s:g} s",
-                remedy=f"a lease needs at least {_BEATS} heartbeats, so that one late heartbeat does no harm",
-            )
+        check_mode(self.mode)
+        check_lease(self.lease, self.heartbeat)
 
     @property
     def is_leased(self) -> bool:
@@ -152,7 +143,7 @@ class Worker:
             `Business`. Of two classes that say different things, the one that is nearer to the exception's own counts.
         name: the worker's name in faults; default: the machine and the process.
         folders: folders to import handlers from, besides Python's own path; default: the current directory.
-        slots: memory in which threads note the group in hand, for a supervisor.
+        reporting: how it tells what it does, in a process of a supervisor; None: it has a heartbeat of its own.
         run_as: the database role of the handler, for its statements through `tx`; None: the worker's role.
         mode: ``"transactional"``, or ``"leased"`` for long handlers: a lease claims the group, and no transaction is open
             until the handler uses one.
@@ -179,7 +170,7 @@ class Worker:
         business: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
-        slots: Sequence[Slot] | None = None,
+        reporting: Reporting | None = None,
         run_as: str | None = None,
         mode: str = Mode.TRANSACTIONAL,
         lease: float | str = 30.0,
@@ -208,7 +199,7 @@ class Worker:
         self._whole = whole
         self._turn_size = TurnSize(declared, batch=batch)
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._slots = slots
+        self._reporting = reporting
         self._ending = threading.Event()
         self._stop = Stop()
         self._at_work = threading.Lock()
@@ -249,98 +240,86 @@ class Worker:
 
     def _run_once(self, idleness: Idleness | None) -> int:
         limits = self._limits
-        connections = limits.workers + SPARE_THREADS + 2
-        scoreboard = None if self._slots else Scoreboard.make(limits.workers + SPARE_THREADS)
-        slots = self._slots if scoreboard is None else scoreboard.slots
-        try:
-            with (
-                self._box.more(connections, limits.idle_limit_s) as box,
-                self._stop.listening(),
-            ):
-                return self._run(box, slots or (), idleness)
-        finally:
-            if scoreboard is not None:
-                scoreboard.close()
+        with ExitStack() as around:
+            box = around.enter_context(self._box.more(limits.workers + _MORE_CONNECTIONS, limits.idle_limit_s))
+            reporting = self._reporting
+            if reporting is None:
+                reporting = Reporting(Scoreboard.make(MOST_WORKERS + SPARE_THREADS), Heartbeat(box, self._name))
+                around.callback(reporting.scoreboard.close)
+            around.enter_context(self._stop.listening())
+            return self._run(box, reporting, around, idleness)
 
-    def _run(self, box: MessageBox, slots: Sequence[Slot], idleness: Idleness | None) -> int:
+    def _run(self, box: MessageBox, reporting: Reporting, around: ExitStack, idleness: Idleness | None) -> int:
         limits = self._limits
-        rate_limit = RateLimit(limits.rate, limits.run_length)
+        tuning = Tuning(
+            self._queue,
+            limits.mode,
+            Obeyed(limits.workers, limits.workers, limits.run_length, limits.rate),
+            is_reader=reporting.heartbeat.process.is_reader,
+        )
         keeper = LeaseKeeper(box, self._queue, round(limits.lease_s * 1e6), limits.heartbeat_s)
         if limits.is_leased:
             keeper.start()
-        free, numbers = iter(slots), itertools.count(1)
+        numbers, connected, has_begun = itertools.count(1), limits.workers, False
 
-        def started() -> WorkerThread | None:
-            slot = next(free, None)
-            if slot is None:
-                return None
-            turns = self._turns(box, next(numbers))
-            thread = WorkerThread(
-                LeasedTurns(turns, keeper) if limits.is_leased else turns, slot, rate_limit, self._ending, idleness
+        def made(slot: Slot) -> WorkerThread:
+            turns = self._turns(box, next(numbers), tuning)
+            return WorkerThread(
+                LeasedTurns(turns, keeper) if limits.is_leased else turns,
+                slot,
+                tuning.rate_limit,
+                self._ending,
+                idleness,
             )
-            thread.start()
-            return thread
 
-        threads = [thread for _ in range(limits.workers) if (thread := started()) is not None]
+        threads = WorkerThreads(self._queue, reporting.scoreboard, made)
         chores = Chores(box)
-        self._begins(idleness)
-        try:
-            while not self._ending.is_set() and not self._stop.requested:
-                self._stop.wait(_LOOK_S)
-                for thread in threads:
-                    if _is_stuck(thread) and (another := started()) is not None:
-                        threads.append(another)
-                        break
-                if all(thread.given_up for thread in threads):
-                    raise Unavailable(
-                        "all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker"
-                    )
-                FAILURES.look()
-                chores.look()
-        finally:
-            self._ending.set()
-            chores.end()
-            self._wait(threads)
-            keeper.end()
-            FAILURES.look(ends=True)
-        for thread in threads:
-            if thread.error is not None:
-                raise thread.error
-        return sum(thread.handled for thread in threads)
+        with reporting.heartbeat.of(_Member(tuning, threads)):
+            try:
+                while not self._ending.is_set() and not self._stop.requested:
+                    wanted = tuning.now.threads
+                    if wanted > connected:  # the connections stay for the rest of the run
+                        around.enter_context(self._box.more(wanted - connected))
+                        connected = wanted
+                    threads.fit(wanted)
+                    if not has_begun and idleness is not None:  # all threads are there: from now on they may be idle
+                        idleness.begins(self.stop)
+                    has_begun = True
+                    FAILURES.look()
+                    chores.look()
+                    self._stop.wait(_LOOK_S)
+            finally:
+                self._ending.set()
+                chores.end()
+                threads.wait(time.monotonic() + limits.turn_limit_s + _GRACE_S, lambda: self._stop.insisted)
+                keeper.end()
+                FAILURES.look(ends=True)
+        if threads.error is not None:
+            raise threads.error
+        return threads.handled
 
-    def _begins(self, idleness: Idleness | None) -> None:
-        """All threads are there: from now on they may be idle."""
-        if idleness is not None:
-            idleness.begins(self.stop)
-
-    def _turns(self, box: MessageBox, number: int) -> TransactionalTurns:
+    def _turns(self, box: MessageBox, number: int, tuning: Tuning) -> TransactionalTurns:
         limits, stop, ending = self._limits, self._stop, self._ending
         return TransactionalTurns(
-            box, self._queue, self._handlers, f"{self._name}/{number}", limits.run_length, limits.batch, self._whole,
+            box, self._queue, self._handlers, f"{self._name}/{number}", tuning, limits.batch, self._whole,
             self._classes, limits.turn_limit_s,
             lambda: stop.requested or ending.is_set(), self._turn_size, self._run_as,
         )  # fmt: skip
 
-    def _wait(self, threads: list[WorkerThread]) -> None:
-        """Wait until all turns have ended: handlers that don't return are given up at their limit."""
-        until = time.monotonic() + self._limits.turn_limit_s + _GRACE_S
-        left = [thread for thread in threads if not thread.given_up]
-        while left and time.monotonic() < until and not self._stop.insisted:
-            left[0].join(_LOOK_S)
-            for thread in left:
-                _is_stuck(thread)
-            left = [thread for thread in left if thread.is_alive() and not thread.given_up]
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A worker, as its heartbeat sees it."""
 
-def _is_stuck(thread: WorkerThread) -> bool:
-    """Whether the thread has to be replaced; its turn is ended, unless the server isn't there, which ends it as well."""
-    try:
-        return thread.look()
-    except Unavailable as error:
-        _LOG.warning("%s: %s", thread.name, error)
-        return thread.given_up
+    tuning: Tuning
+    threads: WorkerThreads
 
+    @property
+    def queue(self) -> str:
+        return self.tuning.queue
 
-def _check_whole(what: str, value: object, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise UsageError(f"{what} can't be {shown(value)}", remedy=f"a whole number from 1 to {most:,}")
+    def report(self) -> Report:
+        return self.tuning.report(self.threads.count, self.threads.works)
+
+    def obey(self, answer: Answer) -> bool:
+        return self.tuning.obey(answer)

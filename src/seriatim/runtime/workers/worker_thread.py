@@ -53,6 +53,8 @@ class WorkerThread(threading.Thread):
         self._told = ""
         #: Whether its turn was given up by somebody else: when its handler returns after all, it ends.
         self.given_up = False
+        #: Whether it ends after its turn, because fewer threads are wanted.
+        self.is_leaving = False
         self.handled = 0
         #: Why it can't go on, if so.
         self.error: SeriatimError | None = None
@@ -81,9 +83,13 @@ class WorkerThread(threading.Thread):
         )  # fmt: skip
         return self.given_up
 
+    def leave(self) -> None:
+        """End after the turn; from any thread."""
+        self.is_leaving = True
+
     def run(self) -> None:
         """Do turns."""
-        while not self._stop_asked.is_set() and not self.given_up:
+        while not (self._stop_asked.is_set() or self.given_up or self.is_leaving):
             try:
                 self._turn()
             except (Unavailable, EnvironmentProblem) as error:
@@ -101,6 +107,8 @@ class WorkerThread(threading.Thread):
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
                 _LOG.exception("%s: a turn failed", self.name)
                 self._nap(None)
+        if self.is_leaving and self._idleness is not None:
+            self._idleness.leaves(self)
 
     def _turn(self) -> None:
         permits, wait_s = self._rate_limit.take(self._turns.run_length)

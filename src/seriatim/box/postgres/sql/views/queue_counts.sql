@@ -5,7 +5,10 @@
 SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived, counts.held, counts.queued, counts.in_hand,
     counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,
     coalesce(stopped.groups, 0) AS stopped,
-    extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s
+    extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s,
+    (
+        SELECT count(*) FROM {schema}.workers AS worker WHERE worker.queue = counts.queue AND NOT worker.is_silent
+    )::integer AS processes
 FROM {schema}.queue_counts AS counts
 LEFT JOIN (
     SELECT queue, count(*) AS groups FROM {schema}.stopped_groups

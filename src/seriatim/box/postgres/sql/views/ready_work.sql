@@ -1,10 +1,11 @@
 -- Purpose: queues that have something to hand out, since when (`ready_since`), and who is at work on them, as far as the
--- server knows: receivers that wait for a call, leases, places of readers that serve, groups that are locked. `touched_at`:
+-- server knows: processes that have a heartbeat, receivers that wait for a call, leases, places of readers that serve, groups
+-- that are locked. `silent`: processes whose heartbeat has ended. `touched_at`:
 -- when one of its groups was last handed out or judged. Without groups, what a transaction has in hand can't be seen: there
 -- every transaction of a connection of ours counts.
 -- Caller: at_work.py.
 -- Locks: none.
--- Index: groups_ready, entries_arrived, entries_of_group, waiters_of_queue; of a queue with work, which nobody is seen to
+-- Index: groups_ready, entries_arrived, entries_of_group, workers_of_queue, waiters_of_queue; of a queue with work, which nobody is seen to
 -- work on, all groups are read for `touched_at`.
 WITH locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
@@ -41,12 +42,19 @@ SELECT
     to_timestamp(ready.since_us / 1e6) AS ready_since,
     extract(epoch FROM clock_timestamp())::float8 - ready.since_us / 1e6::float8 AS ready_s,
     seen.at_work,
+    (
+        SELECT count(*) FROM {schema}.known_workers AS worker
+        WHERE worker.queue_id = ready.queue_id AND worker.seen_at <= clock_timestamp() - {schema}.silence()
+    ) AS silent,
     CASE WHEN seen.at_work = 0 THEN (
         SELECT max(known.touched_at) FROM {schema}.known_groups AS known WHERE known.queue_id = ready.queue_id
     ) END AS touched_at
 FROM ready
 CROSS JOIN LATERAL (
     SELECT (
+        SELECT count(*) FROM {schema}.known_workers AS worker
+        WHERE worker.queue_id = ready.queue_id AND worker.seen_at > clock_timestamp() - {schema}.silence()
+    ) + (
         SELECT count(DISTINCT waiter.channel) FROM {schema}.waiters AS waiter JOIN pg_stat_activity AS activity
             ON 'seriatim_' || activity.pid = waiter.channel AND coalesce(activity.backend_start <= waiter.since, TRUE)
         WHERE waiter.queue_id = ready.queue_id

@@ -1,0 +1,72 @@
+"""`QueueSettings`: what an operator has set for a queue, and its processes obey while they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.declared.work_limits import (
+    MOST_IN_FLIGHT,
+    MOST_RUN,
+    MOST_WORKERS,
+    check_rate,
+    check_whole,
+    rate_text,
+)
+
+__all__ = ["SETTINGS", "QueueSettings", "check_setting", "settings_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What is set for a queue; None: not set, so that each process works as it was started.
+
+    Args:
+        workers: the number of threads in each process of `seriatim work`; the largest number of readers of `seriatim serve`.
+        in_flight: the largest number of groups that all processes together work on at once.
+        rate: the largest number of messages a second, of all processes together.
+        run_length: the largest number of messages of a group in one transaction.
+        set_by: the operator who has set or unset something last.
+        set_at: the time at which that was.
+    """
+
+    workers: int | None = None
+    in_flight: int | None = None
+    rate: float | None = None
+    run_length: int | None = None
+    set_by: str | None = None
+    set_at: datetime | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What is set, by name."""
+        return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
+
+    def __str__(self) -> str:
+        told = {name: rate_text(value) if name == "rate" else f"{value:,}" for name, value in self.values.items()}
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items()) or "nothing"
+
+
+#: What can be set.
+SETTINGS = tuple(one.name for one in fields(QueueSettings) if not one.name.startswith("set_"))
+_MOST = {"workers": MOST_WORKERS, "in_flight": MOST_IN_FLIGHT, "run_length": MOST_RUN}
+
+
+def check_setting(name: str, value: object) -> None:
+    """Raises `UsageError` unless there is a setting of that name, and it can have this value; None unsets it."""
+    if name not in SETTINGS:
+        raise UsageError(f"there is no setting {shown(name)}", remedy=f"one of {', '.join(SETTINGS)}")
+    if value is None:
+        return
+    if name == "rate":
+        check_rate(value)
+    else:
+        check_whole(name, value, _MOST[name])
+
+
+def settings_of(statements: Statements, queue: str) -> QueueSettings:
+    """What is set for a queue."""
+    return statements.maybe("queue_settings_of", QueueSettings, queue=queue) or QueueSettings()

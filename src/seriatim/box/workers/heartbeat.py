@@ -1,0 +1,119 @@
+"""The heartbeat of a process: one statement says what it does on each of its queues, and brings back what is set for these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.queue_settings import QueueSettings
+
+__all__ = ["Answer", "Process", "Report", "beat", "forget"]
+
+#: Of what a process has in hand so much is told: the turns that have taken longest.
+_MOST_TOLD = 50
+_LONGEST_NAME, _LONGEST_HOST = 1024, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that works on queues.
+
+    Args:
+        process_id: tells it from all others.
+        name: who it is, in faults.
+        host: the name of its machine.
+        pid: its number there.
+        is_reader: whether it is a reader of an activation.
+    """
+
+    process_id: UUID
+    name: str
+    host: str
+    pid: int
+    is_reader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a process does on a queue.
+
+    Args:
+        queue: the queue's name.
+        mode: how a group is claimed.
+        capacity: the number of threads that it would have, whatever other processes do.
+        threads: the number of threads that it has.
+        run_length: the largest number of messages in a turn.
+        rate: the largest number of messages a second; None: no limit.
+        in_hand: for each turn that is under way its group, the entry of the message whose handler is at work, and for
+            how many seconds it has gone on.
+    """
+
+    queue: str
+    mode: str
+    capacity: int
+    threads: int
+    run_length: int
+    rate: float | None
+    in_hand: Sequence[tuple[str | None, int | None, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a process obeys on a queue.
+
+    Args:
+        settings: what is set for the queue.
+        capacities: the capacity of each process that works on the queue, in an order that is the same for all of them.
+            Empty where they share nothing.
+        place: which of these is the process itself.
+    """
+
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    capacities: tuple[int, ...] = ()
+    place: int = 0
+
+
+def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, Answer]:
+    """Say what a process does on each of its queues, in one round trip.
+
+    Returns:
+        by the names of those queues that are still there, what it obeys from now on.
+    """
+    rows = transaction.rows(
+        "beat",
+        of_process=process.process_id,
+        its_name=process.name[:_LONGEST_NAME],
+        its_host=process.host[:_LONGEST_HOST],
+        its_pid=process.pid,
+        reads=process.is_reader,
+        of_queues=[one.queue for one in reports],
+        modes=[str(one.mode) for one in reports],
+        own_capacities=[one.capacity for one in reports],
+        own_threads=[one.threads for one in reports],
+        run_lengths=[one.run_length for one in reports],
+        rates=[one.rate for one in reports],
+        own_busy=[len(one.in_hand) for one in reports],
+        hands=[_told(one) for one in reports],
+    )
+    return {
+        row.queue: Answer(
+            QueueSettings(row.workers, row.in_flight, row.rate, row.run_length),
+            tuple(row.capacities or ()),
+            row.place or 0,
+        )
+        for row in rows
+    }
+
+
+def forget(transaction: Transaction, process_id: UUID) -> None:
+    """A process has ended."""
+    transaction.do("forget_process", of_process=process_id)
+
+
+def _told(report: Report) -> str:
+    longest = sorted(report.in_hand, key=lambda one: -one[2])[:_MOST_TOLD]
+    found = [{"group": group, "entry": entry_id, "seconds": took} for group, entry_id, took in longest]
+    return json.dumps(found, ensure_ascii=False)

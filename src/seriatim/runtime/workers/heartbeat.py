@@ -1,0 +1,136 @@
+"""The heartbeat of a process: every few seconds it tells the box what its workers do, and they obey what is set for their queues.
+
+It has a thread of its own, because the database may be away, and a connection as long as a statement takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID, uuid4
+
+from seriatim.box.box import MessageBox
+from seriatim.box.workers.heartbeat import Answer, Process, Report, beat, forget
+from seriatim.errors import SeriatimError, Unavailable
+from seriatim.runtime.workers.scoreboard import Scoreboard
+
+__all__ = ["Heartbeat", "Member", "Reporting"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_PERIOD_S = 5.0
+#: After a change, so that what is obeyed is told.
+_SOON_S = 0.5
+#: After one that failed.
+_AGAIN_S = 1.0
+#: A worker that begins waits so long for what is set for its queue.
+_FIRST_S = 2.0
+_PATIENCE_S = 2.0
+
+
+class Member(Protocol):
+    """A worker, as its heartbeat sees it."""
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+
+    def report(self) -> Report:
+        """What it does."""
+
+    def obey(self, answer: Answer) -> bool:
+        """Obey what is set for its queue; whether anything changes by that."""
+
+
+class Heartbeat:
+    """That of one process, for all of its workers.
+
+    Args:
+        box: the message box.
+        name: who it is, in faults.
+        process_id: tells it from all others; None: a new one.
+        is_reader: whether it is a reader of an activation.
+    """
+
+    def __init__(self, box: MessageBox, name: str, process_id: UUID | None = None, *, is_reader: bool = False) -> None:
+        self._box = box
+        self.process = Process(process_id or uuid4(), name, socket.gethostname(), os.getpid(), is_reader)
+        self._members: dict[Member, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._wakes = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._told = ""
+
+    @contextmanager
+    def of(self, member: Member) -> Iterator[None]:
+        """Within the block there is a heartbeat of the worker. It begins when the worker obeys what is set, or soon after."""
+        answered = threading.Event()
+        with self._lock:
+            self._members[member] = answered
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="seriatim-heartbeat", daemon=True)
+                self._thread.start()
+        self._wakes.set()
+        answered.wait(_FIRST_S)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._members[member]
+                ending, self._thread = (None, self._thread) if self._members else (self._thread, None)
+            if ending is not None:
+                self._wakes.set()
+                ending.join(_PATIENCE_S)
+
+    def _run(self) -> None:
+        rest_s = 0.0
+        while True:
+            self._wakes.wait(rest_s)
+            self._wakes.clear()
+            if self._thread is not threading.current_thread():
+                break
+            rest_s = self._beat()
+        with suppress(Exception):  # somebody else sees that it is dead, and clears it away
+            if self._thread is None:
+                with self._box.access.transaction() as transaction:
+                    forget(transaction, self.process.process_id)
+
+    def _beat(self) -> float:
+        """Beat once; in how many seconds to do so again."""
+        with self._lock:
+            members = dict(self._members)
+        answers: dict[str, Answer] = {}
+        rest_s = _PERIOD_S * random.uniform(0.8, 1.0)  # noqa: S311 -- nobody gains by guessing it
+        try:
+            with self._box.access.transaction() as transaction:
+                answers = beat(transaction, self.process, [one.report() for one in members])
+            self._told = ""
+        except Unavailable:  # which is told by those who need it
+            rest_s = min(rest_s, _AGAIN_S)
+        except SeriatimError as error:  # the role may not, as a rule
+            self._tell(str(error))
+        except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
+            _LOG.exception("a heartbeat failed")
+        changed = [one.obey(answers[one.queue]) for one in members if one.queue in answers]
+        for answered in members.values():
+            answered.set()
+        return _SOON_S if any(changed) else rest_s
+
+    def _tell(self, text: str) -> None:
+        if text != self._told:
+            _LOG.warning("no heartbeat: %s", text)
+        self._told = text
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How a process tells what it does: its supervisor by a scoreboard, and the box by a heartbeat."""
+
+    scoreboard: Scoreboard
+    heartbeat: Heartbeat

@@ -1,0 +1,69 @@
+"""What a worker obeys: the setting of its queue, where there is one, and otherwise what it was started with.
+
+Pure: it asks no clock and no box. What all processes of a queue share is divided among them by the number of their threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seriatim.box.workers.heartbeat import Answer
+
+__all__ = ["Obeyed", "obeyed", "shares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """The numbers that a worker obeys.
+
+    Args:
+        capacity: the number of threads that it would have, whatever other processes do.
+        threads: the number of threads that it has: its share where groups in flight are limited, perhaps 0.
+        run_length: the largest number of messages of a group in one transaction.
+        rate: the largest number of messages a second; None: no limit.
+    """
+
+    capacity: int
+    threads: int
+    run_length: int
+    rate: float | None
+
+
+def obeyed(own: Obeyed, answer: Answer, *, is_reader: bool) -> Obeyed:
+    """What a worker obeys after a heartbeat.
+
+    Args:
+        own: what it was started with. The rate of a reader is that of all readers together.
+        answer: of the heartbeat.
+        is_reader: whether it is a reader of an activation, which has one thread: its number is for `seriatim serve` to obey.
+    """
+    said = answer.settings
+    capacity = own.capacity if is_reader or said.workers is None else said.workers
+    # What this process has said of itself may be older than what is set now.
+    capacities = [capacity if at == answer.place else one for at, one in enumerate(answer.capacities)] or [capacity]
+    place = answer.place if answer.capacities else 0
+    divided = shares(said.in_flight, capacities)
+    threads = divided[place]
+    rate, is_shared = (own.rate, is_reader) if said.rate is None else (said.rate, True)
+    if rate is not None and is_shared and threads:
+        rate *= threads / sum(divided)
+    return Obeyed(capacity, threads, own.run_length if said.run_length is None else said.run_length, rate)
+
+
+def shares(most: int | None, capacities: Sequence[int]) -> list[int]:
+    """How many threads each process has, of at most so many of all together: as evenly as their capacities allow.
+
+    Args:
+        most: of all together; None: no limit.
+        capacities: how many each would have.
+    """
+    wanted = [max(one, 0) for one in capacities]
+    if most is None or sum(wanted) <= most:
+        return wanted
+    found, left = [0] * len(wanted), most
+    # Those that want least first: what they leave is divided among the others.
+    for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: (wanted[at], -at))):
+        found[at] = min(wanted[at], left // (len(wanted) - done))
+        left -= found[at]
+    return found

@@ -1,0 +1,67 @@
+"""The numbers that a worker obeys at present: it follows what is set for its queue."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from seriatim.box.definitions.queue_settings import QueueSettings
+from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.runtime.workers.obeyed import Obeyed, obeyed
+from seriatim.runtime.workers.rate_limit import RateLimit
+from seriatim.runtime.workers.scoreboard import Work
+
+__all__ = ["Tuning"]
+
+_LOG = logging.getLogger("seriatim.worker")
+
+
+class Tuning:
+    """That of one worker. The heartbeat's thread changes it, and others read it.
+
+    Args:
+        queue: the queue's name.
+        mode: how a group is claimed.
+        own: what the worker was started with.
+        is_reader: whether it is a reader of an activation.
+
+    Attributes:
+        now: what it obeys.
+        rate_limit: how fast it may be.
+    """
+
+    def __init__(self, queue: str, mode: str, own: Obeyed, *, is_reader: bool) -> None:
+        self.queue = queue
+        self._mode = mode
+        self._own = own
+        self._is_reader = is_reader
+        self._told = QueueSettings()
+        self.now = own
+        self.rate_limit = RateLimit(own.rate, own.run_length)
+
+    def obey(self, answer: Answer) -> bool:
+        """Obey what is set.
+
+        Returns:
+            whether anything changes by that.
+        """
+        before, self.now = self.now, obeyed(self._own, answer, is_reader=self._is_reader)
+        if self.now == before:
+            return False
+        if (self.now.rate, self.now.run_length) != (before.rate, before.run_length):
+            self.rate_limit.change(self.now.rate, self.now.run_length)
+        if answer.settings != self._told:
+            self._told = answer.settings
+            _LOG.info("queue %r: this process obeys the settings: %s", self.queue, answer.settings)
+        return True
+
+    def report(self, threads: int, works: Sequence[Work]) -> Report:
+        """What a heartbeat says of the worker.
+
+        Args:
+            threads: the number of its threads.
+            works: what they have in hand.
+        """
+        now = self.now
+        in_hand = [(work.group, work.entry_id, work.since) for work in works]
+        return Report(self.queue, self._mode, now.capacity, threads, now.run_length, now.rate, in_hand)

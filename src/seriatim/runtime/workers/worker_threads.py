@@ -1,0 +1,109 @@
+"""The threads of a worker: as many as it obeys, others in place of those whose handlers are stuck."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from seriatim.errors import SeriatimError, Unavailable
+from seriatim.runtime.workers.scoreboard import Scoreboard, Slot, Work
+from seriatim.runtime.workers.worker_thread import WorkerThread
+
+__all__ = ["SPARE_THREADS", "WorkerThreads"]
+
+_LOG = logging.getLogger("seriatim.worker")
+#: So many handlers may be stuck, and be replaced.
+SPARE_THREADS = 32
+_LOOK_S = 0.1
+
+
+class WorkerThreads:
+    """Those of one worker.
+
+    Args:
+        queue: the queue's name.
+        scoreboard: where they note what they have in hand.
+        make: makes a thread, which isn't started, for a slot.
+    """
+
+    def __init__(self, queue: str, scoreboard: Scoreboard, make: Callable[[Slot], WorkerThread]) -> None:
+        self._queue = queue
+        self._scoreboard = scoreboard
+        self._make = make
+        self._threads: dict[WorkerThread, Slot] = {}
+        #: Those whose handlers are stuck; they keep their slots.
+        self._given_up: list[WorkerThread] = []
+        self._handled = 0
+        self._error: SeriatimError | None = None
+
+    def fit(self, wanted: int) -> None:
+        """Have so many threads: others start, or end after their turns. Those whose handlers are stuck don't count.
+
+        Raises:
+            Unavailable: all handlers are stuck, and so many have been replaced that no other is.
+        """
+        self._look()
+        staying = [one for one in self._threads if not one.is_leaving]
+        for one in staying[wanted:]:
+            one.leave()
+        for _ in range(wanted - len(staying)):
+            if len(self._given_up) > SPARE_THREADS or (slot := self._scoreboard.take()) is None:
+                break
+            thread = self._make(slot)
+            self._threads[thread] = slot
+            thread.start()
+        if wanted and self._given_up and not self._threads:
+            raise Unavailable("all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker")
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._threads)
+
+    @property
+    def handled(self) -> int:
+        """How many messages were given to handlers."""
+        return self._handled + sum(one.handled for one in [*self._threads, *self._given_up])
+
+    @property
+    def error(self) -> SeriatimError | None:
+        """Why one of them can't go on, if so."""
+        return next((one.error for one in self._threads if one.error is not None), self._error)
+
+    @property
+    def works(self) -> list[Work]:
+        """What they have in hand."""
+        return [work for slot in list(self._threads.values()) if (work := slot.read()) is not None]
+
+    def wait(self, until: float, insisted: Callable[[], bool]) -> None:
+        """Wait until all turns have ended, those excepted whose handlers are stuck.
+
+        Args:
+            until: a moment of the monotonic clock; then it waits no longer.
+            insisted: says that it shall wait no longer.
+        """
+        while self._threads and time.monotonic() < until and not insisted():
+            next(iter(self._threads)).join(_LOOK_S)
+            self._look()
+
+    def _look(self) -> None:
+        """See to those that have ended, and to those whose turns take too long."""
+        for thread, slot in list(self._threads.items()):
+            if _is_stuck(thread):
+                del self._threads[thread]
+                self._given_up.append(thread)
+            elif not thread.is_alive():
+                del self._threads[thread]
+                self._handled += thread.handled
+                self._error = self._error or thread.error
+                self._scoreboard.give_back(slot)
+
+
+def _is_stuck(thread: WorkerThread) -> bool:
+    """Whether the thread has to be replaced; its turn is ended, unless the server isn't there, which ends it as well."""
+    try:
+        return thread.look()
+    except Unavailable as error:
+        _LOG.warning("%s: %s", thread.name, error)
+        return thread.given_up
