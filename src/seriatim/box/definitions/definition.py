@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -127,6 +128,7 @@ class Definitions:
     """All definitions of a box in one version, by name.
 
     `unreadable`: definitions that can't be read, by kind and name.
+    `settings`: those of the box as a whole; None: it has the defaults.
     """
 
     version: int
@@ -136,6 +138,7 @@ class Definitions:
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
     unreadable: Mapping[tuple[str, str], BrokenDefinition] = field(default_factory=dict)
+    settings: BoxSettings | None = None
 
     def queue(self, name: str) -> BoxQueue:
         """The queue with this name.
