@@ -16,13 +16,11 @@ __all__ = ["SCHEDULES", "schedules"]
 
 SCHEDULES: Table[ScheduleView] = Table(
     "A schedule",
-    Column("schedule", meaning="its name"),
-    Column("state", kind="str", meaning="`waiting`, `paused`, `failed`, `overdue` or `over`"),
-    Column("cron", value=lambda one: one.declared and one.declared.cron, kind="str", meaning="its cron text"),
-    Column("timezone", value=lambda one: one.declared and one.declared.timezone, kind="str", meaning="the time zone of `cron`"),
-    Column("type", None, value=lambda one: one.declared and one.declared.type, kind="str", meaning="the type of its messages"),
-    Column("catch_up", None, value=lambda one: one.declared and one.declared.catch_up, kind="str",
-           meaning="`one`, `all` or `none`"),
+    Column("schedule"),
+    Column("state"),
+    Column("cron"),
+    Column("timezone", "time zone"),
+    *json_only("type", "catch_up"),
     Column("next_at", "next"),
     Column("last_at", "last"),
     Column("last_message", "last message"),
@@ -34,7 +32,7 @@ SCHEDULES: Table[ScheduleView] = Table(
     Column("paused_by", "paused by", optional=True),
     row="seriatim.box.views.schedules:ScheduleView",
     nothing="there are no schedules",
-)  # fmt: skip
+)
 
 
 @click.command()

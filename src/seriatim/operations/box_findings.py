@@ -111,7 +111,7 @@ def _schedules(box: MessageBox) -> Finding:
         return Finding(
             "schedules", State.WARNING, "; ".join(failed), "mend what it names; it is tried again every minute"
         )
-    overdue = [repr(one.schedule) for one in found if one.is_overdue]
+    overdue = [repr(one.schedule) for one in found if one.state == "overdue"]
     if overdue:
         what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
         return Finding("schedules", State.WARNING, what, "start seriatim serve, as the owner of the box")

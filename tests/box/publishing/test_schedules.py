@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
+from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.publishing.schedules import publish_due
 from seriatim.cli.main import main
 from seriatim.operations import schedules
@@ -51,6 +52,11 @@ def let_pass(box, days, name="daily"):
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET next_at = %s WHERE schedule = %s", [first, name])
     return first
+
+
+def defined(box):
+    with box.access.transaction() as transaction:
+        return scheduled(transaction)
 
 
 def published(box):
@@ -102,7 +108,8 @@ def test_it_is_defined_changed_and_dropped(box):
     assert list(map(str, box.define(one))) == ["added schedule daily"]
     assert box.define(one) == []
     (found,) = schedules.schedules(box)
-    assert (found.declared, found.state, found.last_at) == (one, "waiting", None)
+    assert (defined(box), found.state, found.last_at) == ({"daily": one}, "waiting", None)
+    assert (found.cron, found.timezone, found.type, found.catch_up) == ("0 0 * * *", "UTC", "report", "all")
     assert timedelta() < found.next_at - datetime.now(UTC) <= DAY
     version = box.definitions().version
     first = let_pass(box, 1)
@@ -129,10 +136,11 @@ def test_in_the_box_file(box, tmp_path):
     )
     assert list(map(str, box.apply(file))) == ["added settings box", "added schedule nightly"]
     assert box.apply(file) == []
-    assert schedules.schedules(box)[0].declared == sq.Schedule(
+    one = sq.Schedule(
         "nightly", "0 6 * * *", "report", timezone="Europe/Berlin", body=b"all of it",
         context={"what": "all", "n": 3, "unique_key": "nightly"}, due_property="due", catch_up="none",
     )  # fmt: skip
+    assert defined(box) == {"nightly": one}
     file.write_text(
         "settings: {unrouted: drop}\nschedules: {s: {cron: 0 6 * *, type: report}, t: {type: x, corn: 1}}\n"
     )
@@ -298,7 +306,18 @@ def test_by_the_command_line(box):
     first = let_pass(box, 1)
     assert "published 1 of schedules" in call("box", "tick")
     titles, line = call("schedules").splitlines()
-    assert titles.split() == ["schedule", "state", "cron", "timezone", "next", "last", "last", "message", "published"]
+    assert titles.split() == [
+        "schedule",
+        "state",
+        "cron",
+        "time",
+        "zone",
+        "next",
+        "last",
+        "last",
+        "message",
+        "published",
+    ]
     assert line.split()[:2] == ["daily", "waiting"]
     (found,) = json.loads(call("schedules", "--json"))
     assert (found["last_at"], found["published"], found["type"]) == (first.isoformat(), 1, "report")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.schedules import schedule_from
-from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["ScheduleView", "schedules_of"]
 
@@ -21,8 +21,13 @@ class ScheduleView:
 
     Args:
         schedule: its name.
-        declared: its definition; None if that can't be read.
-        next_at: the due time that comes next; None: it is paused, or there is none any more.
+        state: `waiting`; `paused`; `failed`: it could publish nothing; `overdue`: nobody publishes for it; `over`: no due time
+            comes any more.
+        cron: its cron text; None, as for the next three, if its definition can't be read.
+        timezone: the time zone of `cron`.
+        type: the type of its messages.
+        catch_up: `one`, `all` or `none`.
+        next_at: the due time that comes next; None: it is paused, or there is none.
         last_at: the due time of its last message; None: it has published none.
         last_message: the id of its last message, or of the message that waited in its place (``unique_key``).
         published_at: when it published last.
@@ -31,11 +36,14 @@ class ScheduleView:
         error: why it could publish nothing.
         paused_at: when it was paused.
         paused_by: who paused it.
-        is_overdue: whether its time has passed for minutes, because nobody is there who publishes.
     """
 
     schedule: str
-    declared: Schedule | None
+    state: str
+    cron: str | None
+    timezone: str | None
+    type: str | None
+    catch_up: str | None
     next_at: datetime | None
     last_at: datetime | None
     last_message: str | None
@@ -45,21 +53,24 @@ class ScheduleView:
     error: str | None
     paused_at: datetime | None
     paused_by: str | None
-    is_overdue: bool
-
-    @property
-    def state(self) -> str:
-        """`paused`, `failed`, `overdue`, `over` (no time comes any more) or `waiting`."""
-        if self.paused_at is not None:
-            return "paused"
-        if self.error is not None:
-            return "failed"
-        if self.next_at is None:
-            return "over"
-        return "overdue" if self.is_overdue else "waiting"
 
 
 def schedules_of(transaction: Transaction) -> list[ScheduleView]:
     """The schedules of a box by name."""
-    rows = transaction.rows("schedule_rows", dict, late=_LATE)
-    return [ScheduleView(declared=schedule_from(row.pop("definition")), **row) for row in rows]
+    return [_view(**row) for row in transaction.rows("schedule_rows", dict, late=_LATE)]
+
+
+def _view(definition: str, *, is_overdue: bool, **row: Any) -> ScheduleView:
+    declared = schedule_from(definition)
+    said: dict[str, Any] = {
+        name: None if declared is None else getattr(declared, name) for name in ("cron", "timezone", "type", "catch_up")
+    }
+    if row["paused_at"] is not None:
+        state = "paused"
+    elif row["error"] is not None:
+        state = "failed"
+    elif row["next_at"] is None:
+        state = "over"
+    else:
+        state = "overdue" if is_overdue else "waiting"
+    return ScheduleView(state=state, **said, **row)
