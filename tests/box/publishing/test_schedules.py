@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -20,6 +21,7 @@ from seriatim.operations import schedules
 from seriatim.operations.box_findings import CHECKS
 from seriatim.pipeline.types.schedule import Schedule
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
+from seriatim.runtime.processes.serve import Serve
 from tests.box.shop import rows
 from tests.databases import box_with
 
@@ -252,6 +254,21 @@ def test_paused_and_resumed(box):
         schedules.pause(box, "daily", "x", **BY)
     logged = rows(box, "SELECT action, details ->> 'schedule' FROM {schema}.operator_log ORDER BY operation_id")
     assert logged == [("pause schedule", "daily"), ("pause schedule", "other"), ("resume schedule", "daily")]
+
+
+def test_serve_publishes(box):
+    box.define(daily())
+    let_pass(box, 2)
+    serve = Serve(box)
+    serving = threading.Thread(target=serve.run)
+    serving.start()
+    try:
+        with box.session() as tx:
+            assert len(list(tx.receive("reports", limit=2, wait=30))) >= 1
+    finally:
+        serve.stop()
+        serving.join()
+    assert schedules.schedules(box)[0].published == 2
 
 
 def test_serve_looks_by_itself(box):

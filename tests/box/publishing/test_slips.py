@@ -185,3 +185,5 @@ def test_the_queues_of_each(box):
     again = box.publish(one)
     assert (again.left_out, again.queues) == ([one.message_id], {one.message_id: ("orders",)})
     assert box.publish([]).queues == {}
+    copy = pickle.loads(pickle.dumps(again))
+    assert (copy, copy.left_out, copy.queues, copy.waiting) == (again, again.left_out, again.queues, {})

@@ -116,6 +116,23 @@ def test_in_a_lease_it_waits_no_more(box):
     assert len(box.publish(report(customer="c", to="fifo")).waiting) == 1
 
 
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_handler_publishes_its_next_message(box, mode):
+    """With the key of the one that it has in hand."""
+    done = []
+
+    def again(message, tx):
+        done.append(tx.publish(report(customer="c", to="fifo", n=1), delay="1h").waiting)
+        worker.stop()
+
+    box.publish(report(customer="c", to="fifo"))
+    worker = sq.Worker(box, "fifo", again, workers=1, mode=mode)
+    worker.run()
+    assert done == [{}]
+    (one,) = box.peek("fifo")
+    assert one.message.context["n"] == 1
+
+
 def test_each_queue_by_itself(box):
     box.define(sq.Subscription("copies", where="type = 'report' AND n = 1", to="copies"))
     first, second = report(), report(n=1)

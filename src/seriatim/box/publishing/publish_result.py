@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.entries import Entries
@@ -62,6 +62,10 @@ class Published(list[str]):
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without the definitions that tell the queues, and with the queues."""
+        return (_rebuilt, (list(self), self.left_out, dict(self.queues), self.waiting))
+
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid.
@@ -71,3 +75,11 @@ class Published(list[str]):
         if self._queues is None:
             self._queues = {id_: queues for one in self._destinations for id_, queues in one.queues().items()}
         return self._queues
+
+
+def _rebuilt(
+    ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: dict[str, str]
+) -> Published:
+    published = Published(ids, left_out, (), waiting)
+    published._queues = queues
+    return published

@@ -44,10 +44,10 @@ END
 $function$;
 
 -- For each entry with a key the id of the message that waits with it in the queue; NULL: none does. A message waits until a
--- transaction or a lease has it in hand, and again when it is put back.
+-- transaction or a lease has it in hand, and again when it is put back. Its settings, and those of `claim_keys`, are the
+-- caller's.
 CREATE FUNCTION {schema}.waiting_with(of_queues integer[], keys text[], of_space text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off
 AS $function$
 DECLARE
     found text[];
@@ -55,11 +55,19 @@ BEGIN
     WITH asked AS MATERIALIZED (
         SELECT given.place, given.queue_id, known.message_id, entry.entry_id, entry.group_key
         FROM unnest(of_queues, keys) WITH ORDINALITY AS given (queue_id, unique_key, place)
-        LEFT JOIN {schema}.unique_keys AS known
-            ON known.queue_id = given.queue_id AND known.id_space = of_space AND known.unique_key = given.unique_key
-        LEFT JOIN {schema}.entries AS entry
-            ON entry.arrival_id = known.arrival_id AND entry.position = known.position
-            AND entry.queue_id = known.queue_id AND entry.status IN ('arrived', 'held', 'queued')
+        -- One by one, whatever the server thinks of the tables: see `turn_entries`.
+        LEFT JOIN LATERAL (
+            SELECT * FROM {schema}.unique_keys AS one
+            WHERE one.queue_id = given.queue_id AND one.id_space = of_space AND one.unique_key = given.unique_key
+            OFFSET 0
+        ) AS known ON TRUE
+        LEFT JOIN LATERAL (
+            SELECT one.entry_id, one.group_key FROM {schema}.entries AS one
+            WHERE one.arrival_id = known.arrival_id AND one.position = known.position
+                -- Not by an index of the queue.
+                AND (one.queue_id = known.queue_id AND one.status IN ('arrived', 'held', 'queued')) IS TRUE
+            OFFSET 0
+        ) AS entry ON TRUE
     ), in_hand AS MATERIALIZED (
         SELECT (held.classid::bigint << 32) | held.objid::bigint AS key
         FROM pg_locks AS held
@@ -91,7 +99,6 @@ $function$;
 -- taken, in one order for all publishers, and not where one waits already.
 CREATE FUNCTION {schema}.claim_keys(of_queues integer[], keys text[], ids text[], of_space text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off
 AS $function$
 DECLARE
     waiting text[] := {schema}.waiting_with(of_queues, keys, of_space);
@@ -120,7 +127,8 @@ BEGIN
     ), taken AS (
         UPDATE {schema}.unique_keys AS known SET message_id = first.message_id, arrival_id = NULL, position = NULL
         FROM first
-        WHERE known.queue_id = first.queue_id AND known.id_space = of_space AND known.unique_key = first.unique_key
+        WHERE known.queue_id = ANY (ARRAY[first.queue_id]) AND known.id_space = of_space
+            AND known.unique_key = ANY (ARRAY[first.unique_key])
     )
     SELECT array_agg(coalesce(given.waits, CASE WHEN given.place > first.place THEN first.message_id END) ORDER BY given.place)
     INTO waiting
@@ -146,6 +154,7 @@ CREATE FUNCTION {schema}.take_in_unique(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     many bigint := cardinality(message_ids);
@@ -173,9 +182,9 @@ BEGIN
     END IF;
     -- What was published before takes no key.
     own_keys := ARRAY(
-        SELECT CASE WHEN NOT EXISTS (
+        SELECT CASE WHEN given.unique_key IS NOT NULL AND NOT EXISTS (
             SELECT FROM {schema}.message_ids AS published
-            WHERE published.message_id = message_ids[given.place] AND published.id_space = space
+            WHERE published.message_id = ANY (ARRAY[message_ids[given.place]]) AND published.id_space = ANY (ARRAY[space])
         ) THEN given.unique_key END
         FROM unnest(entry_places, entry_keys) WITH ORDINALITY AS given (place, unique_key, nth) ORDER BY given.nth
     );
@@ -255,13 +264,14 @@ BEGIN
     );
     UPDATE {schema}.unique_keys AS taken SET arrival_id = stored.arrival_id, position = stored.position
     FROM {schema}.arrivals AS arrival
-    JOIN {schema}.spool AS stored USING (arrival_id)
+    JOIN {schema}.spool AS stored ON stored.arrival_id = ANY (ARRAY[arrival.arrival_id])
     JOIN (
         SELECT entry_queues[one] AS queue_id, own_keys[one] AS unique_key, message_ids[entry_places[one]] AS message_id
         FROM unnest(entered) AS one WHERE own_keys[one] IS NOT NULL
     ) AS mine USING (message_id)
     WHERE arrival.transaction = pg_current_xact_id() AND arrival.arrival_id > newest
-        AND taken.queue_id = mine.queue_id AND taken.id_space = space AND taken.unique_key = mine.unique_key;
+        AND taken.queue_id = ANY (ARRAY[mine.queue_id]) AND taken.id_space = space
+        AND taken.unique_key = ANY (ARRAY[mine.unique_key]);
     RETURN ARRAY(
         SELECT CASE WHEN moved[place] = ANY (known) THEN '' ELSE answer[place] END
         FROM generate_series(1, many) AS message (place) ORDER BY place
@@ -277,6 +287,7 @@ CREATE FUNCTION {schema}.claim_routed(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     own record;
@@ -310,8 +321,8 @@ BEGIN
         UPDATE {schema}.unique_keys AS taken SET arrival_id = mine.arrival_id, position = mine.position
         FROM unnest(own.queue_ids, own.keys, own.arrival_ids, own.positions, its_waiting)
             AS mine (queue_id, unique_key, arrival_id, position, waits)
-        WHERE mine.waits IS NULL AND taken.queue_id = mine.queue_id AND taken.id_space = own.id_space
-            AND taken.unique_key = mine.unique_key;
+        WHERE mine.waits IS NULL AND taken.queue_id = ANY (ARRAY[mine.queue_id]) AND taken.id_space = own.id_space
+            AND taken.unique_key = ANY (ARRAY[mine.unique_key]);
         FOR nth IN 1 .. cardinality(own.at) LOOP
             waiting[own.at[nth]] := its_waiting[nth];
         END LOOP;

@@ -7,7 +7,8 @@ WITH old AS MATERIALIZED (
     FROM {schema}.unique_keys AS known
     WHERE known.claimed_at < %(before)s AND NOT EXISTS (
         SELECT FROM {schema}.entries AS entry
-        WHERE entry.arrival_id = known.arrival_id AND entry.position = known.position AND entry.queue_id = known.queue_id
+        WHERE entry.arrival_id = ANY (ARRAY[known.arrival_id]) AND entry.position = ANY (ARRAY[known.position])
+            AND (entry.queue_id = known.queue_id) IS TRUE
     )
     ORDER BY known.claimed_at LIMIT %(at_most)s FOR UPDATE SKIP LOCKED
 )
