@@ -64,7 +64,15 @@ class Published(list[str]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without the definitions that tell the queues, and with the queues."""
-        return (_rebuilt, (list(self), self.left_out, dict(self.queues), self.waiting))
+        return (Published._rebuilt, (list(self), self.left_out, dict(self.queues), self.waiting))
+
+    @classmethod
+    def _rebuilt(
+        cls, ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: dict[str, str]
+    ) -> Published:
+        published = cls(ids, left_out, (), waiting)
+        published._queues = queues
+        return published
 
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:
@@ -75,11 +83,3 @@ class Published(list[str]):
         if self._queues is None:
             self._queues = {id_: queues for one in self._destinations for id_, queues in one.queues().items()}
         return self._queues
-
-
-def _rebuilt(
-    ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: dict[str, str]
-) -> Published:
-    published = Published(ids, left_out, (), waiting)
-    published._queues = queues
-    return published
