@@ -109,12 +109,12 @@ def _schedules(box: MessageBox) -> Finding:
     ]
     if failed:
         return Finding(
-            "schedules", State.WARNING, "; ".join(failed), "mend what it names; it is tried again every minute"
+            "schedules", State.WRONG, "; ".join(failed), "mend what it names; it is tried again every minute"
         )
     overdue = [repr(one.schedule) for one in found if one.state == "overdue"]
     if overdue:
         what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
-        return Finding("schedules", State.WARNING, what, "start seriatim serve, as the owner of the box")
+        return Finding("schedules", State.WRONG, what, "start seriatim serve, as the owner of the box")
     paused = sum(one.paused_at is not None for one in found)
     return Finding("schedules", State.OK, f"{len(found):,}, of which {paused:,} are paused")
 

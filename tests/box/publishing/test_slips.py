@@ -11,6 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing import batch
+from seriatim.operations.box_findings import CHECKS
 from tests.databases import box_with
 
 SQL = "SELECT {schema}.publish('ordr', 'x')"
@@ -102,6 +103,17 @@ def test_who_says_what_becomes_of_them(box):
                   lambda: sq.MessageBox.open(box.dsn, schema=box.schema, unrouted="drop")):  # fmt: skip
         with pytest.raises(sq.UsageError, match="unrouted can't be 'drop'"):
             wrong()
+
+
+def test_settings_that_cant_be_read(box):
+    """The defaults hold, and doctor says so."""
+    box.define(sq.BoxSettings(unrouted="refuse"))
+    with box.session() as tx:
+        tx.connection.execute(f"UPDATE {box.schema}.settings SET definition = '{{}}'")
+        tx.connection.execute(f"SELECT {box.schema}.record_change('by hand')")
+    box.publish(sq.Message(type="ordr"), unrouted=None)
+    assert "settings 'box'" in CHECKS["definitions"](box).found
+    assert list(map(str, box.define(sq.BoxSettings()))) == ["changed settings box"]
 
 
 def test_what_this_process_knows_is_old_refuses_nothing(box):
