@@ -168,6 +168,11 @@ class Definitions:
             raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
 
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether a call of publish is refused by default if one of its messages would reach no queue."""
+        return self.settings is not None and self.settings.unrouted == "refuse"
+
     def derived(self, make: Callable[[Definitions], _Derived]) -> _Derived:
         """Compute a value from the definitions, once."""
         made: dict[Any, Any] = self.__dict__.setdefault("_derived", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.entries import Entries
@@ -11,22 +11,19 @@ from seriatim.box.definitions.entries import Entries
 __all__ = ["Destinations", "Published"]
 
 
-class Destinations(NamedTuple):
-    """Where some messages of a call went: the ids of the messages, their entries, and the definitions of the queues."""
+#: Where some messages of a call went: the ids of the messages, their entries, and the definitions of the queues. A plain
+#: tuple, since one is made for each call, and few are asked.
+Destinations = tuple[Sequence[str], Entries, Definitions]
 
-    ids: Sequence[str]
-    entries: Entries
-    definitions: Definitions
 
-    def queues(self) -> dict[str, tuple[str, ...]]:
-        """The names of the queues of each message, sorted."""
-        names = {one.queue_id: name for name, one in self.definitions.queues.items()}
-        found: dict[str, list[str]] = {one: [] for one in self.ids}
-        entries = self.entries
-        for place, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
-            if problem is None and place < len(self.ids):
-                found[self.ids[place]].append(names[queue_id])
-        return {one: tuple(sorted(queues)) for one, queues in found.items()}
+def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, tuple[str, ...]]:
+    """The names of the queues of each message, sorted."""
+    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    found: dict[str, list[str]] = {one: [] for one in ids}
+    for place, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
+        if problem is None and place < len(ids):
+            found[ids[place]].append(names[queue_id])
+    return {one: tuple(sorted(queues)) for one, queues in found.items()}
 
 
 class Published(list[str]):
@@ -58,7 +55,7 @@ class Published(list[str]):
     ) -> None:
         super().__init__(ids)
         self.left_out = list(left_out)
-        self.waiting = dict(waiting or {})
+        self.waiting: Mapping[str, str] = waiting or {}
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None
 
@@ -68,7 +65,7 @@ class Published(list[str]):
 
     @classmethod
     def _rebuilt(
-        cls, ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: dict[str, str]
+        cls, ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: Mapping[str, str]
     ) -> Published:
         published = cls(ids, left_out, (), waiting)
         published._queues = queues
@@ -81,5 +78,5 @@ class Published(list[str]):
         A message that was left out has the queues to which the present definitions lead it.
         """
         if self._queues is None:
-            self._queues = {id_: queues for one in self._destinations for id_, queues in one.queues().items()}
+            self._queues = {id_: queues for one in self._destinations for id_, queues in _queues_of(*one).items()}
         return self._queues

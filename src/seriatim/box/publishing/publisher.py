@@ -141,25 +141,25 @@ class Publisher:
         own_ids = ids if len(ids) == len(fresh) else [message.message_id for message in fresh]
         known: set[str] = set()
         waiting: dict[str, str] = {}
-        destinations: list[Destinations] = []
+        earlier: list[Destinations] = []
+        definitions = self._access.known.definitions
         for begin, end in runs:
             while (taken := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
                 # The definitions have changed: what isn't taken in yet is routed by the new ones.
-                destinations.append(self._destinations(own_ids[begun:begin], routed))
+                earlier.append((own_ids[begun:begin], routed.entries, definitions))
                 routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
-            known.update(own_ids[begin + place - 1] for place in taken.known)
-            waiting.update({own_ids[begin + place - 1]: one for place, one in taken.waiting.items()})
-        destinations.append(self._destinations(own_ids[begun:] if begun else own_ids, routed))
+                definitions = self._access.known.definitions
+            if taken is not _ALL_TAKEN_IN:
+                known.update(own_ids[begin + place - 1] for place in taken.known)
+                waiting.update({own_ids[begin + place - 1]: one for place, one in taken.waiting.items()})
         if begun or has_slips(routed):
             transaction.notice(KeptOut(own_ids))
-            log_slips(self._access, routed, self._access.known.definitions)
+            log_slips(self._access, routed, definitions)
+        destinations = (*earlier, (own_ids[begun:] if begun else own_ids, routed.entries, definitions))
         if not (known or waiting or len(ids) > len(fresh)):
             return Published(ids, (), destinations)
         left_out = _left_out(ids, known | waiting.keys())
         return Published([waiting.get(one, one) for one in ids], left_out, destinations, waiting)
-
-    def _destinations(self, ids: Sequence[str], routed: Routed) -> Destinations:
-        return Destinations(ids, routed.entries, self._access.known.definitions)
 
     def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
         """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
@@ -186,6 +186,8 @@ class Publisher:
             return None
         if isinstance(answer, bool):  # of one message: whether it is taken in
             return _ALL_TAKEN_IN if answer else _TakenIn((1,), {})
+        if not answer:  # as nearly always
+            return _ALL_TAKEN_IN
         return _TakenIn.of_unique(answer) if name == "take_in_unique" else _TakenIn(answer, {})
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
@@ -253,15 +255,11 @@ class Publisher:
         routed = router.route(messages, moment, looking(transaction))
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
-        if self._refuses(definitions) and has_slips(routed):
+        # As the call says, or the box was opened; or as the settings of the box say.
+        refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
+        if refuses and has_slips(routed):
             refuse_slips(routed, definitions)
         return routed
-
-    def _refuses(self, definitions: Definitions) -> bool:
-        """Whether messages that reach no queue are refused: as the call says, or the box was opened, or its settings say."""
-        if self._unrouted is None:
-            return definitions.settings is not None and definitions.settings.unrouted == "refuse"
-        return self._unrouted == "refuse"
 
 
 def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:

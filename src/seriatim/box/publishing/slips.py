@@ -55,11 +55,8 @@ class Slip:
 
 def has_slips(routed: Routed) -> bool:
     """Whether some messages reach no queue, or are invalid in one."""
-    entries = routed.entries
-    problems = entries.problems
-    return problems.count(None) < len(problems) or (
-        len(entries.places) < len(routed.typed.messages) or len(set(entries.places)) < len(routed.typed.messages)
-    )
+    places, problems = routed.entries.places, routed.entries.problems
+    return problems.count(None) < len(problems) or len(set(places)) < len(routed.typed.messages)
 
 
 def refuse_slips(routed: Routed, definitions: Definitions) -> None:
