@@ -27,6 +27,7 @@ from seriatim.errors import (
     SeriatimError,
     Transient,
     Unavailable,
+    Unrouted,
     UntrustedData,
     UsageError,
 )
@@ -34,12 +35,14 @@ from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
+from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -59,6 +62,7 @@ __all__ = [
     "ActionRefused",
     "Activation",
     "BestEffort",
+    "BoxSettings",
     "Business",
     "CheckpointMismatch",
     "ColumnError",
@@ -92,6 +96,7 @@ __all__ = [
     "QueueFull",
     "Received",
     "Released",
+    "Schedule",
     "SchemaMismatch",
     "Sequencer",
     "SeriatimError",
@@ -104,6 +109,7 @@ __all__ = [
     "Unavailable",
     "UnitOfWork",
     "Unordered",
+    "Unrouted",
     "UntrustedData",
     "UsageError",
     "Worker",

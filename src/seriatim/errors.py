@@ -6,6 +6,7 @@
     │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
     │   ├── FilterError         ... a filter; names line and column of its text
     │   ├── ActionRefused       ... an operator's action isn't allowed in the state of the group
+    │   ├── Unrouted            ... a message would reach no queue, and its publisher wants to be told
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
@@ -48,6 +49,7 @@ __all__ = [
     "SeriatimError",
     "Transient",
     "Unavailable",
+    "Unrouted",
     "UntrustedData",
     "UsageError",
 ]
@@ -128,6 +130,12 @@ class ActionRefused(UsageError):
     """An operator's action isn't allowed in the state of the group."""
 
     code = "action-refused"
+
+
+class Unrouted(UsageError):
+    """A message would reach no queue, or be invalid there, and its publisher wants to be told; the call published nothing."""
+
+    code = "unrouted"
 
 
 class DeclarationError(UsageError):

@@ -67,6 +67,8 @@ DEFINED = (
     sq.Service("Orders", queue="orders", contracts=["AddItem"]),
     sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
     sq.Service("Keeper", queue="keeping", contracts=["AddItem"], retention=True),
+    sq.BoxSettings(unrouted="keep"),
+    sq.Schedule("yearly", cron="0 0 1 1 *", type="order", context={"to": "loose"}, catch_up="all"),
 )  # fmt: skip
 
 
@@ -163,6 +165,7 @@ def _publish(box: sq.MessageBox, numbers: _Numbers) -> None:
     box.publish([order("loose", None), order("loose", None)])
     box.publish([order("loose", None)], delay=_FOR_EVER)
     box.publish([order("off", "a"), order("off", "a")])
+    box.publish(order("off", "unique"), unique="a key")
     box.publish([order("idle", "suspended"), order("idle", "closed"), order("idle", "aborted")])
     box.publish([sq.Message(type="odd", body=b"nobody wants it")])
     with box.session() as tx:

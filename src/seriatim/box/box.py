@@ -31,6 +31,7 @@ from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
 from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
+from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
@@ -58,6 +59,7 @@ class MessageBox(Closing):
         connections: int = 20,
         turn_limit: float | str | None = None,
         create: bool = True,
+        unrouted: Unroutable | None = None,
     ) -> Self:
         """Open a box.
 
@@ -73,13 +75,19 @@ class MessageBox(Closing):
             turn_limit: seconds (or ``"60s"``, at most 24 days) after which PostgreSQL closes a connection that idles
                 inside a transaction, so that the locks of a frozen process become free; None: never.
             create: whether to create a missing schema; False: a mistyped name is an error.
+            unrouted: what `publish` does by default with messages that reach no queue, see `Session.publish`; None: what the
+                `BoxSettings` of the box say.
 
         Raises:
-            UsageError: an invalid DSN, schema name, number of connections or limit.
+            UsageError: an invalid DSN, schema name, number of connections, limit or `unrouted`.
             EnvironmentProblem: PostgreSQL can't be reached or started, or is too old.
             SchemaMismatch: an older or newer schema, a schema without a box, or a missing schema if `create` is False.
         """
-        return cls(Connections.open(notices.publish, dsn, schema, connections, turn_limit, create=create))
+        if unrouted is not None:
+            checked_unrouted(unrouted)
+        return cls(
+            Connections.open(notices.publish, dsn, schema, connections, turn_limit, create=create, unrouted=unrouted)
+        )
 
     @classmethod
     def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
@@ -169,6 +177,8 @@ class MessageBox(Closing):
         delay: float | str | None = None,
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
+        unique: str | None = None,
+        unrouted: Unroutable | None = None,
     ) -> Published:
         """Publish messages in a separate transaction, in one round trip.
 
@@ -177,8 +187,9 @@ class MessageBox(Closing):
         """
         # Made first: what makes the messages may want a connection itself.
         publisher = Publisher(
-            self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=True, once=True
-        )
+            self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
+            own=True, once=True,
+        )  # fmt: skip
         with self._transaction() as transaction:
             return publisher.publish(transaction)
 

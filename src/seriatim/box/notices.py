@@ -71,9 +71,9 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
         if wanted:
             with transaction.connection.transaction():
                 found = [failures[at] for at in sorted(wanted)]
-                Publisher(transaction.access, found, delay=None, visible_at=None, wait=0, own=False).publish(
-                    transaction
-                )
+                Publisher(
+                    transaction.access, found, delay=None, visible_at=None, wait=0, own=False, unrouted="keep"
+                ).publish(transaction)
     except SeriatimError as error:
         _LOG.error("a failure couldn't be published: %s", error)
 

@@ -33,9 +33,11 @@ from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
+from seriatim.box.turns.keys_in_hand import begin_unique
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message, Received
@@ -173,6 +175,8 @@ class Session(DialogVerbs):
         delay: float | str | None = None,
         visible_at: datetime | None = None,
         wait: float | str = PATIENCE_S,
+        unique: str | None = None,
+        unrouted: Unroutable | None = None,
     ) -> Published:
         """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit.
 
@@ -187,17 +191,27 @@ class Session(DialogVerbs):
             visible_at: the earliest time at which the messages are handed out, in place of `delay`; UTC if it has no time zone.
             wait: the longest time, in seconds (or ``"5s"``), to wait for room in a full queue with ``when_full="wait"``.
                 The transaction keeps its earlier locks while it waits, so publish first.
+            unique: the ``unique_key`` of the message: a queue in which a message with this key waits doesn't take a second one.
+                For one message; several have their keys as the property ``unique_key``.
+            unrouted: ``"refuse"``: raise `Unrouted` if a message would reach no queue, or be invalid in one; ``"keep"``: keep
+                it, as *unrouted* or set aside, and log it once. None: as the box was opened, or as its `BoxSettings` say.
 
         Returns:
-            the ids of the messages, in their order; the list's attribute `left_out` has the ids that were left out.
+            the ids of the messages, in their order; the list's attribute `queues` tells the queues of each, `left_out` has the
+            ids that were left out, and `waiting` the ids of messages that wait in their place.
 
         Raises:
             UsageError: an argument isn't a message, a property can't be stored, a body is too large, or an address names no
-                queue. The call published nothing.
+                queue; or a message with a ``unique_key`` goes to a queue that goes by numbers. The call published nothing.
+            Unrouted: a message would reach no queue, or be invalid in one, and `unrouted` is ``"refuse"``. The call published
+                nothing.
             QueueFull: a queue has no room. The call published nothing, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
-        publisher = Publisher(self._access, messages, delay=delay, visible_at=visible_at, wait=wait, own=self._own)
+        publisher = Publisher(
+            self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
+            own=self._own,
+        )  # fmt: skip
         with translated(self._place):
             transaction = self.transaction
             published = publisher.publish(transaction)
@@ -324,6 +338,8 @@ class Session(DialogVerbs):
                     continue
             if delivery is not None and not accept(transaction, delivery, definitions, apart):
                 continue
+            if delivery is not None:
+                begin_unique(transaction, definitions.queues[queue].queue_id, delivery)
             transaction.publish_notices()
             return delivery
 

@@ -9,9 +9,11 @@ from seriatim.box.dialogs.clock import fire, forget_closed
 from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.operators.recover import recover
+from seriatim.box.publishing.schedules import publish_due
 from seriatim.box.publishing.sql_arrivals import route_pending
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
+from seriatim.errors import EnvironmentProblem
 
 __all__ = ["Tick", "tick"]
 
@@ -21,18 +23,27 @@ _GROUPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The counts of a tick: `routed` messages, `groups` with due timers, `recovered` groups, and `dialogs` with a due
-    timer or an ended lifetime.
+    """The counts of a tick.
+
+    Args:
+        routed: messages that were published through SQL, and are routed now.
+        groups: groups with due timers.
+        recovered: faulted groups that were retried.
+        dialogs: dialogs with a due timer or an ended lifetime.
+        scheduled: messages that were published for schedules.
     """
 
     routed: int
     groups: int
     recovered: int = 0
     dialogs: int = 0
+    scheduled: int = 0
 
 
 def tick(access: Access) -> Tick:
     """Route waiting messages, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
+
+    Schedules whose time has come publish their messages, if the role is the owner of the box.
 
     First it numbers messages that got no number because a trigger was switched off.
 
@@ -47,6 +58,7 @@ def tick(access: Access) -> Tick:
     """
     with access.transaction() as transaction:
         transaction.do("number_left")
+    scheduled = _scheduled(access)
     routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
@@ -63,4 +75,12 @@ def tick(access: Access) -> Tick:
                 turns.judge_all(queue, locked)
             groups += len(locked.keys)
             more = len(locked.keys) == _GROUPS
-    return Tick(routed, groups, recover(access), dialogs)
+    return Tick(routed, groups, recover(access), dialogs, scheduled)
+
+
+def _scheduled(access: Access) -> int:
+    """How many messages were published for schedules; none by a role that isn't the owner, to whom that is left."""
+    try:
+        return publish_due(access).published
+    except EnvironmentProblem:
+        return 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["TICK", "tick"]
 
 TICK: Table[Tick] = Table(
-    "A tick", *json_only("routed", "groups", "recovered", "dialogs"), row="seriatim.box.tick:Tick"
+    "A tick", *json_only("routed", "groups", "recovered", "dialogs", "scheduled"), row="seriatim.box.tick:Tick"
 )
 
 
@@ -23,12 +23,14 @@ TICK: Table[Tick] = Table(
 @which_box
 @json_option("Print one JSON object.", TICK)
 def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Route messages that were published through SQL, fire due timers of groups and dialogs, and retry faulted groups."""
+    """Route messages that were published through SQL, publish those of schedules, fire due timers of groups and dialogs,
+    and retry faulted groups.
+    """
     with opened(dsn, schema) as box:
         done = box.tick()
     click.echo(
         as_json(TICK.object_of(done))
         if json_
         else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups and {done.dialogs:,} dialogs, "
-        f"recovered {done.recovered:,}"
+        f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
     )

@@ -9,7 +9,7 @@ from seriatim.pipeline.types.message import Message, Received
 __all__ = ["QueuePort"]
 
 #: What says how a message came here, and not what it is about.
-_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog"})
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key"})
 
 
 class QueuePort:

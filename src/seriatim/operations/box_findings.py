@@ -7,7 +7,7 @@ from collections.abc import Callable
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
 from seriatim.box.views.invariants import broken_within
-from seriatim.operations import invariants
+from seriatim.operations import invariants, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
 from seriatim.pipeline.text.secret import secret_in
@@ -101,6 +101,24 @@ def _leases(box: MessageBox) -> Finding:
     return Finding("leases", State.WRONG, "; ".join(over), remedy)
 
 
+def _schedules(box: MessageBox) -> Finding:
+    """Check that schedules publish: none has failed, and somebody is there who publishes for them."""
+    found = schedules.schedules(box)
+    failed = [
+        f"{one.schedule!r} has published nothing since {one.failed_at}: {one.error}" for one in found if one.error
+    ]
+    if failed:
+        return Finding(
+            "schedules", State.WRONG, "; ".join(failed), "mend what it names; it is tried again every minute"
+        )
+    overdue = [repr(one.schedule) for one in found if one.state == "overdue"]
+    if overdue:
+        what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
+        return Finding("schedules", State.WRONG, what, "start seriatim serve, as the owner of the box")
+    paused = sum(one.paused_at is not None for one in found)
+    return Finding("schedules", State.OK, f"{len(found):,}, of which {paused:,} are paused")
+
+
 #: The checks by the names of their findings, in the order of the report.
 CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "definitions": _definitions,
@@ -109,4 +127,5 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "tickets": _tickets,
     "faults": _faults,
     "leases": _leases,
+    "schedules": _schedules,
 }

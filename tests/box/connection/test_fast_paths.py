@@ -172,6 +172,7 @@ CASES: dict[str, dict[str, Case]] = {
             SINGLE, (FIFO, ALL, sq.Queue("copies", policy=sq.Unordered()), sq.Subscription("copies", "TRUE", "copies"))
         ),
         "the entry is valid": Case(published([sq.Message(type="order", context={"version": 1})])),
+        "no unique key": Case(lambda box: [len(box.publish(orders(1), unique="k").waiting) for _ in range(2)]),
     },
 }  # fmt: skip
 

@@ -482,8 +482,17 @@ def test_the_commands(team):
     assert "no queue 'shp'" in call("grant", name, "--publish", "shp", code=2).stderr
     with psycopg.connect(box.dsn) as connection:
         connection.execute(f"SELECT {box.schema}.publish('order', '')")
-    assert json.loads(call("tick", "--json").stdout) == {"routed": 1, "groups": 0, "recovered": 0, "dialogs": 0}
-    assert call("tick").stdout == "routed 0 messages, fired the timers of 0 groups and 0 dialogs, recovered 0\n"
+    assert json.loads(call("tick", "--json").stdout) == {
+        "routed": 1,
+        "groups": 0,
+        "recovered": 0,
+        "dialogs": 0,
+        "scheduled": 0,
+    }
+    assert (
+        call("tick").stdout
+        == "routed 0 messages, fired the timers of 0 groups and 0 dialogs, recovered 0, published 0 of schedules\n"
+    )
 
 
 def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):

@@ -422,7 +422,18 @@ def test_one_name_has_one_type():
 
 def test_what_filters_may_name():
     types = MessageTypes([sq.MessageType("a", {"p": "decimal(30,2)"}), sq.MessageType("b", {"q": "long"})])
-    own = {"correlation_id", "epoch", "location", "message_id", "parent_id", "part", "parts", "received_at", "ticket"}
+    own = {
+        "correlation_id",
+        "epoch",
+        "location",
+        "message_id",
+        "parent_id",
+        "part",
+        "parts",
+        "received_at",
+        "ticket",
+        "unique_key",
+    }
     assert types.properties.keys() == own | {"to", "type", "p", "q"} | FAILURE_PROPERTIES.keys()
     assert types.properties["p"] == decimal(30, 2)
     assert (types.properties["ticket"], types.properties["received_at"]) == (LONG, TIMESTAMP)
@@ -445,7 +456,9 @@ def test_columns_are_those_of_filters():
     assert found.keys() == types.properties.keys()
     micros = round(MOMENT.timestamp()) * 10**6 + 5
     first = full | {"m": -150, "t": micros, "w": 10**37, "location": "box", "received_at": 10**6, "type": "order"}
-    first |= dict.fromkeys(("correlation_id", "epoch", "parent_id", "parts", "ticket", *FAILURE_PROPERTIES))
+    first |= dict.fromkeys(
+        ("correlation_id", "epoch", "parent_id", "parts", "ticket", "unique_key", *FAILURE_PROPERTIES)
+    )
     first |= {"message_id": "1"}
     assert {name: one.values[0] if one.known[0] else None for name, one in found.items()} == first
     assert {name for name, one in found.items() if one.known[1]} == {"location", "message_id", "received_at", "type"}

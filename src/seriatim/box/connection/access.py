@@ -12,6 +12,7 @@ import psycopg
 from seriatim.box.connection.identity import Identity
 from seriatim.box.connection.known_room import FreeRoom
 from seriatim.box.connection.queue_heads import Heads
+from seriatim.box.connection.told_once import ToldOnce
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements
@@ -34,6 +35,8 @@ class Access:
         spare: a second connection for a caller that has one, if a connection is free now; otherwise None.
         free_room: the known free room of queues.
         heads: the known beginnings of queues.
+        told: what this process has logged of the messages of publishers.
+        unrouted: what `publish` does with messages that reach no queue; None: what the box's settings say.
     """
 
     schema: str
@@ -45,6 +48,8 @@ class Access:
     publish_notices: PublishNotices
     free_room: FreeRoom = field(default_factory=FreeRoom)
     heads: Heads = field(default_factory=Heads)
+    told: ToldOnce = field(default_factory=ToldOnce)
+    unrouted: str | None = None
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a separate transaction: it commits at the end of the block; an exception rolls it back.

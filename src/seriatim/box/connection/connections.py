@@ -105,6 +105,7 @@ class Connections(Closing):
         most: at most so many at once.
         turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
             transaction; None: never.
+        unrouted: as of `Access`.
     """
 
     def __init__(
@@ -119,8 +120,10 @@ class Connections(Closing):
         turn_limit: float | str | None = None,
         *,
         is_pooled: bool = False,
+        unrouted: str | None = None,
     ) -> None:
         known = Identity(schema, place, identity)
+        self._unrouted = unrouted
         self._publish_notices = publish_notices
         self._lend(
             dsn, place, SharedPool(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit
@@ -136,8 +139,9 @@ class Connections(Closing):
         self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
         #: The box, for what works in it.
         self.access = Access(
-            identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices
-        )
+            identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices,
+            unrouted=self._unrouted,
+        )  # fmt: skip
         self._most = most
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
@@ -156,6 +160,7 @@ class Connections(Closing):
             _turn_limit_ms(turn_limit)
         own = object.__new__(type(self))
         own._publish_notices = self._publish_notices
+        own._unrouted = self._unrouted
         self._shared.lend(most)
         own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
         return own
@@ -171,6 +176,7 @@ class Connections(Closing):
         *,
         create: bool = True,
         owner: bool = False,
+        unrouted: str | None = None,
     ) -> Self:
         """Open them; arguments and errors are those of `MessageBox.open`.
 
@@ -191,7 +197,10 @@ class Connections(Closing):
                 if owner:
                     _check_owner(statements, place)
                 identity, pooled = identity_of(connection, schema), has_pooler(connection)
-            return cls(publish_notices, dsn, schema, place, identity, server, most, turn_limit, is_pooled=pooled)
+            return cls(
+                publish_notices, dsn, schema, place, identity, server, most, turn_limit,
+                is_pooled=pooled, unrouted=unrouted,
+            )  # fmt: skip
         except BaseException:
             if server is not None:
                 server.close()

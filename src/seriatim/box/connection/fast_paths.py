@@ -99,12 +99,14 @@ class RoutedPart(NamedTuple):
     `first`: the first message.
     `entries`: the number of their entries in queues.
     `problem`: the reason why the first entry is set aside.
+    `has_keys`: whether messages of the call have unique keys.
     """
 
     messages: int
     first: Message
     entries: int
     problem: str | None
+    has_keys: bool
 
 
 class HeadOfQueue(NamedTuple):
@@ -159,6 +161,7 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "no parts": lambda one: not one.first.parts,
         "one entry in one queue": lambda one: one.entries == 1,
         "the entry is valid": lambda one: one.problem is None,
+        "no unique key": lambda one: not one.has_keys,
     },
 )
 QUEUE_HEAD = FastPath[HeadOfQueue](

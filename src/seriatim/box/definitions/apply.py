@@ -10,6 +10,7 @@ from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.drop import locations
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.contract import DEFAULT
@@ -39,13 +40,16 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
         tuple(one.declared for one in before.subscriptions.values()),
         tuple(before.contracts.values()),
         tuple(before.services.values()),
+        () if before.settings is None else (before.settings,),
     )
     said = load(file, present=present)
     every: tuple[Definition, ...] = (
-        *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services
+        *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services,
+        *said.settings, *said.schedules,
     )  # fmt: skip
     unused = [one.name for one, used in places if not used]
-    return define(statements, every, _missing(said, before, unused) if prune else ())
+    there = scheduled(statements)
+    return define(statements, every, _missing(said, before, unused, there) if prune else ())
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
@@ -65,7 +69,9 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
     return found
 
 
-def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[tuple[Kind, str]]:
+def _missing(
+    said: BoxFile, before: Definitions, unused: Iterable[str], schedules: Iterable[str]
+) -> list[tuple[Kind, str]]:
     """What a file doesn't have, of what is there."""
     broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
     pairs = (
@@ -75,6 +81,8 @@ def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[
         (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services}, said.queues),
         (Kind.TYPE, before.types.keys() | broken[Kind.TYPE], said.types),
         (Kind.LOCATION, unused, said.locations),
+        (Kind.SETTINGS, () if before.settings is None else (before.settings.name,), said.settings),
+        (Kind.SCHEDULE, schedules, said.schedules),
     )
     return [
         (kind, name) for kind, there, declared in pairs for name in there if name not in {one.name for one in declared}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
@@ -12,11 +13,12 @@ from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
 
 #: What can be defined.
-Definition = Location | MessageType | Queue | Subscription | Contract | Service
+Definition = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule
 
 
 class Kind(StrEnum):
@@ -28,6 +30,8 @@ class Kind(StrEnum):
     SUBSCRIPTION = "subscription"
     CONTRACT = "contract"
     SERVICE = "service"
+    SETTINGS = "settings"
+    SCHEDULE = "schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ _KINDS = {
     Subscription: Kind.SUBSCRIPTION,
     Contract: Kind.CONTRACT,
     Service: Kind.SERVICE,
+    BoxSettings: Kind.SETTINGS,
+    Schedule: Kind.SCHEDULE,
 }
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from seriatim.box.definitions import drop, services
+from seriatim.box.definitions import drop, schedules, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import Definitions
@@ -19,6 +19,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
@@ -28,11 +29,17 @@ from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.secret import secret_in
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["Definition", "define", "record"]
 
 #: Subscriptions name queues, and these name properties of types; services name queues and contracts.
-_ORDER = (Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE)
+_ORDER = (
+    *(Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE),
+    *(Kind.SETTINGS, Kind.SCHEDULE),
+)
+#: What nobody routes by: a change of these makes no new version of the definitions.
+_APART = (Kind.LOCATION, Kind.SCHEDULE)
 #: While publishers are waited for, others can't begin: briefly, then, and again after they had their turn.
 _BRIEFLY_MS, _PAUSE_S, _PATIENCE_S = 200, 0.05, 10.0
 _LONGEST_NOTE = 10_000
@@ -92,9 +99,9 @@ class _Defining:
         # Subscriptions and services first and last: others can't go while they are there, or come before what they name.
         changes = [self._drop(kind, name) for kind, name in gone if kind in (Kind.SUBSCRIPTION, Kind.SERVICE)]
         changes += [change for one in kept if (change := self._put(one)) is not None]
-        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION):
+        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION, Kind.SETTINGS, Kind.SCHEDULE):
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
-        if any(one.kind is not Kind.LOCATION for one in changes):
+        if any(one.kind not in _APART for one in changes):
             record(self._statements, changes)
             after = read_definitions(self._statements)
             check_lost(self._before, after)
@@ -128,8 +135,8 @@ class _Defining:
 
     def _put(self, one: Definition) -> Change | None:
         """Write a declaration, if it isn't there as it is."""
-        if isinstance(one, Location):
-            return self._put_location(one)
+        if isinstance(one, Location | Schedule):
+            return self._put_location(one) if isinstance(one, Location) else schedules.put(self._statements, one)
         old = _declared(self._before, one)
         fields = () if old is None else changed_fields(old, one)
         if old is not None and not fields:
@@ -152,6 +159,8 @@ class _Defining:
                 if isinstance(old, Service) and old.queue != one.queue:
                     services.check_unused_service(self._statements, one.name, "have another queue")
                 self._write("define_service", one, queue=one.queue)
+            case BoxSettings():
+                self._execute("define_settings", definition=json.dumps(to_json(one)))
         return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
 
     def _put_location(self, location: Location) -> Change | None:
@@ -274,6 +283,10 @@ class _Defining:
                 self._execute("drop_service", name=name)
             case Kind.LOCATION:
                 drop.drop_location(statements, name)
+            case Kind.SETTINGS:
+                self._execute("drop_settings")
+            case Kind.SCHEDULE:
+                self._execute("drop_schedule", name=name)
         return Change("dropped", kind, name)
 
     def _hold_publishers(self) -> None:
@@ -298,17 +311,17 @@ class _Defining:
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:
     """What is declared under that name now."""
-    match one:
-        case MessageType():
-            return before.types.get(one.name)
-        case Queue():
-            queue = before.queues.get(one.name)
-            return None if queue is None or queue.problem is not None else queue.declared
-        case Subscription():
-            subscription = before.subscriptions.get(one.name)
-            return None if subscription is None else subscription.declared
-        case Contract():
-            return before.contracts.get(one.name)
-        case Service():
-            return before.services.get(one.name)
-    return None
+    if isinstance(one, Queue):
+        queue = before.queues.get(one.name)
+        return None if queue is None or queue.problem is not None else queue.declared
+    if isinstance(one, Subscription):
+        subscription = before.subscriptions.get(one.name)
+        return None if subscription is None else subscription.declared
+    if isinstance(one, BoxSettings):
+        return before.settings
+    plain: Mapping[type, Mapping[str, Definition]] = {
+        MessageType: before.types,
+        Contract: before.contracts,
+        Service: before.services,
+    }
+    return plain.get(type(one), {}).get(one.name)

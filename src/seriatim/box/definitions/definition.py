@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -127,6 +128,7 @@ class Definitions:
     """All definitions of a box in one version, by name.
 
     `unreadable`: definitions that can't be read, by kind and name.
+    `settings`: those of the box as a whole; None: it has the defaults.
     """
 
     version: int
@@ -136,6 +138,7 @@ class Definitions:
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
     unreadable: Mapping[tuple[str, str], BrokenDefinition] = field(default_factory=dict)
+    settings: BoxSettings | None = None
 
     def queue(self, name: str) -> BoxQueue:
         """The queue with this name.
@@ -164,6 +167,11 @@ class Definitions:
             remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
             raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
+
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether a call of publish is refused by default if one of its messages would reach no queue."""
+        return self.settings is not None and self.settings.unrouted == "refuse"
 
     def derived(self, make: Callable[[Definitions], _Derived]) -> _Derived:
         """Compute a value from the definitions, once."""

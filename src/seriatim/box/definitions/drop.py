@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from seriatim.box.definitions.change import Kind
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.declared.location import Location
@@ -14,6 +15,14 @@ from seriatim.pipeline.text.section import likely
 
 __all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
 
+#: The definitions of a kind that all who route know.
+_BY_KIND: Mapping[Kind, Callable[[Definitions], Collection[str]]] = {
+    Kind.TYPE: lambda before: before.types,
+    Kind.QUEUE: lambda before: before.queues,
+    Kind.SUBSCRIPTION: lambda before: before.subscriptions,
+    Kind.CONTRACT: lambda before: before.contracts,
+    Kind.SERVICE: lambda before: before.services,
+}
 #: Counted up to there.
 _MANY = 1000
 
@@ -24,18 +33,14 @@ def check_there(statements: Statements, before: Definitions, kind: Kind, name: s
         return
     known: Collection[str]
     match kind:
-        case Kind.TYPE:
-            known = before.types
-        case Kind.QUEUE:
-            known = before.queues
-        case Kind.SUBSCRIPTION:
-            known = before.subscriptions
-        case Kind.CONTRACT:
-            known = before.contracts
-        case Kind.SERVICE:
-            known = before.services
         case Kind.LOCATION:
             known = {one.name for one, _ in locations(statements)}
+        case Kind.SCHEDULE:
+            known = scheduled(statements)
+        case Kind.SETTINGS:
+            known = () if before.settings is None else (before.settings.name,)
+        case _:
+            known = _BY_KIND[kind](before)
     if name not in known:
         raise UsageError(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
 

@@ -11,6 +11,7 @@ from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, Broke
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import SchemaMismatch
 from seriatim.kernel.policy import Unordered
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -21,8 +22,11 @@ from seriatim.pipeline.types.message_type import MessageType
 __all__ = ["Known", "read_definitions"]
 
 _LONGEST_WHY = 500
+_SETTINGS = "settings"
+#: Of these there is one row, and not one for each definition.
+_SINGLE = ("version", _SETTINGS)
 
-_Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service)
+_Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service, BoxSettings)
 
 
 class Known:
@@ -62,10 +66,11 @@ def read_definitions(statements: Statements) -> Definitions:
     contracts: dict[str, Contract] = {}
     services: dict[str, Service] = {}
     unreadable: dict[tuple[str, str], BrokenDefinition] = {}
+    settings = next((_settings(row.definition, unreadable) for row in rows if row.kind == _SETTINGS), None)
     version = -1
     for kind, number, name, definition, state, owner, incarnation, queue, role, matched in rows:
-        if kind == "version":
-            version = number
+        if kind in _SINGLE:
+            version = number if kind == "version" else version
             continue
         try:
             match kind:
@@ -89,7 +94,16 @@ def read_definitions(statements: Statements) -> Definitions:
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     for queue in {one.queue for one in services.values()}:
         queues[queue] = replace(queues[queue], serves=True)
-    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable)
+    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
+
+
+def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinition]) -> BoxSettings | None:
+    """The settings of the box; None, and they are noted, where they can't be read: then it has the defaults."""
+    try:
+        return _read(BoxSettings, "box", definition)
+    except SchemaMismatch as error:
+        unreadable["settings", "box"] = BrokenDefinition("settings", "box", error.what[:_LONGEST_WHY])
+        return None
 
 
 def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:

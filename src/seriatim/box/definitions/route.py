@@ -7,7 +7,7 @@ kernel. It knows no connections.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,6 +16,8 @@ import numpy as np
 
 from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
 from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
+from seriatim.box.definitions.entries import Entries
+from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
@@ -31,7 +33,7 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.text.section import likely
-from seriatim.pipeline.types.box_properties import UNFIT, clashes, misfits
+from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, clashes, misfits
 from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.property_columns import Column, columns
@@ -47,28 +49,6 @@ _NO_GROUP = ""
 _MIDDLE = 5
 _LONGEST_WHY = 500
 _MOST_REMEMBERED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Entries of queues, as columns: a value for each. `places` are the rows of their messages.
-
-    Nobody changes them: the router gives the same to many.
-    """
-
-    places: Sequence[int]
-    queue_ids: Sequence[int]
-    groups: Sequence[str | None]
-    sequences: Sequence[int | None]
-    sizes: Sequence[int | None]
-    priorities: Sequence[int]
-    problems: Sequence[str | None]
-    subscriptions: Sequence[str]
-
-    def take(self, kept: Sequence[int]) -> Entries:
-        """Some of them: those at these positions, in this order."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Entries(**{name: [column[at] for at in kept] for name, column in columns.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +129,7 @@ class Router:
         self._matcher = Matcher([expression for _, expression in self._filters])
         by_name = {name: number for number, name in enumerate(definitions.queues)}
         self._destinations = list(definitions.queues.values())
+        self._queues_by_id = {one.queue_id: one.declared for one in self._destinations}
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._check_queues(definitions)
@@ -180,6 +161,17 @@ class Router:
     def wants_failures(self) -> bool:
         """Whether anybody asks for failures."""
         return bool(self._asks.any())
+
+    @property
+    def filters(self) -> list[Expression]:
+        """The filters of the subscriptions that collect."""
+        return [expression for _, expression in self._filters]
+
+    def value_of(self, message: Message, name: str) -> Any:
+        """A message's value of a property that filters can name; None: it has none, or isn't what its type says."""
+        if (kind := self._types.properties.get(name)) is None:
+            return None
+        return columns(self.typed([message]), {name: kind})[name].values[0]
 
     @property
     def needs_time(self) -> bool:
@@ -222,7 +214,12 @@ class Router:
         bound = self._bound_alone(typed, found, look)
         if bound is None:
             bound, led = self._bound(typed, found, look)
-        return Routed(self._version, typed, self._entries(bound, found, led))
+        entries = self._entries(bound, found, led)
+        for context in typed.contexts:  # a loop: for one message a generator would cost more than all it does
+            if UNIQUE_KEY in context:
+                entries = with_keys(entries, typed.contexts, self._queues_by_id)
+                break
+        return Routed(self._version, typed, entries)
 
     def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
         """Where a message goes that comes by itself and that only filters lead: remembered, for many have the same few values."""

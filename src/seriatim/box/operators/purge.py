@@ -34,6 +34,8 @@ _GROUPS = 500
 _DAYS_AHEAD = 7
 _LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)
 _DAY = timedelta(days=1)
+#: A key whose message is gone stays so long, because it is likely to be taken again.
+_KEY_AGE = timedelta(hours=1)
 
 #: Called after each batch with what is done so far.
 Progress = Callable[["Purged"], None]
@@ -196,6 +198,7 @@ class _CleanUp:
             lambda: self._history(befores),
             self._messages,
             lambda: self._message_ids(moment - remembered),
+            lambda: self._unique_keys(moment - _KEY_AGE),
             lambda: self._tickets(swept),
             lambda: self._groups(expired),
             lambda: self._faults(moment - kept),
@@ -231,6 +234,12 @@ class _CleanUp:
             if ids < _BATCH:
                 return
             since = through
+
+    def _unique_keys(self, before: datetime) -> None:
+        while self._goes_on():
+            with self._transaction() as transaction:
+                if transaction.do("purge_unique_keys", before=before, at_most=_BATCH) < _BATCH:
+                    return
 
     def _tickets(self, begun: int) -> None:
         """Once around, from where the sweep was left."""

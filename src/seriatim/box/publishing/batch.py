@@ -26,6 +26,7 @@ __all__ = [
     "check_all",
     "check_size",
     "distinct",
+    "keys_of",
     "listed",
     "parameters_of",
     "parameters_of_one",
@@ -157,6 +158,12 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     }
 
 
+def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
+    """The unique keys of the entries of some messages of a batch, None for one without; None: the batch has none."""
+    keys = routed.entries.keys
+    return None if keys is None else list(keys[_entries_of(routed, begin, end)])
+
+
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
     """The parameters of ``take_in_one``; None where it isn't one message without parts that goes to one queue.
 
@@ -165,7 +172,8 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
-    if not SINGLE_MESSAGE.applies(RoutedPart(end - begin, message, mine.stop - mine.start, problem)):
+    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None)
+    if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)
     return {

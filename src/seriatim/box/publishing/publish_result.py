@@ -1,26 +1,82 @@
-"""`Published`, the result of publishing: the ids of the messages."""
+"""`Published`, the result of publishing: the ids of the messages, and where they went."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-__all__ = ["Published"]
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.entries import Entries
+
+__all__ = ["Destinations", "Published"]
+
+
+#: Where some messages of a call went: the ids of the messages, their entries, and the definitions of the queues. A plain
+#: tuple, since one is made for each call, and few are asked.
+Destinations = tuple[Sequence[str], Entries, Definitions]
+
+
+def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, tuple[str, ...]]:
+    """The names of the queues of each message, sorted."""
+    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    found: dict[str, list[str]] = {one: [] for one in ids}
+    for place, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
+        if problem is None and place < len(ids):
+            found[ids[place]].append(names[queue_id])
+    return {one: tuple(sorted(queues)) for one, queues in found.items()}
 
 
 class Published(list[str]):
     """The ids of the published messages, in the order of the call.
 
+    For a message with a ``unique_key`` that waits already, the list has the id of the message that waits.
+
     Args:
         ids: the ids.
         left_out: the ids of messages that were left out.
+        destinations: where the messages went.
+        waiting: for each message that was left out because one with its ``unique_key`` waits, the id of that one.
 
     Attributes:
         left_out: the ids of messages that were left out, in order. Their ids were published before in the publisher's id space,
-            or are repeated in the call.
+            or are repeated in the call; or a message with their ``unique_key`` waits.
+        waiting: for each message that was left out because one with its ``unique_key`` waits, by its own id, the id of the one
+            that waits; empty if all were taken in.
     """
 
-    __slots__ = ("left_out",)
+    __slots__ = ("_destinations", "_queues", "left_out", "waiting")
 
-    def __init__(self, ids: Iterable[str] = (), left_out: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        ids: Iterable[str] = (),
+        left_out: Iterable[str] = (),
+        destinations: Sequence[Destinations] = (),
+        waiting: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(ids)
         self.left_out = list(left_out)
+        self.waiting: Mapping[str, str] = waiting or {}
+        self._destinations = destinations
+        self._queues: dict[str, tuple[str, ...]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without the definitions that tell the queues, and with the queues."""
+        return (Published._rebuilt, (list(self), self.left_out, dict(self.queues), self.waiting))
+
+    @classmethod
+    def _rebuilt(
+        cls, ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: Mapping[str, str]
+    ) -> Published:
+        published = cls(ids, left_out, (), waiting)
+        published._queues = queues
+        return published
+
+    @property
+    def queues(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid.
+
+        A message that was left out has the queues to which the present definitions lead it.
+        """
+        if self._queues is None:
+            self._queues = {id_: queues for one in self._destinations for id_, queues in _queues_of(*one).items()}
+        return self._queues

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import NamedTuple, cast
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.fast_paths import EARLY_COMMIT, SINGLE_ROUND_TRIP, PublishCall
@@ -14,14 +15,26 @@ from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
+from seriatim.box.definitions.unique import check_keys
 from seriatim.box.notice import KeptOut
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.batch import check_all, distinct, listed, parameters_of, parameters_of_one, portions
-from seriatim.box.publishing.publish_result import Published
+from seriatim.box.publishing.batch import (
+    check_all,
+    distinct,
+    keys_of,
+    listed,
+    parameters_of,
+    parameters_of_one,
+    portions,
+)
+from seriatim.box.publishing.publish_result import Destinations, Published
 from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
+from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.box_settings import checked_unrouted
+from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["PATIENCE_S", "Publisher"]
@@ -34,6 +47,27 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
+class _TakenIn(NamedTuple):
+    """What was left out of some messages that were taken in, by their places from 1.
+
+    Args:
+        known: those that were published before.
+        waiting: those in whose place another one waits, with the id of that one.
+    """
+
+    known: Sequence[int]
+    waiting: Mapping[int, str]
+
+    @classmethod
+    def of_unique(cls, answer: Sequence[str | None]) -> _TakenIn:
+        """From what ``take_in_unique`` answers."""
+        known = [place for place, one in enumerate(answer, 1) if one == ""]
+        return cls(known, {place: one for place, one in enumerate(answer, 1) if one})
+
+
+_ALL_TAKEN_IN = _TakenIn((), {})
+
+
 class Publisher:
     """One call of `Session.publish`.
 
@@ -44,9 +78,11 @@ class Publisher:
         wait: as in `Session.publish`.
         own: whether the transaction is ours; False: the caller began it.
         once: whether the transaction does nothing else.
+        unique: as in `Session.publish`.
+        unrouted: as in `Session.publish`.
 
     Raises:
-        UsageError: an argument isn't a message, a body is too large, or a time is invalid.
+        UsageError: an argument isn't a message, a body is too large, or a time or another argument is invalid.
     """
 
     def __init__(
@@ -59,56 +95,83 @@ class Publisher:
         wait: float | str,
         own: bool,
         once: bool = False,
+        unique: str | None = None,
+        unrouted: str | None = None,
     ) -> None:
         self._access = access
         self._schema = access.schema
-        self._given = listed(messages)
+        self._given = listed(messages) if unique is None else _with_key(listed(messages), unique)
         self._fresh = distinct(self._given)
         self._moment = _seen_from(delay, visible_at)
         self._wait_s = patience(wait)
         self._own = own
         self._once = once
+        self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
         """Publish the messages.
 
         Returns:
-            the ids of all messages, in order, and the ids that were left out.
+            the ids of all messages, in order, their queues, and the ids that were left out.
 
         Raises:
-            UsageError: a property can't be stored, or an address names no queue.
+            UsageError: a property can't be stored, an address names no queue, or a ``unique_key`` can't be that or leads to a
+                queue that goes by numbers.
+            Unrouted: a message would reach no queue, or be invalid in one, and that is to be refused.
             QueueFull: a queue has no room.
         """
         fresh, until = self._fresh, time.monotonic() + self._wait_s
-        routed, begun = self._admitted(transaction, fresh, until, read=False), 0
+        routed = self._admitted(transaction, fresh, until, read=False)
         runs = portions(fresh)
         if len(runs) > 1:
             check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
-        known: set[str] = set()
-        for begin, end in runs:
-            while (left := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
-                # The definitions have changed: what isn't taken in yet is routed by the new ones.
-                routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
-            known.update(fresh[begin + place - 1].message_id for place in left)
-        entries = routed.entries
-        if begun or len(set(entries.places)) < len(fresh) or entries.problems.count(None) < len(entries.problems):
-            transaction.notice(KeptOut([one.message_id for one in fresh]))
-        ids = [message.message_id for message in self._given]
-        return Published(ids, _left_out(ids, known) if known or len(ids) > len(fresh) else ())
+        if self._once or len(runs) <= 1:
+            return self._taken_in(transaction, routed, runs, until)
+        if is_idle(transaction.connection):
+            transaction.value("version")  # begins the transaction: without one this would be more than a savepoint
+        with transaction.connection.transaction():
+            return self._taken_in(transaction, routed, runs, until)
 
-    def _take_in(
-        self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int
-    ) -> Sequence[int] | None:
+    def _taken_in(
+        self, transaction: Transaction, routed: Routed, runs: Sequence[tuple[int, int]], until: float
+    ) -> Published:
+        """Take runs of messages in, one after another."""
+        fresh, begun = self._fresh, 0
+        ids = [message.message_id for message in self._given]
+        own_ids = ids if len(ids) == len(fresh) else [message.message_id for message in fresh]
+        known: set[str] = set()
+        waiting: dict[str, str] = {}
+        earlier: list[Destinations] = []
+        definitions = self._access.known.definitions
+        for begin, end in runs:
+            while (taken := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
+                # The definitions have changed: what isn't taken in yet is routed by the new ones.
+                earlier.append((own_ids[begun:begin], routed.entries, definitions))
+                routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
+                definitions = self._access.known.definitions
+            if taken is not _ALL_TAKEN_IN:
+                known.update(own_ids[begin + place - 1] for place in taken.known)
+                waiting.update({own_ids[begin + place - 1]: one for place, one in taken.waiting.items()})
+        if begun or has_slips(routed):
+            transaction.notice(KeptOut(own_ids))
+            log_slips(self._access, routed, definitions)
+        destinations = (*earlier, (own_ids[begun:] if begun else own_ids, routed.entries, definitions))
+        if not (known or waiting or len(ids) > len(fresh)):
+            return Published(ids, (), destinations)
+        left_out = _left_out(ids, known | waiting.keys())
+        return Published([waiting.get(one, one) for one in ids], left_out, destinations, waiting)
+
+    def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
         """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
 
         `runs`: how many such statements the call takes.
-
-        Returns:
-            the places, from 1, of those that were published before.
         """
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
-            name, parameters = "take_in", written(parameters_of(routed, begin, end))
+            name, parameters = "take_in", parameters_of(routed, begin, end)
+            if (keys := keys_of(routed, begin, end)) is not None:
+                name, parameters = "take_in_unique", parameters | {"entry_keys": keys}
+            parameters = written(parameters)
         tells = router_of(self._access.known.definitions).wants_failures
         call = PublishCall(transaction.connection, self._once, runs, tells)
         alone = SINGLE_ROUND_TRIP.applies(call)
@@ -119,9 +182,13 @@ class Publisher:
             answer = transact(own, (statement(name, self._schema, *parameters), parameters), flush=flush)
         else:
             answer = transaction.value(name, **parameters)
+        if answer is None:
+            return None
         if isinstance(answer, bool):  # of one message: whether it is taken in
-            return () if answer else (1,)
-        return answer
+            return _ALL_TAKEN_IN if answer else _TakenIn((1,), {})
+        if not answer:  # as nearly always
+            return _ALL_TAKEN_IN
+        return _TakenIn.of_unique(answer) if name == "take_in_unique" else _TakenIn(answer, {})
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
         """Messages with their entries, once all queues that get some have room for them.
@@ -185,7 +252,33 @@ class Publisher:
         moment = None
         if router.needs_time:
             moment = transaction.value("moment")
-        return router.route(messages, moment, looking(transaction))
+        routed = router.route(messages, moment, looking(transaction))
+        if routed.entries.keys is not None:
+            check_keys(routed.entries, routed.typed.messages)
+        # As the call says, or the box was opened; or as the settings of the box say.
+        refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
+        if refuses and has_slips(routed):
+            refuse_slips(routed, definitions)
+        return routed
+
+
+def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
+    """The one message of a call with its ``unique_key``.
+
+    Raises:
+        UsageError: there are several, or it has another one.
+    """
+    if len(messages) != 1 or not isinstance(messages[0], Message):
+        raise UsageError(
+            f"unique is the key of one message, and there are {len(messages):,}",
+            remedy=f"give each message its own, as the property {UNIQUE_KEY!r}",
+        )
+    context = messages[0].context
+    if context.get(UNIQUE_KEY, unique) != unique:
+        raise UsageError(
+            f"the message has another {UNIQUE_KEY}: {shown(context[UNIQUE_KEY], 80)}", remedy="give one of them"
+        )
+    return [replace(messages[0], context={**context, UNIQUE_KEY: unique})]
 
 
 def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:

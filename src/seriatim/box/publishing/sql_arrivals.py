@@ -18,6 +18,7 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import routing_of
+from seriatim.box.publishing.slips import has_slips, log_slips
 from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Message
@@ -108,6 +109,9 @@ def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]
 def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False: by definitions that have changed."""
     routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
+    gone: Sequence[_Pending] = ()
+    if routed.entries.keys is not None:
+        found, routed, gone = _claimed(transaction, found, routed)
     done = transaction.value(
         "route",
         arrival_ids=[one.arrival_id for one in found],
@@ -115,8 +119,47 @@ def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Def
         **routing_of(routed, 0, len(found)),
     )
     if done:
-        transaction.notice(*routed.notices(definitions, [one.message for one in found]))
+        if gone:
+            transaction.do(
+                "drop_routed",
+                arrival_ids=[one.arrival_id for one in gone],
+                positions=[one.position for one in gone],
+            )
+        if has_slips(routed):
+            transaction.notice(*routed.notices(definitions, [one.message for one in found]))
+            log_slips(transaction.access, routed, definitions)
     return bool(done)
+
+
+def _claimed(
+    transaction: Transaction, found: Sequence[_Pending], routed: Routed
+) -> tuple[Sequence[_Pending], Routed, Sequence[_Pending]]:
+    """What comes in of messages with unique keys, and the messages in whose place others wait in each of their queues."""
+    typed, entries = routed.typed, routed.entries
+    waiting = transaction.value(
+        "claim_routed",
+        arrival_ids=[one.arrival_id for one in found],
+        positions=[one.position for one in found],
+        entry_places=[place + 1 for place in entries.places],
+        entry_queues=list(entries.queue_ids),
+        entry_keys=list(entries.keys or ()),
+    )
+    kept = [at for at, one in enumerate(waiting) if one is None]
+    gone = set(entries.places) - {entries.places[at] for at in kept}
+    if len(kept) == len(waiting):
+        return found, routed, ()
+    rows = [row for row in range(len(found)) if row not in gone]
+    moved = {row: at for at, row in enumerate(rows)}
+    left = entries.take(kept)
+    left = replace(left, places=[moved[row] for row in left.places])
+    typed = replace(
+        typed,
+        messages=[typed.messages[row] for row in rows],
+        contexts=[typed.contexts[row] for row in rows],
+        problems=[typed.problems[row] for row in rows],
+        undeclared=[moved[row] for row in typed.undeclared if row in moved],
+    )
+    return [found[row] for row in rows], Routed(routed.version, typed, left), [found[row] for row in sorted(gone)]
 
 
 def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:

@@ -14,12 +14,14 @@ from typing import Any, TypeVar, cast
 
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.box_settings import UNROUTED, BoxSettings
 from seriatim.pipeline.declared.contract import DEFAULT, Contract
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import STATES, Subscription
 from seriatim.pipeline.files.queue_entry import queue_entry
+from seriatim.pipeline.files.schedule_entry import schedule_entry
 from seriatim.pipeline.files.service_entry import contract_entry, service_entry
 from seriatim.pipeline.files.type_entry import type_entry
 from seriatim.pipeline.files.where import where
@@ -29,6 +31,7 @@ from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.box_properties import OWN, UNFIT, clashes, declared, misfits
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["BoxFile", "examine", "load"]
 
@@ -46,6 +49,7 @@ _PARTS: Mapping[str, str] = {
     "subscriptions": "a subscription's name",
     "contracts": "a contract's name",
     "services": "a service's name",
+    "schedules": "a schedule's name",
 }
 _Declared = TypeVar("_Declared")
 
@@ -60,6 +64,8 @@ class BoxFile:
     subscriptions: tuple[Subscription, ...] = ()
     contracts: tuple[Contract, ...] = ()
     services: tuple[Service, ...] = ()
+    settings: tuple[BoxSettings, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
@@ -103,6 +109,7 @@ class _Reading:
     def __init__(self, file: Section, present: BoxFile | None) -> None:
         self._present = present
         self._sections = {part: file.section(part) for part in _PARTS}
+        self._settings = file.section("settings")
         self._faulty = {part for part in _PARTS if file.has(part) and self._sections[part] is None}
         file.finish(elsewhere=_OF_A_PIPELINE)
 
@@ -120,7 +127,9 @@ class _Reading:
         contracts, services = self._entries("contracts", contract_entry), self._entries("services", service_entry)
         self._check_contracts(contracts, services)
         locations = self._entries("locations", _location)
-        return BoxFile(locations, types, queues, subscriptions, contracts, services)
+        schedules = self._entries("schedules", schedule_entry)
+        settings = _settings(self._settings) if self._settings else ()
+        return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules)
 
     def _entries(self, part: str, reader: Callable[[Section, str], _Declared | None]) -> tuple[_Declared, ...]:
         """What `reader` makes of the entries of a part; the part is faulty if that is nothing for one of them."""
@@ -180,6 +189,12 @@ class _Reading:
     def _entry(self, part: str, name: str) -> Section | None:
         section = self._sections[part]
         return section.section(name) if section and section.has(name) else None
+
+
+def _settings(section: Section) -> tuple[BoxSettings, ...]:
+    unrouted = section.choice("unrouted", UNROUTED)
+    section.finish()
+    return (BoxSettings(cast("Any", unrouted or "keep")),)
 
 
 def _location(entry: Section, name: str) -> Location | None:

@@ -14,6 +14,7 @@ from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.activation import Activation
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
@@ -22,6 +23,7 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["VERSION", "from_json", "storable", "to_json"]
 
@@ -43,6 +45,11 @@ _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _CONTRACT = ("name", "types")
 _SERVICE = ("name", "queue", "contracts", "retention")
+_SETTINGS = ("name", "unrouted")
+_SCHEDULE = (
+    *("name", "cron", "timezone", "type", "body", "context", "content_type"),
+    *("due_property", "catch_up"),
+)
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,
@@ -50,6 +57,8 @@ _KEYS: Mapping[type, tuple[str, ...]] = {
     Subscription: _SUBSCRIPTION,
     Contract: _CONTRACT,
     Service: _SERVICE,
+    BoxSettings: _SETTINGS,
+    Schedule: _SCHEDULE,
 }
 _PERIODS = ("hole_timeout", "window", "timeout")
 _INSTEAD = {
@@ -57,8 +66,8 @@ _INSTEAD = {
     "last": "write a filter, such as \"kind = 'end'\"",
 }
 
-Declaration = Location | MessageType | Queue | Subscription | Contract | Service
-_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service)
+Declaration = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule
+_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service, BoxSettings, Schedule)
 
 
 def to_json(definition: Declaration) -> dict[str, Any]:
@@ -88,6 +97,10 @@ def to_json(definition: Declaration) -> dict[str, Any]:
         case Service():
             found = _fields(definition, _SERVICE)
             found["contracts"] = list(definition.contracts)
+        case BoxSettings():
+            found = _fields(definition, _SETTINGS)
+        case Schedule():
+            found = definition.as_json()
         case _:
             raise UsageError(f"{type(definition).__name__} can't be stored in a message box")
     for key, value in found.items():
@@ -128,7 +141,9 @@ def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
         if given.get("activation") is not None:
             given["activation"] = Activation(**given["activation"])
         given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
-    return kind.as_stored(**given) if kind is MessageType else kind(**given)
+    if kind is BoxSettings:
+        del given["name"]  # there is one only
+    return kind.as_stored(**given) if kind in (MessageType, Schedule) else kind(**given)
 
 
 def storable(queue: Queue) -> Queue:

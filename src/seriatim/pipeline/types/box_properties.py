@@ -17,8 +17,21 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["DIALOG", "OWN", "UNFIT", "Clash", "Misfit", "clashes", "declared", "misfits", "property_types"]
+__all__ = [
+    "DIALOG",
+    "OWN",
+    "UNFIT",
+    "UNIQUE_KEY",
+    "Clash",
+    "Misfit",
+    "clashes",
+    "declared",
+    "misfits",
+    "property_types",
+]
 
+#: Of the messages with one value of this property at most one waits in a queue.
+UNIQUE_KEY = "unique_key"
 #: The properties that every message of a box has, without a declaration; missing values are null. `ticket` is the number.
 OWN: Mapping[str, str] = {
     "correlation_id": "string",
@@ -32,6 +45,7 @@ OWN: Mapping[str, str] = {
     "ticket": "long",
     "to": "string",
     "type": "string",
+    UNIQUE_KEY: "string",
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {

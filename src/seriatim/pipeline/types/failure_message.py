@@ -27,7 +27,7 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
     "dead_letter": "boolean",
 }
 #: Where the failed message was sent; the failure goes its own way.
-_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id"})
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_key"})
 
 
 def asks_for_failures(where: str, expression: Expression) -> bool:

@@ -12,6 +12,7 @@ from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.runtime.processes.reader_pool import ReaderPool
+from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.worker import Limits
@@ -26,7 +27,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, until it is stopped itself.
+    """Starts and stops readers, and publishes the messages of schedules, until it is stopped itself.
 
     Args:
         box: the message box.
@@ -72,16 +73,18 @@ class Serve:
 
     def run(self) -> None:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends."""
-        chores = Chores(self._box)
+        chores, schedules = Chores(self._box), ScheduleClock(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:
                 while not self._stop.requested:
                     self._look(slots)
                     chores.look()
+                    schedules.look()
                     self._stop.wait(_LOOK_S)
             finally:
                 self._end(slots)
                 chores.end()
+                schedules.end()
 
     def stop(self) -> None:
         """End `run` when the turns in hand are done; from any thread."""

@@ -1,0 +1,10 @@
+-- Purpose: make a schedule, or change one; paused stays paused, and its due time stays where none is given.
+-- Caller: define.py, under the lock of the definitions.
+-- Locks: the row; whoever publishes for it at this moment is waited for.
+-- Index: schedules_pkey.
+INSERT INTO {schema}.schedules AS known (schedule, definition, next_at)
+VALUES (%(name)s, %(definition)s::jsonb, %(next_at)s)
+ON CONFLICT (schedule) DO UPDATE
+SET definition = excluded.definition,
+    next_at = CASE WHEN %(moves)s::boolean THEN excluded.next_at ELSE known.next_at END,
+    failed_at = NULL, error = NULL, look_at = NULL

@@ -1,0 +1,8 @@
+-- Purpose: let a paused schedule go on at its next due time. Answers with a row if it was paused.
+-- Caller: operators/schedules.py.
+-- Locks: the row.
+-- Index: schedules_pkey.
+UPDATE {schema}.schedules SET
+    paused_at = NULL, paused_by = NULL, next_at = %(next_at)s, failed_at = NULL, error = NULL, look_at = NULL
+WHERE schedule = %(name)s AND paused_at IS NOT NULL
+RETURNING schedule

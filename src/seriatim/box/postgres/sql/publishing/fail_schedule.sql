@@ -1,0 +1,7 @@
+-- Purpose: note why nothing could be published for a schedule; it is tried again after a while.
+-- Caller: publishing/schedules.py, which has locked the row.
+-- Locks: the row.
+-- Index: schedules_pkey.
+UPDATE {schema}.schedules SET
+    failed_at = coalesce(failed_at, now()), error = %(why)s, look_at = clock_timestamp() + %(pause)s::interval
+WHERE schedule = %(name)s

@@ -1,0 +1,96 @@
+"""Publish the messages of schedules whose time has come, each due time once in the whole box.
+
+The time that comes next moves in the transaction that publishes, under the lock of the schedule's row: whoever else looks
+meanwhile finds it locked, and afterwards moved. Only the owner of the box may do this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any, NamedTuple
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.definitions.schedules import schedule_from
+from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.publisher import Publisher
+from seriatim.errors import QueueFull, UsageError
+from seriatim.pipeline.types.schedule import Schedule
+
+__all__ = ["ScheduleRun", "publish_due"]
+
+_LOG = logging.getLogger("seriatim.serve")
+#: A schedule that could publish nothing is tried again after so long.
+_PAUSE = "60 seconds"
+#: With ``catch_up="none"`` a due time counts for so long: workers look once a minute.
+_GRACE = timedelta(seconds=90)
+#: Messages of one transaction.
+_MOST = 1_000
+_LONGEST_WHY = 2_000
+
+
+class ScheduleRun(NamedTuple):
+    """How many messages were published, and in how many seconds a schedule is due again; None: none is."""
+
+    published: int
+    next_s: float | None
+
+
+def publish_due(access: Access) -> ScheduleRun:
+    """Publish the messages of all schedules whose time has come; each schedule in transactions of its own.
+
+    Raises:
+        EnvironmentProblem: the role isn't the owner of the box.
+        Unavailable: the transaction has to be repeated; those before it are committed.
+    """
+    published = 0
+    with translated(access.place):
+        while True:
+            with access.transaction() as transaction:
+                row = transaction.maybe("due_schedule")
+                if row is None:
+                    return ScheduleRun(published, transaction.value("next_schedule"))
+                published += _publish(transaction, row)
+
+
+def _publish(transaction: Transaction, row: Any) -> int:
+    """Publish for one schedule, and move it on; or note why that can't be."""
+    schedule = schedule_from(row.definition)
+    if schedule is None:
+        return _failed(transaction, row.schedule, "its definition can't be read (define it again, or drop it)")
+    try:
+        dues = list(islice(_dues(schedule, row.next_at, row.now), _MOST))
+        following = dues[-1] if len(dues) == _MOST else row.now
+        moved = {"next_at": next(schedule.after(max(following, row.next_at)), None)}
+        with transaction.connection.transaction():
+            messages = [schedule.message(due) for due in dues]
+            published = Publisher(
+                transaction.access, messages, delay=None, visible_at=None, wait=0, own=True, unrouted="refuse"
+            ).publish(transaction)
+    except (UsageError, QueueFull) as error:
+        return _failed(transaction, row.schedule, str(error))
+    taken = len(published) - len(published.left_out)
+    last_at, last_message = (dues[-1], published[-1]) if dues else (None, None)
+    transaction.do(
+        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=taken, **moved
+    )
+    return taken
+
+
+def _failed(transaction: Transaction, name: str, why: str) -> int:
+    _LOG.warning("schedule %r publishes nothing: %s", name, why)
+    transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=_PAUSE)
+    return 0
+
+
+def _dues(schedule: Schedule, first: datetime, now: datetime) -> Iterator[datetime]:
+    """The due times that get a message, of those from `first` to `now`."""
+    if schedule.catch_up == "all":
+        yield first
+        yield from takewhile(lambda due: due <= now, schedule.after(first))
+        return
+    last = schedule.last_due(first, now) or first
+    if schedule.catch_up == "one" or now - last <= _GRACE:
+        yield last

@@ -1,0 +1,177 @@
+"""A publisher's slips: messages that reach no queue, or are invalid in one, and what their publisher probably meant.
+
+A slip is told to the publisher as an error, or in the log, once for each type and property and process.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from seriatim.box.connection.access import Access
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed, router_of
+from seriatim.errors import Unrouted, shown
+from seriatim.kernel.filter import In, Kind, Property
+from seriatim.kernel.policy import Fifo
+from seriatim.kernel.route import named_types, nodes
+from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.failure_message import FAILURE
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["Slip", "has_slips", "log_slips", "refuse_slips"]
+
+_LOG = logging.getLogger("seriatim.box")
+#: A fault of a message that a type has found begins with the name of the property.
+_BLAMED = re.compile(r"property (\w+)")
+_MOST_KNOWN = 10
+_CLOSE = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """One message that reaches no queue, or is invalid in one.
+
+    Args:
+        message: the message.
+        queue: the queue that would set it aside as invalid; None: it reaches none.
+        problem: what is wrong with it; None: no subscription matches it.
+        blamed: the property that is wrong; empty where it isn't one.
+    """
+
+    message: Message
+    queue: str | None
+    problem: str | None
+    blamed: str
+
+    @property
+    def key(self) -> tuple[str, str | None, str]:
+        """What slips have in common that are told once."""
+        return self.message.type, self.queue, self.blamed
+
+
+def has_slips(routed: Routed) -> bool:
+    """Whether some messages reach no queue, or are invalid in one."""
+    places, problems = routed.entries.places, routed.entries.problems
+    return problems.count(None) < len(problems) or len(set(places)) < len(routed.typed.messages)
+
+
+def refuse_slips(routed: Routed, definitions: Definitions) -> None:
+    """Refuse messages of which one is a slip.
+
+    Raises:
+        Unrouted: one is; names the first, what is wrong with it, and what was probably meant.
+    """
+    found = list(_slips(routed, definitions))
+    if found:
+        what, remedy = _told(found[0], definitions)
+        more = f"; and {len(found) - 1:,} more of this call" if found[1:] else ""
+        raise Unrouted(f"{what}{more}", remedy=remedy)
+
+
+def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
+    """Log slips, once for each type and property and process; not those of failures, which the box publishes."""
+    for slip in _slips(routed, definitions):
+        if slip.message.type != FAILURE and access.told.is_first(slip.key):
+            what, remedy = _told(slip, definitions)
+            _LOG.warning("%s (%s); this process logs it once", what, remedy)
+
+
+def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
+    """The slips of a batch: first the messages that reach no queue."""
+    typed, entries, router = routed.typed, routed.entries, router_of(definitions)
+    wanted = set(entries.places)
+    for row, message in enumerate(typed.messages):
+        if row not in wanted:
+            problem = typed.problems[row]
+            yield Slip(message, None, problem, "" if problem is None else _blamed(message, problem, definitions))
+    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    for place, queue_id, problem, by in zip(
+        entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
+    ):
+        # What a role has subscribed to is no business of the publisher's.
+        if problem is not None and not router.is_roles_own(by):
+            yield Slip(typed.messages[place], names.get(queue_id), problem, "")
+
+
+def _blamed(message: Message, problem: str, definitions: Definitions) -> str:
+    if (unknown := _undeclared(message, definitions)) is not None:
+        return unknown
+    found = _BLAMED.match(problem)
+    return found[1] if found else "body"
+
+
+def _undeclared(message: Message, definitions: Definitions) -> str | None:
+    """The first property that the type of a message doesn't declare."""
+    kind = definitions.types.get(message.type)
+    if kind is None:
+        return None
+    known = kind.types().keys() | OWN.keys()
+    return next((name for name in message.context if name not in known), None)
+
+
+def _told(slip: Slip, definitions: Definitions) -> tuple[str, str]:
+    """What is wrong, and what was probably meant."""
+    message = slip.message
+    named = f"message {message.message_id} of type {shown(message.type, 80)}"
+    if slip.queue is not None:
+        return f"{named} would be invalid in queue {slip.queue!r}: {slip.problem}", _needed(slip.queue, definitions)
+    if slip.problem is not None:
+        what = f"{named} would be unrouted: {slip.problem}"
+        kind = definitions.types.get(message.type)
+        if kind is None:
+            return what, "mend the message"
+        if _undeclared(message, definitions) == slip.blamed:
+            return what, _meant(slip.blamed, kind.types(), "it declares")
+        return what, "mend the value, or what the type says of it"
+    return f"{named} would be unrouted: no subscription matches it", _unmatched(message, definitions)
+
+
+def _needed(queue: str, definitions: Definitions) -> str:
+    declared = definitions.queues[queue].declared
+    names = [name for name in (declared.group, declared.sequence) if name is not None]
+    if isinstance(declared.policy, Fifo):
+        names = names[:1]
+    return f"the queue goes by {' and '.join(map(repr, names))}" if names else "mend the queue's definition"
+
+
+def _unmatched(message: Message, definitions: Definitions) -> str:
+    """What a message would have to say so that a subscription matches it."""
+    router = router_of(definitions)
+    filters = router.filters
+    wanted: dict[str, set[str]] = {}
+    types = set(definitions.types)
+    for expression in filters:
+        types |= named_types(expression)
+        for node in nodes(expression):
+            match node:
+                case In(Property(name, kind), values) if kind.kind is Kind.STRING and name != "type":
+                    wanted.setdefault(name, set()).update(map(str, values))
+    if message.type not in types:
+        return _meant(message.type, types, "known types")
+    if unknown := [name for name in message.context if name not in router.properties]:
+        return f"{shown(unknown[0], 80)} is no property of the box; {_meant(unknown[0], router.properties, 'known')}"
+    for name, asked in sorted(wanted.items()):
+        given = router.value_of(message, name)
+        if isinstance(given, str) and given not in asked:
+            return f"{name} is {shown(given, 80)}; {_meant(given, asked, 'subscriptions ask for')}"
+    missing = sorted(set(wanted) - set(message.context))
+    if missing and all(router.value_of(message, name) is None for name in missing):
+        return f"it has no {missing[0]}; seriatim subscriptions lists the filters"
+    return "seriatim subscriptions lists the filters" if filters else "there are no subscriptions"
+
+
+def _meant(given: object, known: Collection[str], what: str) -> str:
+    """Which name was probably meant, or which there are."""
+    by_fold = {name.casefold(): name for name in known}
+    close = get_close_matches(given.casefold(), by_fold, n=1, cutoff=_CLOSE) if isinstance(given, str) else []
+    if close:
+        return f"did you mean {by_fold[close[0]]!r}?"
+    if not known:
+        return f"{what}: none"
+    names = sorted(known)
+    more = f" and {len(names) - _MOST_KNOWN:,} more" if len(names) > _MOST_KNOWN else ""
+    return f"{what}: {', '.join(names[:_MOST_KNOWN])}{more}"

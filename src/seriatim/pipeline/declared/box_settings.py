@@ -1,0 +1,48 @@
+"""Settings of a message box as a whole, kept in the box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from seriatim.errors import UsageError, shown
+
+__all__ = ["UNROUTED", "BoxSettings", "Unroutable", "checked_unrouted"]
+
+#: What becomes of a message that would reach no queue.
+Unroutable = Literal["keep", "refuse"]
+UNROUTED: tuple[str, ...] = get_args(Unroutable)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSettings:
+    """Settings that hold for a whole message box, whoever uses it.
+
+    Args:
+        unrouted: what `publish` does with a message that would reach no queue, or be invalid there, unless its call or
+            `MessageBox.open` says otherwise: ``"keep"`` it as unrouted, or ``"refuse"`` the call.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+
+    unrouted: Unroutable = "keep"
+
+    def __post_init__(self) -> None:
+        checked_unrouted(self.unrouted)
+
+    @property
+    def name(self) -> str:
+        """A box has one of these; its name is ``box``."""
+        return "box"
+
+
+def checked_unrouted(given: str) -> str:
+    """What shall become of a message that would reach no queue.
+
+    Raises:
+        UsageError: it is none of the words.
+    """
+    if given not in UNROUTED:
+        raise UsageError(f"unrouted can't be {shown(given)}", remedy=f"one of {', '.join(UNROUTED)}")
+    return given

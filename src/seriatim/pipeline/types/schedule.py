@@ -1,0 +1,171 @@
+"""The schedule: a message that is published again and again, at times that cron text names."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import takewhile
+from typing import Any, Literal, Self, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["CATCH_UP", "MOST_BODY_BYTES", "CatchUp", "Schedule"]
+
+#: What becomes of due times that passed while nobody published.
+CatchUp = Literal["one", "none", "all"]
+CATCH_UP: tuple[str, ...] = get_args(CatchUp)
+#: The largest body; whoever reads the schedules reads all of them.
+MOST_BODY_BYTES = 1_000_000
+_FIELDS = 5
+_LONGEST_CRON = 1_000
+#: The last due time is looked for within these, one after another: so few of many are looked at.
+_SPANS = tuple(timedelta(**one) for one in ({"hours": 1}, {"days": 1}, {"days": 32}, {"days": 400}, {"days": 20_000}))
+#: A property that the schedule sets itself, or the box does.
+_NOT_GIVEN = frozenset({"type", "message_id", "ticket", "epoch", "received_at"})
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A message that the box publishes at each time that `cron` names, once in the whole box.
+
+    ``seriatim serve`` publishes it, and so do workers and `MessageBox.tick` once a minute.
+
+    Args:
+        name: its name.
+        cron: five fields: minute, hour, day of the month, month, day of the week, as Debian's cron reads them.
+        type: the type of the message.
+        timezone: the time zone of `cron`, by its IANA name. An hour that the clock skips or repeats counts once.
+        body: the content of the message; at most 1,000,000 bytes.
+        context: the properties of the message: texts, numbers, booleans or None. ``to`` names a queue, ``unique_key`` keeps a
+            second message from waiting beside the first.
+        content_type: the media type of the body.
+        due_property: the name of a property that gets the due time; None: the message's id alone tells it.
+        catch_up: what is published for due times that have passed, because nobody was there: ``"one"`` message for the last of
+            them, ``"all"``, or ``"none"``.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+
+    name: str
+    cron: str
+    type: str
+    timezone: str = "UTC"
+    body: bytes = field(default=b"", repr=False)
+    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    content_type: str | None = None
+    due_property: str | None = None
+    catch_up: CatchUp = "one"
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a schedule's name")
+        self._check_times()
+        if self.catch_up not in CATCH_UP:
+            raise self._wrong(f"catch_up can't be {shown(self.catch_up)}", f"one of {', '.join(CATCH_UP)}")
+        if self.due_property is not None:
+            checked_name(self.due_property, f"a property (due_property of schedule {self.name!r})")
+        self._check_message()
+
+    def message(self, due: datetime) -> Message:
+        """The message for a due time; two for one time have one id."""
+        moment = due.astimezone(UTC)
+        context = dict(self.context)
+        if self.due_property is not None:
+            context[self.due_property] = moment
+        return Message(
+            type=self.type,
+            body=self.body,
+            context=context,
+            message_id=f"schedule {self.name} {moment:%Y-%m-%dT%H:%M:%SZ}",
+            content_type=self.content_type,
+        )
+
+    def after(self, moment: datetime) -> Iterator[datetime]:
+        """The due times after a moment, in UTC and ascending. They end where there is none for 50 years."""
+        last = moment
+        for due in CronSim(self.cron, moment.astimezone(_zone(self.timezone))):
+            # An hour that the clock repeats must not give a time again that is over.
+            if (found := due.astimezone(UTC)) > last:
+                last = found
+                yield found
+
+    def last_due(self, since: datetime, until: datetime) -> datetime | None:
+        """The last due time after `since`, up to `until`; None: there is none."""
+        for span in _SPANS:
+            begin = max(since, until - span)
+            found = list(takewhile(lambda due: due <= until, self.after(begin)))
+            if found or begin == since:
+                return found[-1] if found else None
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """As a mapping of JSON values; the body in Base64."""
+        return {
+            "name": self.name,
+            "cron": self.cron,
+            "timezone": self.timezone,
+            "type": self.type,
+            "body": base64.b64encode(self.body).decode("ascii"),
+            "context": dict(self.context),
+            "content_type": self.content_type,
+            "due_property": self.due_property,
+            "catch_up": self.catch_up,
+        }
+
+    @classmethod
+    def as_stored(cls, body: str, **fields: Any) -> Self:
+        """The schedule that `as_json` made a mapping of."""
+        return cls(**fields, body=base64.b64decode(body, validate=True))
+
+    def _wrong(self, what: str, remedy: str) -> UsageError:
+        return UsageError(f"schedule {self.name!r}: {what}", remedy=remedy)
+
+    def _check_times(self) -> None:
+        example = 'five fields, such as "0 6 * * MON-FRI": minute, hour, day, month, day of the week'
+        cron = self.cron
+        if not isinstance(cron, str) or len(cron) > _LONGEST_CRON or len(cron.split()) != _FIELDS:
+            raise self._wrong(f"{shown(cron, 80)} is not cron text", example)
+        try:
+            zone = _zone(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+            raise self._wrong(
+                f"{shown(self.timezone, 80)} is not a time zone here",
+                'an IANA name, such as "Europe/Berlin"; where the system has none, pip install tzdata',
+            ) from None
+        try:
+            next(CronSim(cron, datetime(2024, 1, 1, tzinfo=zone)))
+        except CronSimError as error:
+            raise self._wrong(f"cron text {cron!r}: {str(error).lower()}", example) from None
+        except StopIteration:
+            raise self._wrong(f"cron text {cron!r} names no time", example) from None
+
+    def _check_message(self) -> None:
+        if not isinstance(self.context, Mapping):
+            raise self._wrong(f"context can't be {shown(self.context, 80)}", "a dictionary: properties by their names")
+        object.__setattr__(self, "context", dict(self.context))
+        for name, value in self.context.items():
+            if not isinstance(name, str) or name in _NOT_GIVEN or name == self.due_property:
+                raise self._wrong(f"the property {shown(name, 80)} can't be given", "leave it out")
+            if value is not None and not isinstance(value, str | int | float):
+                raise self._wrong(
+                    f"the property {name!r} can't be {shown(value, 80)}",
+                    "a text, a number, a boolean or None; text is read as the type's timestamp or decimal",
+                )
+        try:
+            self.message(datetime(2024, 1, 1, tzinfo=UTC))
+        except UsageError as error:
+            raise self._wrong(error.what, error.remedy) from None
+        if len(self.body) > MOST_BODY_BYTES:
+            raise self._wrong(f"the body has {len(self.body):,} bytes", f"at most {MOST_BODY_BYTES:,}")
+
+
+def _zone(name: str) -> tzinfo:
+    """A time zone by its name; UTC also where the system has no zones."""
+    return UTC if name == "UTC" else ZoneInfo(name)
