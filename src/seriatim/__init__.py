@@ -45,6 +45,9 @@ from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
+    from seriatim.aio.delivery import AsyncDelivery
+    from seriatim.aio.message_box import AsyncMessageBox
+    from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
     from seriatim.box.instances.instances import Instance
     from seriatim.box.publishing.tickets import Tickets
@@ -61,6 +64,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionRefused",
     "Activation",
+    "AsyncDelivery",
+    "AsyncMessageBox",
+    "AsyncSession",
     "BestEffort",
     "BoxSettings",
     "Business",
@@ -119,6 +125,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATER = {
+    "AsyncDelivery": "seriatim.aio.delivery",
+    "AsyncMessageBox": "seriatim.aio.message_box",
+    "AsyncSession": "seriatim.aio.session",
     "Delivery": "seriatim.box.turns.delivery",
     "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",

@@ -13,10 +13,11 @@ LAYERS = [
     {"errors"},
     {"extras"},
     {"kernel"},
-    {"pipeline", "testing"},
+    {"pipeline"},
     {"spark", "box", "endpoints"},
+    {"aio"},
     {"runtime", "operations"},
-    {"cli", "console"},
+    {"cli", "console", "testing"},
     {"__main__"},
 ]
 ONLY_UNDER = {

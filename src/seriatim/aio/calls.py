@@ -1,0 +1,115 @@
+"""Make a call in a thread, and wait for it without one. Cancelling the waiting coroutine interrupts the call.
+
+A coroutine that is cancelled goes on when its call has ended, so that what it rolls back is rolled back then. It waits for
+that a few seconds at most: a server that doesn't answer keeps nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import Any, Protocol, TypeVar
+
+from seriatim.box.connection.interruption import Interruption
+
+__all__ = ["Calls", "Submit"]
+
+T = TypeVar("T")
+#: A cancelled call may take so long to end; it is interrupted again and again meanwhile, so often.
+_PATIENCE_S, _AGAIN_S = 5.0, 0.2
+
+
+class Submit(Protocol):
+    """Has a function called in another thread."""
+
+    def __call__(self, work: Callable[[], T], /) -> Future[T]:
+        """Begin; the future tells when it has ended."""
+
+
+class Calls:
+    """The calls of one session, or of one verb of a box, one after another.
+
+    Args:
+        submit: has a function called in a thread.
+
+    Attributes:
+        interruption: interrupts the call that is made.
+        is_torn: whether a cancelled call has failed, or goes on: then half of a verb may be done, and nobody may commit it.
+        last: the call that was made last.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self.interruption = Interruption()
+        self.is_torn = False
+        self.last: Future[Any] | None = None
+        self._submit = submit
+
+    async def make(self, work: Callable[[], T]) -> T:
+        """Call a function in a thread, with the context variables of the caller; its exception passes through unchanged."""
+        context, call = copy_context(), object()
+        self.last = future = self._submit(lambda: context.run(self._called, call, work))
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if not future.cancel():  # it has begun
+                threading.Thread(
+                    target=self._interrupt, args=(call, future), name="seriatim-interrupts", daemon=True
+                ).start()
+                self.is_torn = not await _ended(future, _PATIENCE_S) or future.exception() is not None
+            raise
+
+    async def finish(self, work: Callable[[], None]) -> None:
+        """Call what ends a session, in a thread; also where the coroutine is cancelled meanwhile."""
+        self.last = future = self._submit(work)
+        try:
+            await asyncio.shield(asyncio.wrap_future(future))
+        except asyncio.CancelledError:
+            await _ended(future, _PATIENCE_S)
+            raise
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call goes on: one that was cancelled, and that nobody waits for."""
+        return self.last is not None and not self.last.done()
+
+    def _called(self, call: object, work: Callable[[], T]) -> T:
+        with self.interruption.calling(call):
+            try:
+                return work()
+            except StopIteration as error:  # no future can have it: it would end a generator
+                raise RuntimeError("the function raised StopIteration") from error
+
+    def _interrupt(self, call: object, future: Future[Any]) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        over = threading.Event()
+        future.add_done_callback(lambda _: over.set())
+        while not over.is_set() and time.monotonic() < until:
+            self.interruption.ask(call)
+            over.wait(_AGAIN_S)
+
+
+async def _ended(future: Future[Any], patience_s: float) -> bool:
+    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; at most so many seconds.
+
+    Returns:
+        whether it has.
+    """
+    loop = asyncio.get_running_loop()
+    over, until = asyncio.Event(), loop.time() + patience_s
+
+    def tell(_: Future[Any]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(over.set)
+
+    future.add_done_callback(tell)
+    while not over.is_set() and (left := until - loop.time()) > 0:
+        try:
+            async with asyncio.timeout(left):
+                await over.wait()
+        except (TimeoutError, asyncio.CancelledError):
+            continue  # the first cancellation is raised when this has returned
+    return future.done()
