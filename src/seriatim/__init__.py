@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
     from seriatim.spark import resequence as resequence
@@ -67,6 +68,7 @@ __all__ = [
     "AsyncDelivery",
     "AsyncMessageBox",
     "AsyncSession",
+    "AsyncWorker",
     "BestEffort",
     "BoxSettings",
     "Business",
@@ -128,6 +130,7 @@ _LATER = {
     "AsyncDelivery": "seriatim.aio.delivery",
     "AsyncMessageBox": "seriatim.aio.message_box",
     "AsyncSession": "seriatim.aio.session",
+    "AsyncWorker": "seriatim.runtime.workers.async_worker",
     "Delivery": "seriatim.box.turns.delivery",
     "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",

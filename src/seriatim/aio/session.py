@@ -59,10 +59,11 @@ class AsyncSession(ABC):
         if delivery is None:
             return None
         if self._delivery is None or self._delivery.sync is not delivery:
-            self._delivery = AsyncDelivery(delivery, self._call_in_session)
+            self._delivery = AsyncDelivery(delivery, self.call)
         return self._delivery
 
-    async def _call_in_session(self, work: Callable[[], T], /) -> T:
+    async def call(self, work: Callable[[], T], /) -> T:
+        """Call a function in the session's thread, as internal modules do."""
         return await self._do(lambda _: work())
 
     @property
@@ -179,14 +180,17 @@ class LentSession(AsyncSession):
             return await self._calls.make(lambda: work(session))
 
     def close(self) -> None:
-        """The handler has returned.
-
-        Raises:
-            UsageError: one of its calls was cancelled, and it went on.
-        """
+        """The handler has returned, or failed."""
         session, self._lent = self._lent, None
         if session is not None and (connection := session.present_connection) is not None:
             self._calls.interruption.has_not(connection)
+
+    def check_whole(self) -> None:
+        """See that no verb was half done.
+
+        Raises:
+            UsageError: a call was cancelled, and the handler went on.
+        """
         if self._calls.is_torn:
             raise _torn()
 

@@ -76,6 +76,7 @@ class WorkerThread(threading.Thread):
         self.given_up = work.entry_id is not None
         if self.given_up and self._idleness is not None:
             self._idleness.leaves(self)
+        self._turns.give_up(self.ident)
         self._turns.time_out(work)
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
