@@ -41,6 +41,7 @@ from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.types.body_model import body_as
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 from seriatim.pipeline.types.schedule import Schedule
 
@@ -122,6 +123,7 @@ __all__ = [
     "UsageError",
     "Worker",
     "__version__",
+    "body_as",
 ]
 
 __version__ = "0.1.0"
