@@ -23,7 +23,7 @@ LAYERS = [
 ONLY_UNDER = {
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "psycopg": {"box", "endpoints"},
+    "psycopg": {"box", "endpoints", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
 }

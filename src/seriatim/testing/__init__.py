@@ -1,0 +1,10 @@
+"""Helpers for your tests: a message box for each test, a clock that can be moved, work until nothing is left, feeds with faults.
+
+The fixtures for pytest are in `seriatim.testing.pytest`.
+"""
+
+from seriatim.testing.clock import Clock
+from seriatim.testing.failing import FailOn, fail_on
+from seriatim.testing.feed import Arrival, Feed, Truth, faulty_feed
+
+__all__ = ["Arrival", "Clock", "FailOn", "Feed", "Truth", "fail_on", "faulty_feed"]
