@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from tests.box.shop import rows
 from tests.databases import box_with
 
 
@@ -156,6 +157,11 @@ def _sleep(box):
         tx.connection.execute("SELECT pg_sleep(600)")
 
 
+def _until(box, query):
+    while not rows(box, query):
+        pass
+
+
 def _until_all_sleep(box):
     query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
     with psycopg.connect(box.dsn, autocommit=True) as connection:
@@ -198,9 +204,8 @@ def test_a_thousand_that_wait_hold_no_thread_and_no_connection(box):
 
         async def wait(face):
             async with face.session() as tx:
-                delivery = await tx.receive("fulfilment", wait=600)
-                got.append(delivery.group)
-                await delivery.done()
+                customer = await _only(await tx.receive("fulfilment", wait=600))
+            got.append(customer)
 
         async with sq.AsyncMessageBox(box) as face:
             before = threading.active_count()
@@ -310,5 +315,66 @@ def test_a_closed_box_says_so(box):
         with pytest.raises(sq.UsageError, match="the message box is closed"):
             async with face.session() as tx:
                 await tx.publish(order(1))
+
+    run(use())
+
+
+def test_a_session_is_used_in_its_block(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            with pytest.raises(sq.UsageError, match="the session hasn't begun"):
+                await face.session().publish(order(1))
+            async with face.session() as tx:
+                pass
+            with pytest.raises(sq.UsageError, match="the session has ended"):
+                await tx.publish(order(1))
+
+    run(use())
+
+
+def test_who_finds_no_connection_waits_for_one(box, monkeypatch):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            has, ends = asyncio.Semaphore(0), asyncio.Event()
+
+            async def hold():
+                async with face.session() as tx:
+                    await tx.execute("SELECT 1")
+                    has.release()
+                    await ends.wait()
+
+            holding = [asyncio.create_task(hold()) for _ in range(box.connections)]
+            for _ in holding:
+                await has.acquire()
+            waiting = asyncio.create_task(face.publish(order(1)))
+            await asyncio.sleep(0)
+            with monkeypatch.context() as patch:
+                patch.setattr("seriatim.aio.slots._PATIENCE_S", 0.01)
+                with pytest.raises(sq.Unavailable, match="no connection became free"):
+                    await face.publish(order(2))
+            gone = asyncio.create_task(face.publish(order(3)))
+            await asyncio.sleep(0)
+            gone.cancel()
+            ends.set()
+            await asyncio.gather(*holding, waiting)
+            await asyncio.gather(*(face.publish(order(n)) for n in range(4, 12)))
+
+    run(use())
+    assert box.peek("fulfilment")[0].message.sequence == 1
+
+
+def test_those_who_wait_are_called_also_after_the_connection_broke_that_listened(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+
+            async def wait():
+                async with face.session() as tx:
+                    return await _only(await tx.receive("fulfilment", wait=60))
+
+            tasks = [asyncio.create_task(wait()) for _ in range(3)]
+            query = "SELECT pg_terminate_backend(substr(channel, 10)::int) FROM {schema}.waiters"
+            await asyncio.to_thread(_until, box, query)
+            await face.publish([order(1, f"c{n}") for n in range(3)])
+            assert sorted(await asyncio.gather(*tasks)) == ["c0", "c1", "c2"]
 
     run(use())

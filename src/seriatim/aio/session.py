@@ -226,7 +226,8 @@ class BegunSession(AsyncSession):
         self._around: AbstractContextManager[Session] | None = None
         self._begun: Session | None = None
         self._has_slot = False
-        self._is_open = False
+        #: None before the block begins.
+        self._is_open: bool | None = None
 
     @property
     def _session(self) -> Session | None:
@@ -235,7 +236,7 @@ class BegunSession(AsyncSession):
     @property
     def is_open(self) -> bool:
         """Whether the session hasn't ended."""
-        return self._is_open
+        return bool(self._is_open)
 
     async def __aenter__(self) -> Self:
         self._is_open = True
@@ -261,7 +262,8 @@ class BegunSession(AsyncSession):
         """Have something done in a thread, one after another, by one who has a slot."""
         async with self._one_at_a_time, self._lock:
             if not self._is_open:
-                raise UsageError("the session has ended", remedy="begin another: async with box.session() as tx: …")
+                what = "hasn't begun" if self._is_open is None else "has ended"
+                raise UsageError(f"the session {what}", remedy="begin one: async with box.session() as tx: …")
             if self._calls.is_torn:
                 raise _torn()
             if not self._has_slot:
