@@ -11,7 +11,7 @@ from psycopg import sql
 
 from seriatim.box.box import MessageBox
 from seriatim.operations.faults import faults
-from seriatim.runtime.workers.handlers import Handler
+from seriatim.runtime.workers.handlers import GivenHandler
 from seriatim.runtime.workers.scoreboard import Scoreboard, Slot
 from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
 
@@ -26,7 +26,7 @@ _BUSY = """SELECT array(SELECT pid FROM pg_stat_activity WHERE datname = current
 def work_off(
     box: MessageBox,
     queue: str,
-    handler: Handler | str | Mapping[str, Handler | str] | None = None,
+    handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None = None,
     *,
     fails: bool = False,
     workers: int = 1,
@@ -69,7 +69,7 @@ def _newest_fault(box: MessageBox, queue: str) -> int:
 def _run_until_idle(
     box: MessageBox,
     queue: str,
-    handler: Handler | str | Mapping[str, Handler | str] | None,
+    handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
     workers: int,
     options: Mapping[str, Any],
 ) -> int:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.errors import UsageError
-from seriatim.runtime.workers.handlers import Handler
+from seriatim.runtime.workers.handlers import GivenHandler
 from seriatim.runtime.workers.worker import Mode, Worker
 
 __all__ = ["AsyncWorker"]
@@ -31,7 +31,7 @@ class AsyncWorker:
         self,
         box: AsyncMessageBox,
         queue: str,
-        handler: Handler | str | Mapping[str, Handler | str] | None = None,
+        handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None = None,
         *,
         workers: int = 8,
         batch: bool = False,

@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Answer", "AsyncHandler", "Consumed", "Handler", "Handlers", "PlainHandler", "answered", "called"]
+__all__ = ["OTHERS", "Answer", "Consumed", "GivenHandler", "Handler", "Handlers", "answered", "called"]
 
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
@@ -49,14 +49,15 @@ class Consumed:
 
 
 Answer: TypeAlias = Message | Sequence[Message] | Consumed | None
-#: Takes a message, or with ``batch`` a `Delivery`, and the open session.
-PlainHandler: TypeAlias = Callable[[Received, Session], Answer] | Callable[[Delivery, Session], Answer]
-#: The same as an ``async def``.
-AsyncHandler: TypeAlias = (
-    Callable[[Received, AsyncSession], Awaitable[Answer]] | Callable[[AsyncDelivery, AsyncSession], Awaitable[Answer]]
+#: Takes a message, or a `Delivery`, and the open session.
+Handler: TypeAlias = Callable[[Any, Session], Answer]
+#: What a user gives as a handler: a plain function, or an ``async def``.
+GivenHandler: TypeAlias = (
+    Callable[[Received, Session], Answer]
+    | Callable[[Delivery, Session], Answer]
+    | Callable[[Received, AsyncSession], Awaitable[Answer]]
+    | Callable[[AsyncDelivery, AsyncSession], Awaitable[Answer]]
 )
-Handler: TypeAlias = PlainHandler | AsyncHandler
-_Loaded: TypeAlias = Callable[[Any, Session], Answer]
 
 
 class Handlers:
@@ -74,16 +75,16 @@ class Handlers:
 
     def __init__(
         self,
-        given: Handler | str | Mapping[str, Handler | str] | None,
+        given: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
         folders: Sequence[str] = (),
         loop: HandlerLoop | None = None,
     ) -> None:
         self._loop = loop
         self._folders = [Path(one) for one in folders] or [Path.cwd()]
         self._instances = given is None
-        self._only: _Loaded | None = None
-        self._by_type: dict[str, _Loaded] = {}
-        self._started: dict[str, _Loaded] = {}
+        self._only: Handler | None = None
+        self._by_type: dict[str, Handler] = {}
+        self._started: dict[str, Handler] = {}
         if isinstance(given, Mapping):
             if not given:
                 raise UsageError("there is no handler for any type", remedy='such as {"order": handle}')
@@ -122,7 +123,7 @@ class Handlers:
         if self._loop is not None:
             self._loop.give_up(thread)
 
-    def handler(self, message: Received, session: Session) -> _Loaded:
+    def handler(self, message: Received, session: Session) -> Handler:
         """The handler for a received message.
 
         If no handler is given for a message that ends a dialog, the result is a handler that does nothing.
@@ -147,7 +148,7 @@ class Handlers:
             raise Business(f"there is no handler for messages of type {message.type!r}")
         return found
 
-    def _loaded(self, given: object) -> _Loaded:
+    def _loaded(self, given: object) -> Handler:
         found = load_function(given, self._folders) if isinstance(given, str) else given
         if not callable(found):
             raise UsageError(

@@ -35,7 +35,7 @@ from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.coroutines import HandlerLoop
 from seriatim.runtime.workers.error_classes import error_classes
-from seriatim.runtime.workers.handlers import Handler, Handlers
+from seriatim.runtime.workers.handlers import GivenHandler, Handlers
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
@@ -162,7 +162,7 @@ class Worker:
         self,
         box: MessageBox,
         queue: str,
-        handler: Handler | str | Mapping[str, Handler | str] | None = None,
+        handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None = None,
         *,
         workers: int = 8,
         batch: bool = False,
