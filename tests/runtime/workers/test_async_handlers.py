@@ -153,7 +153,8 @@ def test_cancelling_rolls_back_and_blames_nobody(box, mode):
     assert faults.faults(box, "orders") == []
 
 
-def test_one_that_takes_too_long_is_cancelled(box):
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_one_that_takes_too_long_is_cancelled(box, mode):
     box.publish([order(1), order(2, "c2")])
 
     async def use():
@@ -170,7 +171,7 @@ def test_one_that_takes_too_long_is_cancelled(box):
                     ended.set()
                 raise
 
-        await _working(box, handle, ended, turn_limit=0.3)
+        await _working(box, handle, ended, turn_limit=0.3, mode=mode)
         assert cancelled == [1, 2]
 
     run(use())
