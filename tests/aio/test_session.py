@@ -306,6 +306,17 @@ def test_several_event_loops_may_use_one_box(box):
     assert sorted(got) == ["a", "b", "c"]
 
 
+def test_a_session_ends_also_where_the_box_was_closed_before(box):
+    async def use():
+        face = sq.AsyncMessageBox(box)
+        async with face.session() as tx:
+            await tx.publish(order(1))
+            await face.close()
+
+    run(use())
+    assert len(box.peek("fulfilment")) == 1
+
+
 def test_a_closed_box_says_so(box):
     async def use():
         async with sq.AsyncMessageBox(box) as face:

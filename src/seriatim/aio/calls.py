@@ -15,6 +15,7 @@ from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
 from seriatim.box.connection.interruption import Interruption
+from seriatim.errors import UsageError
 
 __all__ = ["Calls", "Submit"]
 
@@ -64,7 +65,11 @@ class Calls:
 
     async def finish(self, work: Callable[[], None]) -> None:
         """Call what ends a session, in a thread; also where the coroutine is cancelled meanwhile."""
-        self.last = future = self._submit(work)
+        try:
+            future = self._submit(work)
+        except UsageError:  # the box is closed; the session has its connection still
+            future = _in_thread(work)
+        self.last = future
         try:
             await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError:
@@ -90,6 +95,22 @@ class Calls:
         while not over.is_set() and time.monotonic() < until:
             self.interruption.ask(call)
             over.wait(_AGAIN_S)
+
+
+def _in_thread(work: Callable[[], None]) -> Future[None]:
+    """Have a function called in a thread of its own."""
+    future: Future[None] = Future()
+
+    def call() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 -- it is the caller's
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=call, name="seriatim-ends", daemon=True).start()
+    return future
 
 
 async def _ended(future: Future[Any], patience_s: float) -> bool:

@@ -220,7 +220,7 @@ class Lines:
                         self._listen(listener)
             except SeriatimError as error:
                 _LOG.warning("listening for messages failed, and is tried again: %s", error)
-                self._call_all()  # what keeps the thread from listening is told to those who look
+                self._call_all()  # those who look get the error
                 time.sleep(_LOOK_S)
             with self._lock:
                 if self._is_closed or not self._lines:

@@ -25,8 +25,7 @@ SEARCH_PATH = '"$user", public, seriatim_clock, pg_catalog'
 class Clock:
     """The clock of a test's box. It goes on by itself, and `move` moves it forward.
 
-    All that the box does by time follows it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, how
-    long something is kept, the times that are recorded. So does ``now()`` in your own SQL on connections of the box. A call
+    The box goes by it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, retention, recorded times. So does ``now()`` in your own SQL on connections of the box. A call
     that waits notices a moved clock within about a second.
 
     Args:

@@ -1,8 +1,8 @@
 """Databases for tests: each is a clone of a template, and is dropped when its test has ended.
 
 To make a message box takes a server 0.1 s of its processor and 263 files; to clone a database that has one takes a third of
-that, and to drop it leaves nothing behind. What tests write need not outlive a crash, so a server that is started for them
-doesn't wait for the disk, and has its files in memory where there is enough.
+that. The data of tests needn't survive a crash, so a server that is started for them doesn't wait for the disk, and keeps its
+files in memory if there is enough.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def fresh_box(databases: Databases, define: Define) -> Iterator[MessageBox]:
 
 
 class Databases:
-    """Makes databases on a server. In a ``with``; what it has made is gone at the end.
+    """Makes databases on a server, and drops them at the end of its ``with``.
 
     Args:
         dsn: the server, of a role that may make databases.

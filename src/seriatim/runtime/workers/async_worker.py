@@ -20,7 +20,7 @@ class AsyncWorker:
     """Works on a queue, as a `Worker` does, while an event loop runs.
 
     ``async def`` handlers run on the loop that runs `run`, so they may share its clients and pools; plain handlers run in the
-    worker's threads. Whoever runs the program decides about signals: call `stop`, or cancel `run`.
+    worker's threads. It handles no signals: let your program call `stop`, or cancel `run`.
 
     Args:
         box: the message box.

@@ -145,8 +145,13 @@ class _ThreadCalls:
             call()
 
 
-def plain(function: _Function, loop: HandlerLoop) -> Callable[[Any, Session], Any]:
-    """A plain handler that runs a coroutine function on a loop, and returns what that returns."""
+def plain(function: _Function, loop: Callable[[], HandlerLoop]) -> Callable[[Any, Session], Any]:
+    """A plain handler that runs a coroutine function on a loop, and returns its answer.
+
+    Args:
+        function: the coroutine function.
+        loop: gives the loop, when the handler is called.
+    """
 
     @functools.wraps(function)
     def handle(given: Any, session: Session) -> Any:
@@ -155,7 +160,7 @@ def plain(function: _Function, loop: HandlerLoop) -> Callable[[Any, Session], An
         if isinstance(given, Delivery):
             given = AsyncDelivery(given, tx.call)
         try:
-            answer = loop.run(function, given, tx, calls)
+            answer = loop().run(function, given, tx, calls)
         finally:
             tx.close()
         tx.check_whole()

@@ -106,8 +106,7 @@ class Handlers:
         """Whether a handler is named for this message type."""
         return kind in self._by_type
 
-    @property
-    def loop(self) -> HandlerLoop:
+    def _loop_in_use(self) -> HandlerLoop:
         """Runs the handlers that are coroutine functions."""
         if self._loop is None:
             self._loop = loop_of_process()
@@ -155,7 +154,7 @@ class Handlers:
                 f"{type(found).__name__} is not a handler", remedy="give a function of a message and a session"
             )
         _check_signature(found, given)
-        return plain(found, self.loop) if _is_coroutine_function(found) else found
+        return plain(found, self._loop_in_use) if _is_coroutine_function(found) else found
 
 
 def _is_coroutine_function(function: Callable[..., Any]) -> bool:
