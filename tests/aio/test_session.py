@@ -317,6 +317,23 @@ def test_a_session_ends_also_where_the_box_was_closed_before(box):
     assert len(box.peek("fulfilment")) == 1
 
 
+def test_those_who_wait_are_told_that_the_box_is_closed(box):
+    async def use():
+        face = sq.AsyncMessageBox(box)
+
+        async def wait():
+            async with face.session() as tx:
+                await tx.receive("fulfilment", wait=600)
+
+        waiting = [asyncio.create_task(wait()) for _ in range(3)]
+        await asyncio.to_thread(_until, box, "SELECT FROM {schema}.waiters")
+        await face.close()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [str(one) for one in found] == ["the message box is closed (open it again)"] * 3
+
+    run(use())
+
+
 def test_a_closed_box_says_so(box):
     async def use():
         async with sq.AsyncMessageBox(box) as face:

@@ -172,7 +172,7 @@ class Lines:
                     line.looked(place, goes_on=place.is_particular)
                 return
             line.places[place] = None
-            if line.is_asked:  # what came since it has looked has called others
+            if line.is_asked or self._is_closed:  # what came since it has looked has called others
                 place.call()
                 return
             line.blind.append(place)
@@ -195,13 +195,14 @@ class Lines:
                 self._stir()
 
     def close(self) -> None:
-        """End the thread; what waits isn't called any more."""
+        """End the thread. All coroutines look once more, and find the box closed."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
             self._stir()
         if thread is not None:
             thread.join()
+        self._call_all()
 
     def __del__(self) -> None:
         os.close(self._told)

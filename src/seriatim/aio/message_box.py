@@ -173,12 +173,12 @@ class AsyncMessageBox:
     grants = counterpart(MessageBox.grants)
 
     async def close(self) -> None:
-        """Close it, and the box if `open` opened it. A second call does nothing."""
+        """Close it, and the box if `open` opened it; coroutines that wait get `UsageError`. A second call does nothing."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._lines.close()
         self._threads.shutdown(wait=False)
+        self._lines.close()
         if self._is_owner:
             self.sync.close()
 
