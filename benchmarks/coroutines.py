@@ -75,10 +75,10 @@ async def _measured(box: MessageBox) -> list[Claim]:
     await face.close()
     n = f"{_CONNECTIONS} connections, median of {_PAIRS}"
     return [
-        Claim(f"coroutines, a statement and a message a transaction ÷ one thread, {n}", _median(alone, 0), 2.0),
-        Claim(f"coroutines, a message received and done ÷ one thread, {n}", _median(alone, 1), 2.0),
-        Claim(f"coroutines, a statement and a message a transaction ÷ {_CONNECTIONS} threads", _median(threaded, 0), 0.5),
-        Claim(f"coroutines, a message received and done ÷ {_CONNECTIONS} threads", _median(threaded, 1), 0.5),
+        Claim(f"coroutines, a statement and a message a transaction ÷ one thread, {n}", _median(alone, 0), 1.5),
+        Claim(f"coroutines, a message received and done ÷ one thread, {n}", _median(alone, 1), 1.5),
+        Claim(f"coroutines, a statement and a message a transaction ÷ {_CONNECTIONS} threads", _median(threaded, 0), 0.4),
+        Claim(f"coroutines, a message received and done ÷ {_CONNECTIONS} threads", _median(threaded, 1), 0.4),
         Claim(f"{_WAITING:,} coroutines wait for messages: share of a processor", idle, 0.05, least=False),
     ]  # fmt: skip
 

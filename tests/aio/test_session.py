@@ -287,6 +287,26 @@ def test_it_takes_part_in_a_transaction_of_psycopg_for_asyncio(box):
     assert [one.message.sequence for one in box.peek("fulfilment")] == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_cancelled_call_on_the_caller_s_connection_leaves_it_usable(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face, await psycopg.AsyncConnection.connect(box.dsn) as connection:
+
+            async def slow():
+                async with face.session(connection) as tx:
+                    await tx.publish(order(1))
+                    await tx.execute("SELECT pg_sleep(600)")
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(slow(), 0.1)
+            await connection.rollback()
+            async with face.session(connection) as tx:
+                await tx.publish(order(2))
+            await connection.commit()
+
+    run(use())
+    assert [one.message.sequence for one in box.peek("fulfilment")] == [2]
+
+
 def test_several_event_loops_may_use_one_box(box):
     with_face = sq.AsyncMessageBox(box)
 

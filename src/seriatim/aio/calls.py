@@ -1,14 +1,13 @@
 """Make a call in a thread, and wait for it without one. Cancelling the waiting coroutine interrupts the call.
 
 A coroutine that is cancelled goes on when its call has ended, so that what it rolls back is rolled back then. It waits for
-that a few seconds at most: a server that doesn't answer keeps nobody.
+that a few seconds at most, if the connection is the box's own: a server that doesn't answer keeps nobody.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -20,8 +19,8 @@ from seriatim.errors import UsageError
 __all__ = ["Calls", "Submit"]
 
 T = TypeVar("T")
-#: A cancelled call may take so long to end; it is interrupted again and again meanwhile, so often.
-_PATIENCE_S, _AGAIN_S = 5.0, 0.2
+#: A cancelled call is interrupted again and again until it ends, so often.
+_AGAIN_S = 0.2
 
 
 class Submit(Protocol):
@@ -36,6 +35,7 @@ class Calls:
 
     Args:
         submit: has a function called in a thread.
+        patience_s: how long to wait for a cancelled call; None: until it has ended.
 
     Attributes:
         interruption: interrupts the call that is made.
@@ -43,7 +43,8 @@ class Calls:
         last: the call that was made last.
     """
 
-    def __init__(self, submit: Submit) -> None:
+    def __init__(self, submit: Submit, patience_s: float | None) -> None:
+        self._patience_s = patience_s
         self.interruption = Interruption()
         self.is_torn = False
         self.last: Future[Any] | None = None
@@ -60,7 +61,7 @@ class Calls:
                 threading.Thread(
                     target=self._interrupt, args=(call, future), name="seriatim-interrupts", daemon=True
                 ).start()
-                self.is_torn = not await _ended(future, _PATIENCE_S) or future.exception() is not None
+                self.is_torn = not await _ended(future, self._patience_s) or future.exception() is not None
             raise
 
     async def finish(self, work: Callable[[], None]) -> None:
@@ -73,7 +74,7 @@ class Calls:
         try:
             await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError:
-            await _ended(future, _PATIENCE_S)
+            await _ended(future, self._patience_s)
             raise
 
     @property
@@ -89,10 +90,9 @@ class Calls:
                 raise RuntimeError("the function raised StopIteration") from error
 
     def _interrupt(self, call: object, future: Future[Any]) -> None:
-        until = time.monotonic() + _PATIENCE_S
         over = threading.Event()
         future.add_done_callback(lambda _: over.set())
-        while not over.is_set() and time.monotonic() < until:
+        while not over.is_set():
             self.interruption.ask(call)
             over.wait(_AGAIN_S)
 
@@ -113,23 +113,23 @@ def _in_thread(work: Callable[[], None]) -> Future[None]:
     return future
 
 
-async def _ended(future: Future[Any], patience_s: float) -> bool:
-    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; at most so many seconds.
+async def _ended(future: Future[Any], patience_s: float | None) -> bool:
+    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; at most so many seconds, if given.
 
     Returns:
         whether it has.
     """
     loop = asyncio.get_running_loop()
-    over, until = asyncio.Event(), loop.time() + patience_s
+    over, until = asyncio.Event(), None if patience_s is None else loop.time() + patience_s
 
     def tell(_: Future[Any]) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(over.set)
 
     future.add_done_callback(tell)
-    while not over.is_set() and (left := until - loop.time()) > 0:
+    while not over.is_set() and (until is None or loop.time() < until):
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout_at(until):
                 await over.wait()
         except (TimeoutError, asyncio.CancelledError):
             continue  # the first cancellation is raised when this has returned

@@ -89,7 +89,7 @@ class AsyncMessageBox:
     async def _do(self, work: Callable[[MessageBox], T]) -> T:
         self._check_process()
         await self._slots.take()
-        calls = Calls(self._submit)
+        calls = Calls(self._submit, patience_s=5.0)
         try:
             return await calls.make(lambda: work(self.sync))
         finally:

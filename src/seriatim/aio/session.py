@@ -36,10 +36,11 @@ class AsyncSession(ABC):
 
     Args:
         submit: has a function called in a thread.
+        patience_s: how long to wait for a cancelled call; None: until it has ended, since the connection is someone else's.
     """
 
-    def __init__(self, submit: Submit) -> None:
-        self._calls = Calls(submit)
+    def __init__(self, submit: Submit, patience_s: float | None = None) -> None:
+        self._calls = Calls(submit, patience_s)
         self._one_at_a_time = asyncio.Lock()
         self._delivery: AsyncDelivery | None = None
 
@@ -217,7 +218,7 @@ class BegunSession(AsyncSession):
         *,
         own: bool = True,
     ) -> None:
-        super().__init__(submit)
+        super().__init__(submit, patience_s=5.0 if own else None)
         self._begin = begin
         self._slots = slots
         self._lines = lines
@@ -334,13 +335,17 @@ class BegunSession(AsyncSession):
         """In a thread: the session, which begins where it hasn't."""
         if self._begun is None:
             around = self._begin()
-            self._begun = around.__enter__()
+            self._begun = session = around.__enter__()
             self._around = around
+            if not self._own and (connection := session.present_connection) is not None:
+                self._calls.interruption.has(connection)  # the box notes its own connections itself
         return self._begun
 
     def _leave(self, error: BaseException | None) -> None:
         """In a thread: end the session, if it has begun."""
-        around, self._around, self._begun = self._around, None, None
+        around, session, self._around, self._begun = self._around, self._begun, None, None
+        if not self._own and session is not None and (connection := session.present_connection) is not None:
+            self._calls.interruption.has_not(connection)
         if around is not None:
             kind = None if error is None else type(error)
             try:
