@@ -18,15 +18,19 @@ from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.change import Change
 from seriatim.box.postgres.migrate import Migration
 from seriatim.box.views.box_status import BoxStatus
+from seriatim.box.views.message_status import MessageStatus
 from seriatim.errors import UsageError
 
 __all__ = ["AsyncMessageBox"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+#: Whoever waits for a message to be final looks so soon again, and later so often.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
 class AsyncMessageBox:
@@ -160,6 +164,22 @@ class AsyncMessageBox:
     async def drop(self, **named: str | Iterable[str]) -> list[Change]:
         """Drop unused definitions, all or none; arguments, result and errors are those of `MessageBox.drop`."""
         return await self._do(lambda box: box.drop(**named))
+
+    async def status_of(
+        self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
+    ) -> MessageStatus:
+        """The state of a message in each queue that has it; arguments and errors are those of `MessageBox.status_of`.
+
+        A coroutine that waits holds no thread and no connection.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause_s = loop.time() + (0.0 if wait is None else patience(wait)), _FIRST_PAUSE_S
+        while True:
+            status = await self._do(lambda box: box.status_of(message_id, id_space=id_space))
+            if status.is_final or (left := until - loop.time()) <= 0:
+                return status
+            await asyncio.sleep(min(pause_s, left))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     publish = counterpart(MessageBox.publish)
     define = counterpart(MessageBox.define)

@@ -81,6 +81,23 @@ def test_it_publishes_and_writes_in_the_turn(box, mode):
     assert box.peek("orders") == []
 
 
+def test_it_works_until_nothing_is_left_and_the_publisher_waits_for_that(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            message = order(1)
+            waiting = asyncio.create_task(face.status_of(message.message_id, wait=60))
+            await face.publish([message, order(2, "c2")])
+            assert (await face.status_of(message.message_id)).state == "waiting"
+
+            async def handle(message, tx):
+                await asyncio.sleep(0)
+
+            assert await sq.AsyncWorker(face, "orders", handle).run(until_idle=True) == 2
+            assert (await waiting).state == "done"
+
+    run(use())
+
+
 def test_its_exception_is_the_fault(box):
     box.publish([order(1), order(2, "c2")])
 
@@ -101,6 +118,24 @@ def test_its_exception_is_the_fault(box):
     assert (fault.error_class, fault.error) == ("Business", "the address is wrong")
     assert "in handle" in fault.traceback
     assert written(box) == [2]
+
+
+def test_a_mistake_in_its_own_code_is_known_as_one(box):
+    box.publish([order(1), order(2, "c2")])
+
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+
+            async def handle(message, tx):
+                await asyncio.sleep(0)
+                if message.context["version"] == 1:
+                    raise TypeError("mine")
+                await asyncio.wait_for(None, 1)  # raises one of its own, elsewhere
+
+            await sq.AsyncWorker(face, "orders", handle).run(until_idle=True)
+
+    run(use())
+    assert {one.group: one.kind for one in faults.faults(box, "orders")} == {"c1": "bug", "c2": "unexpected"}
 
 
 def test_a_batch_is_an_asynchronous_delivery(box):

@@ -38,7 +38,8 @@ class AsyncWorker:
         run_length: int = 50,
         rate: float | None = None,
         turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException]] = (),
+        transient: Sequence[type[BaseException] | str] = (),
+        business: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
         folders: Sequence[str] = (),
         run_as: str | None = None,
@@ -51,7 +52,7 @@ class AsyncWorker:
         def made(loop: asyncio.AbstractEventLoop) -> Worker:
             return Worker(
                 box.sync, queue, handler, workers=workers, batch=batch, run_length=run_length, rate=rate,
-                turn_limit=turn_limit, transient=transient, name=name, folders=folders, run_as=run_as, mode=mode,
+                turn_limit=turn_limit, transient=transient, business=business, name=name, folders=folders, run_as=run_as, mode=mode,
                 lease=lease, heartbeat=heartbeat, loop=loop,
             )  # fmt: skip
 
@@ -60,11 +61,14 @@ class AsyncWorker:
         self._is_running = False
         self._is_asked = False
 
-    async def run(self) -> int:
+    async def run(self, *, until_idle: bool = False) -> int:
         """Work until `stop` is called; then finish the current turns. It can be called again after it has returned.
 
         Cancelling it cancels the ``async def`` handlers at work: what they did is rolled back, their messages are handed out
         again, and no attempt is counted. It returns when the turns have ended.
+
+        Args:
+            until_idle: see `Worker.run`.
 
         Returns:
             the number of messages that the handler got in this call.
@@ -78,16 +82,16 @@ class AsyncWorker:
         try:
             loop = asyncio.get_running_loop()
             self._worker = worker = await self._box.run(lambda _: self._made(loop))
-            return 0 if self._is_asked else await self._run(worker)
+            return 0 if self._is_asked else await self._run(worker, until_idle=until_idle)
         finally:
             self._worker, self._is_running, self._is_asked = None, False, False
 
-    async def _run(self, worker: Worker) -> int:
+    async def _run(self, worker: Worker, *, until_idle: bool) -> int:
         ended: Future[int] = Future()
 
         def run() -> None:
             try:
-                ended.set_result(worker.run())
+                ended.set_result(worker.run(until_idle=until_idle))
             except BaseException as error:  # noqa: BLE001 -- it is raised where `run` is awaited
                 ended.set_exception(error)
 

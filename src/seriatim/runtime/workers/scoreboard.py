@@ -129,14 +129,9 @@ class Slot:
         return int(_COUNT.unpack_from(self._memory, self._at + _COUNT_AT)[0])
 
     @property
-    def turns(self) -> int:
-        """The number of turns that have begun."""
-        return int(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
-
-    @property
     def has_begun(self) -> bool:
         """Whether there has been a turn."""
-        return self.turns > 0
+        return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:
         """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""
