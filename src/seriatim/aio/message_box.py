@@ -24,6 +24,7 @@ from seriatim.box.postgres.migrate import Migration
 from seriatim.box.views.box_status import BoxStatus
 from seriatim.box.views.message_status import MessageStatus
 from seriatim.errors import UsageError
+from seriatim.pipeline.declared.box_settings import Unroutable
 
 __all__ = ["AsyncMessageBox"]
 
@@ -65,12 +66,13 @@ class AsyncMessageBox:
         connections: int = 20,
         turn_limit: float | str | None = None,
         create: bool = True,
+        unrouted: Unroutable | None = None,
     ) -> Self:
         """Open a box; arguments and errors are those of `MessageBox.open`. Closing this closes it."""
 
         def opened() -> MessageBox:
             return MessageBox.open(
-                dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create
+                dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create, unrouted=unrouted
             )  # fmt: skip
 
         opening = asyncio.ensure_future(asyncio.to_thread(opened))

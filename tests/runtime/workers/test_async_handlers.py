@@ -309,7 +309,7 @@ def test_what_is_no_handler_is_refused(box):
 
 def test_an_async_worker_takes_what_a_worker_takes():
     theirs, ours = (inspect.signature(one).parameters for one in (sq.Worker, sq.AsyncWorker))
-    besides = {"slots", "loop"}  # of a supervisor; its own
+    besides = {"reporting", "loop"}  # of a supervisor; its own
     assert [(one.name, one.kind, one.default) for one in ours.values()] == [
         (one.name, one.kind, one.default) for one in theirs.values() if one.name not in besides
     ]
