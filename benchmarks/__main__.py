@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks.box import boxes
 from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
+from benchmarks.coroutines import coroutines
 from benchmarks.dialogs import talking
 from benchmarks.fast_paths import fast_paths
 from benchmarks.feed import Feed, Part
@@ -91,6 +92,7 @@ PARTS = {
 }
 
 OFF_SPARK = {
+    "async": coroutines,
     "box": boxes,
     "box-size": sizes,
     "dialogs": talking,

@@ -41,16 +41,21 @@ from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.types.body_model import body_as
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
+    from seriatim.aio.delivery import AsyncDelivery
+    from seriatim.aio.message_box import AsyncMessageBox
+    from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
     from seriatim.box.instances.instances import Instance
     from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
     from seriatim.spark import resequence as resequence
@@ -61,6 +66,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionRefused",
     "Activation",
+    "AsyncDelivery",
+    "AsyncMessageBox",
+    "AsyncSession",
+    "AsyncWorker",
     "BestEffort",
     "BoxSettings",
     "Business",
@@ -114,11 +123,16 @@ __all__ = [
     "UsageError",
     "Worker",
     "__version__",
+    "body_as",
 ]
 
 __version__ = "0.1.0"
 
 _LATER = {
+    "AsyncDelivery": "seriatim.aio.delivery",
+    "AsyncMessageBox": "seriatim.aio.message_box",
+    "AsyncSession": "seriatim.aio.session",
+    "AsyncWorker": "seriatim.runtime.workers.async_worker",
     "Delivery": "seriatim.box.turns.delivery",
     "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",

@@ -85,7 +85,16 @@ def test_several_queues_and_types_and_processes(box):
     define(box, "other")
     publish(box, *range(1, 31))
     publish(box, *range(1, 31), customer="c2")
-    words = ["shop", "other", "--handler", "order=tests.runtime.started:write", "--processes", "2", "--workers", "2"]
+    words = [
+        "shop",
+        "other",
+        "--handler",
+        "order=tests.runtime.started:write_awaited",
+        "--processes",
+        "2",
+        "--workers",
+        "2",
+    ]
     words += ["--dsn", box.dsn, "--schema", box.schema, "--run-length", "7", "--rate", "500"]
     with subprocess.Popen(command("work", *words), cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests import databases
+from seriatim.testing import databases
 
 
 @pytest.fixture

@@ -13,16 +13,17 @@ LAYERS = [
     {"errors"},
     {"extras"},
     {"kernel"},
-    {"pipeline", "testing"},
+    {"pipeline"},
     {"spark", "box", "endpoints"},
+    {"aio"},
     {"runtime", "operations"},
-    {"cli", "console"},
+    {"cli", "console", "testing"},
     {"__main__"},
 ]
 ONLY_UNDER = {
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "psycopg": {"box", "endpoints"},
+    "psycopg": {"box", "endpoints", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
 }

@@ -18,6 +18,10 @@ def write(message, tx):
     )
 
 
+async def write_awaited(message, tx):
+    await tx.run(lambda session: write(message, session))
+
+
 def refused(message, tx):
     tx.connection.execute(f"INSERT INTO {tx.access.schema}_lines VALUES (%s)", [message.sequence])
 

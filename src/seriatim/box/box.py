@@ -122,6 +122,11 @@ class MessageBox(Closing):
         return self._access
 
     @property
+    def connections(self) -> int:
+        """The largest number of open connections, as given to `open` or `more`."""
+        return self._connections.most
+
+    @property
     def is_pooled(self) -> bool:
         """Whether the box is reached through a connection pooler."""
         return self._connections.is_pooled

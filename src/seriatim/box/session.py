@@ -89,6 +89,11 @@ class Session(DialogVerbs):
         return self._connection
 
     @property
+    def present_connection(self) -> psycopg.Connection | None:
+        """The connection as it is now, without use of it; None before there is one, and after the session's end."""
+        return self._connection
+
+    @property
     def _ours(self) -> psycopg.Connection:
         """The connection for the box's own statements, checked if it is the caller's."""
         connection = as_ours(self.connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import threading
@@ -156,6 +157,23 @@ def test_who_waits_gets_what_comes(box, pooled):
     publish(pooled, 1)  # through the one connection, which the other one doesn't have while it waits
     waiting.join(DEADLINE_S)
     assert found == [1]
+
+
+def test_coroutines_that_wait_get_what_comes(box, pooled):
+    define(box)
+
+    async def receive(face):
+        async with face.session() as tx:
+            return [message.sequence async for message in await tx.receive("shop", wait=DEADLINE_S)]
+
+    async def use():
+        async with sq.AsyncMessageBox(pooled) as face:
+            waiting = [asyncio.create_task(receive(face)) for _ in range(3)]
+            for customer in ("a", "b", "c"):
+                await face.publish(sq.Message(type="order", context={"customer": customer, "version": 1}))
+            assert await asyncio.gather(*waiting) == [[1], [1], [1]]
+
+    asyncio.run(asyncio.wait_for(use(), DEADLINE_S))
 
 
 def test_a_turn_that_takes_too_long_is_ended(box, pooled):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg
@@ -11,7 +13,14 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["as_ours"]
+__all__ = ["ApplicationConnection", "as_ours", "for_threads"]
+
+#: A connection that an application has made, for threads or for asyncio.
+ApplicationConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+
+#: The class of locks of threads.
+_LOCK = type(threading.Lock())
 
 
 class _Joined(psycopg.Connection[Any]):
@@ -20,8 +29,14 @@ class _Joined(psycopg.Connection[Any]):
     It has the other one's attributes, not copies of them: what is begun here is begun there.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self.__dict__ = connection.__dict__
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:  # type: ignore[override]  # the driver's is an attribute
+        """The driver's, where that is for threads; one of asyncio's is held by the caller, see `for_threads`."""
+        lock = self.__dict__["lock"]
+        return lock if isinstance(lock, _LOCK) else nullcontext()
 
     def __del__(self, *_: Any) -> None:
         """Nothing: the application's connection goes on."""
@@ -41,3 +56,12 @@ class _Joined(psycopg.Connection[Any]):
 def as_ours(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """The connection for statements of the box."""
     return connection if isinstance(connection, OwnConnection) else _Joined(connection)
+
+
+def for_threads(
+    connection: ApplicationConnection | None,
+) -> tuple[psycopg.Connection[Any] | None, AbstractAsyncContextManager[Any]]:
+    """An application's connection as a thread uses it, also one for asyncio; and what the event loop holds meanwhile."""
+    if isinstance(connection, psycopg.AsyncConnection):
+        return _Joined(connection), connection.lock
+    return connection, nullcontext()

@@ -22,6 +22,7 @@ from seriatim.box.connection.access import Access, PublishNotices
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.identity import Identity, identity_of
+from seriatim.box.connection.interruption import interruption
 from seriatim.box.connection.reachability import Reach
 from seriatim.box.connection.round_trip import OwnConnection, has_pooler
 from seriatim.box.connection.settings import set_for_transactions, set_on
@@ -211,6 +212,11 @@ class Connections(Closing):
         """Whether a pooler stands between, which may give each transaction another connection to the server."""
         return self._shared.is_pooled
 
+    @property
+    def most(self) -> int:
+        """The largest number of connections at once for this user of the pool."""
+        return self._most
+
     def transaction(self) -> AbstractContextManager[OwnConnection]:
         """One transaction, which commits at the end of the block and is rolled back by an exception.
 
@@ -320,7 +326,7 @@ class SharedPool:
 class _Transaction:
     """One transaction, on a connection that a pool lends for it."""
 
-    __slots__ = ("_connection", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
+    __slots__ = ("_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
 
     def __init__(
         self, pool: ConnectionPool[OwnConnection], place: str, limit_ms: int | None, wait_s: float | None = None
@@ -330,6 +336,7 @@ class _Transaction:
         self._limit_ms = limit_ms
         self._wait_s = wait_s
         self._process = os.getpid()
+        self._interruption = interruption()
 
     def __enter__(self) -> OwnConnection:
         with translated(self._place):
@@ -343,6 +350,8 @@ class _Transaction:
                     if not isinstance(error, psycopg.OperationalError):
                         raise
                 else:  # after an error there is another one, and a new one is as it has to be
+                    if self._interruption is not None:
+                        self._interruption.has(connection)
                     return connection
 
     def __exit__(
@@ -353,6 +362,8 @@ class _Transaction:
             if error is None:
                 check_process(self._process)
             return
+        if self._interruption is not None:
+            self._interruption.has_not(connection)
         connection.given_back()
         try:
             if error is not None:

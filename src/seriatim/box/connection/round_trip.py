@@ -96,6 +96,7 @@ class OwnConnection(psycopg.Connection[Any]):
         settled: where to look for what was published through SQL, and until when to believe it: see `publishing/unrouted_range.py`.
         is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
             it remembers nothing of that, and has it remember nothing.
+        is_interrupted: whether nothing further is sent, because another thread has cancelled the call; see `interruption.py`.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -105,6 +106,7 @@ class OwnConnection(psycopg.Connection[Any]):
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
         self.is_pooled = False
+        self.is_interrupted = False
         self.in_hand: InHand | None = None
         self.refused = 0
         self.turn_limit_ms: int | None = None
@@ -200,8 +202,11 @@ class OwnConnection(psycopg.Connection[Any]):
 
         Raises:
             UsageError: this process was forked from the one that has made the connection.
+            psycopg.errors.QueryCanceled: another thread has cancelled the call.
         """
         check_process(self._process)
+        if self.is_interrupted:
+            raise errors.QueryCanceled("the call was cancelled")
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from seriatim.aio.delivery import AsyncDelivery
+from seriatim.aio.session import AsyncSession
 from seriatim.box.session import Session
+from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Business, UsageError, shown
 from seriatim.pipeline.declared.function import load_function
 from seriatim.pipeline.types.message import Message, Received
+from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Answer", "Consumed", "Handler", "Handlers", "answered", "called"]
+__all__ = ["OTHERS", "Answer", "Consumed", "GivenHandler", "Handler", "Handlers", "answered", "called"]
 
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
@@ -47,6 +51,13 @@ class Consumed:
 Answer: TypeAlias = Message | Sequence[Message] | Consumed | None
 #: Takes a message, or a `Delivery`, and the open session.
 Handler: TypeAlias = Callable[[Any, Session], Answer]
+#: What a user gives as a handler: a plain function, or an ``async def``.
+GivenHandler: TypeAlias = (
+    Callable[[Received, Session], Answer]
+    | Callable[[Delivery, Session], Answer]
+    | Callable[[Received, AsyncSession], Awaitable[Answer]]
+    | Callable[[AsyncDelivery, AsyncSession], Awaitable[Answer]]
+)
 
 
 class Handlers:
@@ -56,12 +67,19 @@ class Handlers:
         given: a function; a mapping from message types to functions; names of functions (``module:function``); None: the
             handlers that the starting subscriptions of the instances name.
         folders: folders to import modules from, besides Python's own path.
+        loop: runs coroutine functions; None: the loop of this process.
 
     Raises:
         UsageError: a handler can't be called with a message and a session.
     """
 
-    def __init__(self, given: Handler | str | Mapping[str, Handler | str] | None, folders: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        given: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
+        folders: Sequence[str] = (),
+        loop: HandlerLoop | None = None,
+    ) -> None:
+        self._loop = loop
         self._folders = [Path(one) for one in folders] or [Path.cwd()]
         self._instances = given is None
         self._only: Handler | None = None
@@ -87,6 +105,22 @@ class Handlers:
     def names(self, kind: str) -> bool:
         """Whether a handler is named for this message type."""
         return kind in self._by_type
+
+    def _loop_in_use(self) -> HandlerLoop:
+        """Runs the handlers that are coroutine functions."""
+        if self._loop is None:
+            self._loop = loop_of_process()
+        return self._loop
+
+    def stop(self) -> None:
+        """Cancel the coroutine functions at work; their messages are handed out again, and no attempt is counted."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def give_up(self, thread: int | None) -> None:
+        """Cancel the coroutine function at work for a worker's thread: it took too long."""
+        if self._loop is not None:
+            self._loop.give_up(thread)
 
     def handler(self, message: Received, session: Session) -> Handler:
         """The handler for a received message.
@@ -120,7 +154,12 @@ class Handlers:
                 f"{type(found).__name__} is not a handler", remedy="give a function of a message and a session"
             )
         _check_signature(found, given)
-        return found
+        return plain(found, self._loop_in_use) if _is_coroutine_function(found) else found
+
+
+def _is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """Whether it is one, or an object that is called like one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 -- asked for what it is
 
 
 def _nothing(_message: Any, _session: Session) -> None:
@@ -131,12 +170,11 @@ def _check_signature(function: Callable[..., Any], given: object) -> None:
     """Check that a handler can be called with a message and a session.
 
     Raises:
-        UsageError: the handler can't be called so, or is a coroutine function or a generator function.
+        UsageError: the handler can't be called so, or is a generator function.
     """
     name = given if isinstance(given, str) else getattr(function, "__qualname__", repr(function))
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        kind = "a coroutine" if inspect.iscoroutinefunction(function) else "a generator"
-        raise UsageError(f"the handler {name} is {kind} function", remedy="write a plain function: def …")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"the handler {name} is a generator function", remedy="return the messages in place of yield")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C have no signature

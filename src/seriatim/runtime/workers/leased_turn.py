@@ -19,6 +19,7 @@ from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.fault import FaultKind
+from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handlers import Handler, answered, called
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
@@ -69,12 +70,18 @@ class LeasedTurns:
                 turn.run()
             except LeaseLost as error:
                 _LOG.error("%s: %s", self.worker, error)
+            except HandlerStopped:
+                self._give_back(lease)
             except BaseException:
                 self._give_back(lease)
                 raise
             finally:
                 slot.end()
         return turn.tried
+
+    def give_up(self, thread: int | None) -> None:
+        """As of `TransactionalTurns.give_up`."""
+        self.turns.give_up(thread)
 
     def time_out(self, work: Work) -> None:
         """Take the lease of a slow handler away, and write that down; errors as of `TransactionalTurns.time_out`."""
@@ -136,7 +143,7 @@ class _Turn:
             try:
                 if not self._call(size, began, together=together):
                     return
-            except (LeaseLost, _Doubt):
+            except (LeaseLost, HandlerStopped, _Doubt):
                 raise
             except TurnEnded as error:
                 # The handler may have committed what it wrote; the message is not done.

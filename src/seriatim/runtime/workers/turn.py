@@ -23,6 +23,7 @@ from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
 from seriatim.errors import SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Received
+from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
@@ -204,6 +205,10 @@ class TransactionalTurns:
         )
         return EXCLUSION.at_work(alone=alone, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
 
+    def give_up(self, thread: int | None) -> None:
+        """Nobody waits for the handler of a thread any more."""
+        self.handlers.give_up(thread)
+
     def time_out(self, work: Work) -> None:
         """Have a turn ended that takes too long, and write that down; for whoever has claimed it.
 
@@ -271,6 +276,8 @@ class _Turn:
                 consumed = self._call(size, together=together)
             except TurnEnded:
                 raise
+            except HandlerStopped:  # it is handed out again, and nobody is blamed
+                break
             except BaseException as error:
                 if self.steps.is_lost:
                     raise

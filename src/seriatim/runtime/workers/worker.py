@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import os
@@ -32,8 +33,9 @@ from seriatim.pipeline.declared.work_limits import (
 )
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.coroutines import HandlerLoop
 from seriatim.runtime.workers.error_classes import error_classes
-from seriatim.runtime.workers.handlers import Handler, Handlers
+from seriatim.runtime.workers.handlers import GivenHandler, Handlers
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
@@ -124,7 +126,7 @@ class Worker:
     Args:
         box: the message box; while the worker runs, the box has more connections, for the worker's threads.
         queue: the queue's name.
-        handler: a function of a message and the session; its name, ``module:function``; a mapping from message types to
+        handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types to
             handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
         batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
@@ -149,6 +151,7 @@ class Worker:
             until the handler uses one.
         lease: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
         heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
+        loop: the event loop of ``async def`` handlers, running in another thread; None: one that lives as long as the process.
 
     Raises:
         UsageError: a handler that isn't callable, a missing queue, or an invalid value.
@@ -159,7 +162,7 @@ class Worker:
         self,
         box: MessageBox,
         queue: str,
-        handler: Handler | str | Mapping[str, Handler | str] | None = None,
+        handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None = None,
         *,
         workers: int = 8,
         batch: bool = False,
@@ -175,6 +178,7 @@ class Worker:
         mode: str = Mode.TRANSACTIONAL,
         lease: float | str = 30.0,
         heartbeat: float | str | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
         definitions = box.definitions()
@@ -183,7 +187,7 @@ class Worker:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)
         if handler is None and queue not in definitions.starting:
             raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
-        self._handlers = Handlers(handler, folders)
+        self._handlers = Handlers(handler, folders, None if loop is None else HandlerLoop(loop))
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
@@ -237,6 +241,14 @@ class Worker:
         """Let `run` return after the current turns; from any thread. If `run` isn't active, its next call returns at once."""
         if not self._stop.requested:
             self._stop.request()
+
+    def cancel(self) -> None:
+        """Stop, and cancel the ``async def`` handlers at work; from any thread.
+
+        What they did is rolled back; their messages are handed out again, and no attempt is counted.
+        """
+        self.stop()
+        self._handlers.stop()
 
     def _run_once(self, idleness: Idleness | None) -> int:
         limits = self._limits

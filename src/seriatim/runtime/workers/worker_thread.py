@@ -76,7 +76,10 @@ class WorkerThread(threading.Thread):
         self.given_up = work.entry_id is not None
         if self.given_up and self._idleness is not None:
             self._idleness.leaves(self)
-        self._turns.time_out(work)
+        try:  # first, so that the attempt is counted before the message can be handed out again
+            self._turns.time_out(work)
+        finally:
+            self._turns.give_up(self.ident)
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
             self.name, work.queue, work.group, self._turns.turn_limit_s,

@@ -1,0 +1,266 @@
+"""Lines of coroutines that wait for messages: one thread and one connection listen for all of them, on any event loop.
+
+When somebody calls, one coroutine of each line looks; where it finds something the next one looks, and so on. A coroutine
+that waits for a group of its own lets the next one look in any case: what came may be for that one. So a message wakes as
+many coroutines as it needs, and a thousand that wait cost nothing but their memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from seriatim.box.box import MessageBox
+from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.listener import Listener
+from seriatim.errors import SeriatimError
+
+__all__ = ["Lines", "Place"]
+
+_LOG = logging.getLogger("seriatim.aio")
+#: As of threads that wait: a call may be missed, and a group may become free without one.
+_LOOK_S = 1.0
+#: A timer that is due is somebody's to fire; meanwhile it is looked at again, with a pause.
+_SHORT_S = 0.05
+#: The thread stays so long after the last coroutine has gone: others may come.
+_IDLE_S = 15.0
+
+
+class Place:
+    """The place of one coroutine in the line of a queue; in a ``with``.
+
+    Args:
+        lines: all lines.
+        queue: the queue's name.
+        is_particular: whether not every message of the queue is for it.
+
+    Attributes:
+        is_looking: whether it looks because it was called.
+    """
+
+    def __init__(self, lines: Lines, queue: str, *, is_particular: bool) -> None:
+        self.queue = queue
+        self.is_particular = is_particular
+        self.is_looking = False
+        self._lines = lines
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        """Where the process listens for the queue already, it joins the line before it looks for the first time."""
+        self._lines.enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lines.leave(self)
+
+    async def turn(self, timeout_s: float) -> None:
+        """Wait until it is this coroutine's turn to look again, at most so many seconds. It has looked, and found nothing."""
+        self._lines.wait(self)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._turn.wait()
+                self._turn.clear()
+                self.is_looking = True
+
+    def call(self) -> bool:
+        """Have it look; from any thread. False: its event loop is closed."""
+        try:
+            self._loop.call_soon_threadsafe(self._turn.set)
+        except RuntimeError:
+            return False
+        return True
+
+
+class _Line:
+    """The coroutines that wait for messages of one queue, first come, first served."""
+
+    def __init__(self) -> None:
+        self.places: dict[Place, None] = {}
+        #: Whether a publisher's call would be heard; who has joined, and not looked, since that is so.
+        self.is_asked = False
+        self.blind: list[Place] = []
+        #: Who looks now, and who looks after that in this round; whether another round follows.
+        self._has_turn: Place | None = None
+        self._round: deque[Place] = deque()
+        self._again = False
+
+    def call(self) -> None:
+        """Somebody called: one looks."""
+        if self._has_turn is not None:
+            self._again = True
+        else:
+            self._begin()
+
+    def asked(self) -> None:
+        """From now on calls are heard."""
+        is_anew, self.is_asked = not self.is_asked, True
+        blind, self.blind = self.blind, []
+        for place in blind:
+            place.call()
+        if is_anew and len(blind) < len(self.places):
+            self.call()
+
+    def looked(self, place: Place, *, goes_on: bool) -> None:
+        """One has looked, or is gone. `goes_on`: there may be something for the next one."""
+        place.is_looking = False
+        if self._has_turn is not place:
+            return
+        self._has_turn = None
+        if goes_on:
+            self._next()
+        if self._has_turn is None and self._again:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._again = False
+        self._round = deque(self.places)
+        self._next()
+
+    def _next(self) -> None:
+        while self._round:
+            place = self._round.popleft()
+            if place in self.places and place.call():
+                self._has_turn = place
+                return
+
+
+class Lines:
+    """All lines of a box.
+
+    Args:
+        box: the box.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self._box = box
+        self._lock = threading.Lock()
+        self._lines: dict[str, _Line] = {}
+        self._thread: threading.Thread | None = None
+        #: A pipe, by which the thread is told that something has changed.
+        self._heard, self._told = os.pipe()
+        os.set_blocking(self._heard, False)
+        os.set_blocking(self._told, False)
+        self._is_closed = False
+
+    def place(self, queue: str, *, is_particular: bool) -> Place:
+        """A place for a coroutine; arguments as of `Place`."""
+        return Place(self, queue, is_particular=is_particular)
+
+    def enter(self, place: Place) -> None:
+        """A coroutine is about to look for the first time."""
+        with self._lock:
+            line = self._lines.get(place.queue)
+            if line is not None and line.is_asked:
+                line.places[place] = None
+
+    def wait(self, place: Place) -> None:
+        """A coroutine has looked in vain, and waits."""
+        with self._lock:
+            line = self._lines.setdefault(place.queue, _Line())
+            if place in line.places:
+                if place.is_looking:
+                    line.looked(place, goes_on=place.is_particular)
+                return
+            line.places[place] = None
+            if line.is_asked or self._is_closed:  # what came since it has looked has called others
+                place.call()
+                return
+            line.blind.append(place)
+            self._stir()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="seriatim-listens", daemon=True)
+                self._thread.start()
+
+    def leave(self, place: Place) -> None:
+        """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
+        with self._lock:
+            line = self._lines.get(place.queue)
+            if line is None or place not in line.places:
+                return
+            del line.places[place]
+            line.blind = [one for one in line.blind if one is not place]
+            line.looked(place, goes_on=True)
+            if not line.places:
+                del self._lines[place.queue]
+                self._stir()
+
+    def close(self) -> None:
+        """End the thread. All coroutines look once more, and find the box closed."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+            self._stir()
+        if thread is not None:
+            thread.join()
+        self._call_all()
+
+    def __del__(self) -> None:
+        os.close(self._told)
+        os.close(self._heard)
+
+    def _stir(self) -> None:
+        with suppress(BlockingIOError):  # it is full of what says the same
+            os.write(self._told, b".")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                with self._box.more(1) as box, box.session() as session, translated(session.access.place):
+                    listener = Listener(session.transaction)
+                    with listener.listening():
+                        self._listen(listener)
+            except SeriatimError as error:
+                _LOG.warning("listening for messages failed, and is tried again: %s", error)
+                self._call_all()  # those who look get the error
+                time.sleep(_LOOK_S)
+            with self._lock:
+                if self._is_closed or not self._lines:
+                    self._thread = None
+                    return
+
+    def _call_all(self) -> None:
+        with self._lock:
+            for line in self._lines.values():
+                line.is_asked, line.blind = False, []
+                for place in line.places:
+                    place.call()
+
+    def _listen(self, listener: Listener) -> None:
+        """Call coroutines until none has waited for a while."""
+        is_called, look_at = False, time.monotonic() + _LOOK_S
+        while not self._is_closed:
+            with suppress(BlockingIOError):
+                os.read(self._heard, 65536)
+            with self._lock:
+                known = self._box.access.known.definitions.queues
+                lines = {known[name].queue_id: line for name, line in self._lines.items() if name in known}
+                if is_called:
+                    for line in lines.values():
+                        line.is_asked = False
+                        line.call()
+            due_s = listener.ask(list(lines), anew=is_called)
+            with self._lock:
+                for line in lines.values():
+                    line.asked()
+                is_idle = not self._lines
+            now = time.monotonic()
+            until = now + _IDLE_S if is_idle else look_at if due_s is None else min(look_at, now + max(due_s, _SHORT_S))
+            is_called = listener.wait(until - now, self._heard)
+            if is_called or time.monotonic() < until:
+                continue
+            with self._lock:
+                if is_idle and not self._lines:
+                    return
+                for line in self._lines.values():
+                    line.call()
+            look_at = time.monotonic() + _LOOK_S

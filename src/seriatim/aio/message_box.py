@@ -1,0 +1,222 @@
+"""`AsyncMessageBox`: a message box for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from seriatim.aio.calls import Calls
+from seriatim.aio.face import counterpart
+from seriatim.aio.lines import Lines
+from seriatim.aio.session import AsyncSession, BegunSession
+from seriatim.aio.slots import Slots
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
+from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.connection.wait_time import patience
+from seriatim.box.definitions.change import Change
+from seriatim.box.postgres.migrate import Migration
+from seriatim.box.views.box_status import BoxStatus
+from seriatim.box.views.message_status import MessageStatus
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.box_settings import Unroutable
+
+__all__ = ["AsyncMessageBox"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+#: Whoever waits for a message to be final looks so soon again, and later so often.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+
+
+class AsyncMessageBox:
+    """The asyncio face of a `MessageBox`: its methods as coroutines; arguments, results and errors are the same.
+
+    Each call is made in a thread; there are as many threads as the box has connections. Coroutines that wait, for messages or
+    for a connection, hold no thread. Cancelling a call interrupts it, and its transaction is rolled back. Any event loop of
+    the process may use the box.
+
+    Args:
+        box: an open box.
+        owns: whether closing this closes the box.
+
+    Attributes:
+        sync: the box itself.
+    """
+
+    def __init__(self, box: MessageBox, *, owns: bool = False) -> None:
+        self.sync = box
+        self._is_owner = owns
+        self._process = os.getpid()
+        self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
+        self._slots = Slots(box.connections, box.access.place)
+        self._lines = Lines(box)
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str | None = None,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        connections: int = 20,
+        turn_limit: float | str | None = None,
+        create: bool = True,
+        unrouted: Unroutable | None = None,
+    ) -> Self:
+        """Open a box; arguments and errors are those of `MessageBox.open`. Closing this closes it."""
+
+        def opened() -> MessageBox:
+            return MessageBox.open(
+                dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create, unrouted=unrouted
+            )  # fmt: skip
+
+        opening = asyncio.ensure_future(asyncio.to_thread(opened))
+        try:
+            return cls(await asyncio.shield(opening), owns=True)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_opened)
+            raise
+
+    @classmethod
+    async def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:
+        """Create or migrate a box; arguments, result and errors are those of `MessageBox.migrate`."""
+        return await asyncio.to_thread(MessageBox.migrate, dsn, schema=schema)
+
+    @classmethod
+    async def check(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> BoxStatus:
+        """Check that this seriatim can work with a box; arguments, result and errors are those of `MessageBox.check`."""
+        return await asyncio.to_thread(MessageBox.check, dsn, schema=schema)
+
+    async def _do(self, work: Callable[[MessageBox], T]) -> T:
+        self._check_process()
+        await self._slots.take()
+        calls = Calls(self._submit, patience_s=5.0)
+        try:
+            return await calls.make(lambda: work(self.sync))
+        finally:
+            if (last := calls.last) is None:
+                self._slots.give_back()
+            else:  # one that goes on after it was cancelled has its connection still
+                last.add_done_callback(lambda _: self._slots.give_back())
+
+    def _submit(self, work: Callable[[], T], /) -> Future[T]:
+        try:
+            return self._threads.submit(work)
+        except RuntimeError:
+            raise UsageError("the message box is closed", remedy="open it again") from None
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise UsageError(
+                "the message box was opened before this process was forked", remedy="open it again in this process"
+            )
+
+    @property
+    def dsn(self) -> str:
+        """The DSN of the box's PostgreSQL, with secrets: don't log it."""
+        return self.sync.dsn
+
+    @property
+    def schema(self) -> str:
+        """The name of the box's schema."""
+        return self.sync.schema
+
+    @property
+    def connections(self) -> int:
+        """The largest number of open connections, which is also the number of threads."""
+        return self.sync.connections
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the box is reached through a connection pooler."""
+        return self.sync.is_pooled
+
+    def more(self, connections: int, turn_limit: float | str | None = None) -> Self:
+        """Open the same box with more connections; arguments and errors are those of `MessageBox.more`."""
+        return type(self)(self.sync.more(connections, turn_limit), owns=True)
+
+    def session(self, connection: ApplicationConnection | None = None) -> AbstractAsyncContextManager[AsyncSession]:
+        """Begin a session: one transaction. It commits at the end of the block; an exception or a cancellation rolls it back.
+
+        It takes a connection when it is first used. Errors are those of `MessageBox.session`.
+
+        Args:
+            connection: the caller's psycopg connection to the same database, also one for asyncio. The session then takes part
+                in the caller's transaction, and neither commits it nor rolls it back.
+        """
+        self._check_process()
+        joined, lock = for_threads(connection)
+        return BegunSession(
+            lambda: self.sync.session(joined), self._submit, self._slots, self._lines, lock, own=connection is None
+        )
+
+    async def run(self, function: Callable[Concatenate[MessageBox, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a plain function with the `MessageBox` itself, in a thread, such as those of `seriatim.operations`.
+
+        Returns:
+            what the function returns; its exception passes through.
+        """
+        return await self._do(lambda box: function(box, *args, **kwargs))
+
+    async def drop(self, **named: str | Iterable[str]) -> list[Change]:
+        """Drop unused definitions, all or none; arguments, result and errors are those of `MessageBox.drop`."""
+        return await self._do(lambda box: box.drop(**named))
+
+    async def status_of(
+        self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
+    ) -> MessageStatus:
+        """The state of a message in each queue that has it; arguments and errors are those of `MessageBox.status_of`.
+
+        A coroutine that waits holds no thread and no connection.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause_s = loop.time() + (0.0 if wait is None else patience(wait)), _FIRST_PAUSE_S
+        while True:
+            status = await self._do(lambda box: box.status_of(message_id, id_space=id_space))
+            if status.is_final or (left := until - loop.time()) <= 0:
+                return status
+            await asyncio.sleep(min(pause_s, left))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    publish = counterpart(MessageBox.publish)
+    define = counterpart(MessageBox.define)
+    apply = counterpart(MessageBox.apply)
+    peek = counterpart(MessageBox.peek)
+    definitions = counterpart(MessageBox.definitions)
+    status = counterpart(MessageBox.status)
+    tick = counterpart(MessageBox.tick)
+    grant = counterpart(MessageBox.grant)
+    revoke = counterpart(MessageBox.revoke)
+    grants = counterpart(MessageBox.grants)
+
+    async def close(self) -> None:
+        """Close it, and the box if `open` opened it; coroutines that wait get `UsageError`. A second call does nothing."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._threads.shutdown(wait=False)
+        self._lines.close()
+        if self._is_owner:
+            self.sync.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncMessageBox {self.sync.access.place}>"
+
+
+def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
+    """Whoever wanted it is gone."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

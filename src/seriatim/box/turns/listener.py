@@ -1,0 +1,110 @@
+"""Listen for messages of several queues at once, on one connection: for all coroutines of a process that wait.
+
+PostgreSQL says that somebody called, not for which queue. Behind a connection pooler notifications don't work.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.round_trip import OwnConnection
+
+__all__ = ["Listener"]
+
+
+class Listener:
+    """A connection that waits for messages of queues; it is in no transaction meanwhile.
+
+    Args:
+        transaction: on a connection of ours; nothing is begun on it.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
+        self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
+        #: The number of the waiter of each queue, as it was registered last.
+        self._waiters: dict[int, int] = {}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Around all waiting. After an error nothing is left of it, and the error is what is raised."""
+        if self._is_deaf:
+            yield
+            return
+        self._execute("LISTEN {}")
+        try:
+            yield
+            self._leave()
+        except BaseException:
+            self._give_up()
+            raise
+
+    def ask(self, queue_ids: Collection[int], *, anew: bool) -> float | None:
+        """Ask to be called for these queues, and for no others. Who looks for messages after this and finds none can wait.
+
+        Args:
+            queue_ids: the queues.
+            anew: also ask for queues that were asked for before, because somebody may have called for any of them.
+
+        Returns:
+            the seconds until the next timer of one of the queues is due; None if there is none.
+        """
+        left = [queue for queue in self._waiters if queue not in queue_ids]
+        asks = [not self._is_deaf and (anew or queue not in self._waiters) for queue in queue_ids]
+        if not queue_ids and not left:
+            return None
+        rows = self._transaction.rows(
+            "ask_to_be_called",
+            queue_ids=[*queue_ids, *(0 for _ in left)],
+            waiters=[
+                *(self._waiters.get(queue, 0) if is_asked else 0 for queue, is_asked in zip(queue_ids, asks, strict=True)),
+                *(self._waiters.pop(queue) for queue in left),
+            ],
+            asks=[*asks, *(False for _ in left)],
+        )  # fmt: skip
+        self._transaction.connection.commit()
+        self._waiters |= {
+            queue: row.waiter for queue, row in zip(queue_ids, rows, strict=False) if row.waiter is not None
+        }
+        return min((row.due_s for row in rows if row.due_s is not None), default=None)
+
+    def wait(self, timeout_s: float, wake: int) -> bool:
+        """Wait until somebody calls, the file `wake` can be read, or so many seconds are over.
+
+        Returns:
+            whether somebody called.
+        """
+        if self._is_called():
+            return True
+        polling = select.poll()
+        polling.register(wake, select.POLLIN)
+        if not self._is_deaf:
+            polling.register(self._transaction.connection.fileno(), select.POLLIN)
+        polling.poll(max(timeout_s, 0.0) * 1000)
+        return self._is_called()
+
+    def _is_called(self) -> bool:
+        return not self._is_deaf and bool(list(self._transaction.connection.notifies(timeout=0)))
+
+    def _execute(self, words: str) -> None:
+        self._transaction.connection.execute(sql.SQL(words).format(sql.Identifier(self._channel)))
+        self._transaction.connection.commit()
+
+    def _leave(self) -> None:
+        self.ask((), anew=False)
+        self._execute("UNLISTEN {}")
+
+    def _give_up(self) -> None:
+        """Leave after an error, in another transaction: that of the error takes no statement any more."""
+        try:
+            self._transaction.connection.rollback()
+            self._leave()
+        except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
+            self._transaction.connection.close()

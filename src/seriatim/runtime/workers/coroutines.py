@@ -1,0 +1,184 @@
+"""``async def`` handlers: an event loop runs them, and the worker's thread makes the calls of their session meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from seriatim.aio.delivery import AsyncDelivery
+from seriatim.aio.session import AsyncSession, LentSession
+from seriatim.box.session import Session
+from seriatim.box.turns.delivery import Delivery
+from seriatim.errors import UsageError
+
+__all__ = ["HandlerLoop", "HandlerStopped", "loop_of_process", "plain"]
+
+T = TypeVar("T")
+_Function = Callable[[Any, AsyncSession], Coroutine[Any, Any, Any]]
+
+
+class HandlerStopped(BaseException):
+    """A handler was cancelled because its worker stops or has given it up: nobody blames its message."""
+
+
+class HandlerLoop:
+    """An event loop on which handlers of worker threads run.
+
+    Args:
+        loop: the event loop, which runs in another thread than the handlers' workers.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        #: The handler at work for each thread of a worker.
+        self._tasks: dict[int, asyncio.Task[Any]] = {}
+        self._given_up: set[int] = set()
+        self._is_stopped = False
+
+    def run(self, function: _Function, given: object, tx: LentSession, calls: _ThreadCalls) -> Any:
+        """Run a handler on the loop; the calling thread makes the calls of its session until it has returned.
+
+        Returns:
+            what the handler returns; its exception passes through.
+
+        Raises:
+            HandlerStopped: it was cancelled by `stop` or `give_up`, or the loop is closed.
+        """
+        me = threading.get_ident()
+        ended: Future[Any] = Future()
+
+        def start() -> None:
+            with self._lock:
+                if self._is_stopped:
+                    ended.cancel()
+                    calls.end()
+                    return
+                task = self._loop.create_task(function(given, tx))
+                self._tasks[me] = task
+            task.add_done_callback(over)
+
+        def over(task: asyncio.Task[Any]) -> None:
+            with self._lock:
+                del self._tasks[me]
+                stopped = self._is_stopped or me in self._given_up
+                self._given_up.discard(me)
+            if task.cancelled() and stopped:
+                ended.cancel()
+            elif task.cancelled():
+                ended.set_exception(asyncio.CancelledError("the handler was cancelled"))
+            elif (error := task.exception()) is not None:
+                ended.set_exception(error)
+            else:
+                ended.set_result(task.result())
+            calls.end()
+
+        try:
+            self._loop.call_soon_threadsafe(start)
+        except RuntimeError:  # it is closed
+            raise HandlerStopped from None
+        calls.make_all()
+        if ended.cancelled():
+            raise HandlerStopped
+        return ended.result()
+
+    def stop(self) -> None:
+        """Cancel all handlers at work, and begin none any more; from any thread."""
+        with self._lock:
+            self._is_stopped = True
+            for task in self._tasks.values():
+                self._loop.call_soon_threadsafe(task.cancel)
+
+    def give_up(self, thread: int | None) -> None:
+        """Cancel the handler at work for a thread, if there is one: it took too long."""
+        with self._lock:
+            if thread is not None and (task := self._tasks.get(thread)) is not None:
+                self._given_up.add(thread)
+                self._loop.call_soon_threadsafe(task.cancel)
+
+
+class _ThreadCalls:
+    """Calls that a coroutine wants made, and that the thread makes which waits for the coroutine."""
+
+    def __init__(self) -> None:
+        self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._lock = threading.Lock()
+        self._is_ended = False
+
+    def submit(self, work: Callable[[], T], /) -> Future[T]:
+        """Have a function called.
+
+        Raises:
+            UsageError: the coroutine has ended.
+        """
+        future: Future[T] = Future()
+
+        def call() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 -- it is the caller's
+                future.set_exception(error)
+
+        with self._lock:
+            if self._is_ended:
+                raise UsageError("the session has ended", remedy="await all that uses it in the handler")
+            self._calls.put(call)
+        return future
+
+    def end(self) -> None:
+        """No further call is made; from any thread."""
+        with self._lock:
+            self._is_ended = True
+            self._calls.put(None)
+
+    def make_all(self) -> None:
+        """Make the calls until the end."""
+        while (call := self._calls.get()) is not None:
+            call()
+
+
+def plain(function: _Function, loop: Callable[[], HandlerLoop]) -> Callable[[Any, Session], Any]:
+    """A plain handler that runs a coroutine function on a loop, and returns its answer.
+
+    Args:
+        function: the coroutine function.
+        loop: gives the loop, when the handler is called.
+    """
+
+    @functools.wraps(function)
+    def handle(given: Any, session: Session) -> Any:
+        calls = _ThreadCalls()
+        tx = LentSession(session, calls.submit)
+        if isinstance(given, Delivery):
+            given = AsyncDelivery(given, tx.call)
+        try:
+            answer = loop().run(function, given, tx, calls)
+        finally:
+            tx.close()
+        tx.check_whole()
+        return answer
+
+    return handle
+
+
+_LOOPS: dict[int, HandlerLoop] = {}
+_MAKING = threading.Lock()
+
+
+def loop_of_process() -> HandlerLoop:
+    """The event loop of this process for handlers, in a thread of its own; it lives as long as the process."""
+    with _MAKING:
+        found = _LOOPS.get(os.getpid())
+        if found is None:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="seriatim-handlers", daemon=True).start()
+            found = _LOOPS[os.getpid()] = HandlerLoop(loop)
+        return found

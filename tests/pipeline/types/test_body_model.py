@@ -1,0 +1,80 @@
+"""Bodies as models of Pydantic and msgspec."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import msgspec
+import pydantic
+import pytest
+
+import seriatim as sq
+
+
+class Line(pydantic.BaseModel):
+    article: str
+    price: Decimal
+
+
+class Order(pydantic.BaseModel):
+    number: int
+    lines: list[Line] = []
+
+
+@pydantic.dataclasses.dataclass
+class Note:
+    text: str
+
+
+class Item(msgspec.Struct):
+    article: str
+    price: float
+
+
+class Basket(msgspec.Struct):
+    number: int
+    lines: list[Item] = []
+
+
+def message(body):
+    return sq.Message(
+        type="order", message_id="m1", body=body if isinstance(body, bytes) else json.dumps(body).encode()
+    )
+
+
+def test_it_is_an_object_of_the_class():
+    order = sq.body_as(Order, message({"number": 7, "lines": [{"article": "a", "price": "1.20"}]}))
+    assert order == Order(number=7, lines=[Line(article="a", price=Decimal("1.20"))])
+    assert sq.body_as(Note, message({"text": "x"})) == Note("x")
+    assert sq.body_as(Basket, message({"number": 7, "lines": [{"article": "a", "price": 1.2}]})) == Basket(
+        7, [Item("a", 1.2)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "told"),
+    [
+        (Order, {"number": 7, "lines": [{"article": "a", "price": "secret"}]}, "$.lines[0].price: Input should be a valid decimal"),
+        (Order, {}, "$.number: Field required"),
+        (Order, b"{", "$: Invalid JSON"),
+        (Order, b"", "$: Invalid JSON"),
+        (Order, {"number": "x", "lines": [{}, {}]}, "and 2 more"),
+        (Basket, {"number": 7, "lines": [{"article": "a", "price": "secret"}]}, "$.lines[0].price: Expected `float`, got `str`"),
+        (Basket, {}, "$: Object missing required field `number`"),
+        (Basket, b"\xff", "$: "),
+    ],
+)  # fmt: skip
+def test_a_body_that_does_not_fit_is_a_business_failure(model, body, told):
+    with pytest.raises(sq.Business) as raised:
+        sq.body_as(model, message(body))
+    text = str(raised.value)
+    assert text.startswith(f"message m1: the body doesn't fit {model.__name__}: $")
+    assert told in text
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize("model", [dict, int, Order(number=1), list[int]])
+def test_another_class_is_refused(model):
+    with pytest.raises(sq.UsageError, match="is not a model"):
+        sq.body_as(model, message({}))
