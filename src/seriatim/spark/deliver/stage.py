@@ -33,6 +33,7 @@ from seriatim.spark.deliver.layout import Layout
 from seriatim.spark.deliver.outbox import Outbox, folder_name
 from seriatim.spark.deliver.outgoing import Outgoing, Waiting
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.targets import BoxSink, Folder, SparkSink, Target
 from seriatim.spark.process.stage import properties
 from seriatim.spark.resequence.decided_packets import opened, rows_of
@@ -57,12 +58,14 @@ class Delivered:
         counts: how many messages by (destination, disposition); the destination of a message that has none is "".
         reports: what the operator says of its state, a JSON text a bucket.
         tasks: how many messages each writing task had.
+        reasons: why messages were set aside, as each writing task has counted.
     """
 
     batch: int
     counts: Mapping[tuple[str, str], int]
     reports: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
+    reasons: tuple[SetAsideReason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +315,9 @@ def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
         if row.kind == "count":
             counts[row.destination, row.disposition] += row.rows
     reports = tuple(row.text for row in answers if row.kind == "report")
-    return Delivered(batch, dict(counts), reports, tuple(row.rows for row in answers if row.kind == "task"))
+    tasks = tuple(row.rows for row in answers if row.kind == "task")
+    reasons = tuple(SetAsideReason.from_json(row.text) for row in answers if row.kind == "reason")
+    return Delivered(batch, dict(counts), reports, tasks, reasons)
 
 
 def start(

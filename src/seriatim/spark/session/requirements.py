@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-__all__ = ["arrow_schema", "make_ready"]
+__all__ = ["arrow_schema", "make_ready", "use_this_python"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -16,11 +16,16 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def make_ready(df: DataFrame) -> None:
     """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it."""
-    context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
-    if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
-        context.pythonExec = sys.executable  # Spark was started before we were imported
+    use_this_python(df.sparkSession)
     if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
         df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Makes a session's workers run this Python, where Spark would take the first one in PATH."""
+    context = getattr(session, "_sc", None)  # there is none through Connect
+    if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
+        context.pythonExec = sys.executable  # Spark was started before we were imported
 
 
 def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
