@@ -120,8 +120,8 @@ def _publish(box: MessageBox) -> int:
     orders = [(f"customer-{n % _CUSTOMERS + 1}", n // _CUSTOMERS + 1) for n in range(_CUSTOMERS * _ORDERS)]
     for customer, number in sorted(orders, key=lambda order: (order[1] * 3 % _ORDERS, order[0])):  # 2, 4, 1, 3, 5
         amount = "ten" if (customer, number) == (BAD_GROUP, _BAD_NUMBER) else str(10 * number)
-        context = {"customer": customer, "number": number}
-        box.publish(sq.Message(type="order", body=_body(amount), context=context))
+        order = sq.Message(type="order", body=_body(amount), context={"customer": customer, "number": number})
+        box.publish(order)
     return len(orders)
 
 

@@ -13,7 +13,6 @@ NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
 OF_SPARK = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "-1",
     "spark.sql.session.timeZone": "America/New_York",
     "spark.sql.shuffle.partitions": "3",
 }

@@ -170,6 +170,8 @@ def _start(
         forget_fatal(checkpoint.calls, batch)
 
     try:
+        # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
+        sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
         query = start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s, before=before)
     except BaseException as error:

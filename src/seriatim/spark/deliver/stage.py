@@ -143,6 +143,24 @@ class Sink:
         finally:
             self._began = None
 
+    def check_age(self, latest: int) -> None:
+        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers.
+
+        Args:
+            latest: the id of the last batch that the checkpoint knows of, or would begin.
+
+        Raises:
+            CheckpointMismatch: one is.
+        """
+        for one in self._outgoing:
+            newest = one.newest_batch()
+            if newest is not None and newest > latest:
+                raise CheckpointMismatch(
+                    f"the port has batch {newest}, and the checkpoint would go on with batch {latest}: it is older",
+                    where=f"destination {one.destination}",
+                    remedy="restore both from one backup, or give the pipeline a new checkpoint and new ports",
+                )
+
     def in_hand(self) -> InHand | None:
         """The batch that is being delivered."""
         began = self._began

@@ -56,6 +56,11 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
             raise ColumnError(
                 "seriatim adds a column with this name", where=f"column {field.name!r}", remedy="rename it"
             )
+        if "." in field.name:  # PySpark takes it for a field in a column
+            remedy = f"rename it: df.withColumnRenamed({field.name!r}, {field.name.replace('.', '_')!r})"
+            raise ColumnError(
+                "Spark can't hand a name with a dot to Python", where=f"column {field.name!r}", remedy=remedy
+            )
         if field.name.lower() in seen:
             raise ColumnError("the frame has it twice", where=f"column {field.name!r}", remedy="rename or drop one")
         seen.add(field.name.lower())
