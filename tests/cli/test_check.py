@@ -113,8 +113,9 @@ def test_warns_of_a_port_that_cannot_be_written():
         f"warning: destination all: {nothing}; {waits}",
         f"warning: set_aside: {nothing}; {waits}",
     ]
-    (port,) = json.loads(called("check", "ports.yaml", "--json").stdout)["ports"]
-    assert port["obstacle"] == nothing
+    found = json.loads(called("check", "ports.yaml", "--json").stdout)
+    assert [one["obstacle"] for one in found["ports"]] == [nothing]
+    assert [f"warning: {one}" for one in found["warnings"]] == result.stderr.splitlines()
     assert not list(Path("inbox").iterdir())
 
 
@@ -134,7 +135,7 @@ def test_json_for_scripts():
     told = json.loads(result.stdout)
     assert (told["ok"], [fault["where"] for fault in told["faults"]]) == (False, ["bad.yaml:8:26", "bad.yaml:9:23"])
     port = {"destination": "all", "format": "json", "path": "out/all", "guarantee": "exactly once", "obstacle": None}
-    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port]}
+    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port], "warnings": []}
     assert json.loads(called("check", "good.yaml", "--json").stdout) == good
 
 

@@ -40,6 +40,7 @@ CHECKED: Table[dict[str, object]] = Table(
     Column("ok", None, kind="bool", meaning="false: it has faults"),
     Column("faults", None, rows=_FAULT, meaning="its faults"),
     Column("ports", None, rows=_PORT, meaning="of a file without faults: the port of each destination"),
+    Column("warnings", None, kind="list[str]", meaning="what is no fault, but needs somebody"),
 )
 
 _EXACTLY_ONCE = "exactly once"
@@ -61,7 +62,8 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     pipeline, faults = pipeline_file.examine(file_)
     if json_:
         ports = [] if faults or pipeline is None else _ports(pipeline)
-        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports}
+        warnings = [] if faults or pipeline is None else list(_warnings(pipeline))
+        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports, "warnings": warnings}
         click.echo(json.dumps(CHECKED.object_of(found), indent=2))
     elif faults:
         for fault in faults:

@@ -88,7 +88,11 @@ HELD_GROUPS: Table[HeldGroup] = Table(
     "A group that holds messages",
     Column("destination"),
     Column("group"),
-    text_only("waits for", lambda one: one.missing or one.reason, "the missing numbers, or else the reason"),
+    text_only(
+        "waits for",
+        lambda one: one.missing or one.reason.removeprefix("waits for "),
+        "the missing numbers, or else the reason",
+    ),
     Column("held"),
     *json_only("missing_first", "missing_last"),
     Column("since"),
