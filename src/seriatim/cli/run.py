@@ -240,10 +240,12 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"\n{many} {summary.held:,} message{'' if summary.held == 1 else 's'}, the longest waiting first:")
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
+    elif summary.held:  # since a run of an earlier version, which noted no groups
+        click.echo(f"\n{summary.held:,} messages are held, behind {summary.holes:,} holes")
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
-    for line in table.lines(rows):
+    for line in table.lines(rows) if rows else ():
         click.echo(f"  {line}")
 
 
