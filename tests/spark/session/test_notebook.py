@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
+from seriatim import EnvironmentProblem, Standard
+from seriatim.spark import resequence
 
 NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
 #: What Spark takes where nobody says anything, and a zone that isn't ours.
@@ -26,6 +30,19 @@ def own(spark, monkeypatch):
         session.conf.set(name, value)
     monkeypatch.setattr(SparkSession, "_instantiatedSession", session)
     return session
+
+
+def test_a_session_that_keeps_its_state_store_says_what_to_set(own, tmp_path, monkeypatch):
+    def refused(conf, name, value):
+        raise AnalysisException("it can't be changed")
+
+    stream = own.readStream.schema("g string, n long").json(str(tmp_path))
+    monkeypatch.setattr(type(own.conf), "set", refused)
+    with pytest.raises(
+        EnvironmentProblem, match=r"stateStore\.providerClass: the Spark session keeps state where"
+    ) as caught:
+        resequence(stream, group="g", sequence="n", policy=Standard())
+    assert caught.value.remedy.startswith("set it to org.apache.spark.sql.execution.streaming.state.RocksDB")
 
 
 def test_every_cell_of_the_notebook_runs(own, capsys):

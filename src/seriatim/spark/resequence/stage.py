@@ -94,6 +94,7 @@ def resequence(
     Raises:
         ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
         UsageError: `df` is no frame of Spark's, options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
+        EnvironmentProblem: the session doesn't let the state store be chosen that operators in Python need.
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
     check_frame(df, "resequence")
