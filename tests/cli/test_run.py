@@ -137,7 +137,7 @@ def test_what_is_set_aside_has_a_header_and_filters(ran, folder):
     part = invoked("set-aside", folder / "pipeline.yaml", "--limit", "2")
     assert (len(part.stdout.splitlines()), part.stderr) == (4, "stopped at 2 of 6: --limit N lists more\n")
     wrong = invoked("set-aside", folder / "pipeline.yaml", "--since", "soon")
-    assert (wrong.exit_code, wrong.stderr.partition(" (")[0]) == (2, "error: --since: 'soon' is not a moment")
+    assert (wrong.exit_code, wrong.stderr.partition(" (")[0]) == (2, "error: --since: 'soon' is not a time")
 
 
 def test_held_is_a_frame_of_what_waits(ran, folder, spark):

@@ -16,7 +16,7 @@ __all__ = ["MOMENT"]
 class _Moment(click.ParamType[datetime]):
     """Converts to a `datetime` with a zone; what has none is in the zone of this machine."""
 
-    name = "moment"
+    name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """The moment.
@@ -34,8 +34,8 @@ class _Moment(click.ParamType[datetime]):
             return datetime.now(UTC) - timedelta(microseconds=micros(value))
         except (UsageError, OverflowError):
             where = "" if param is None else param.opts[0]
-            remedy = "write 2026-01-31, 2026-01-31T12:30, or a period before now such as 2h or 7d"
-            raise UsageError(f"{value!r} is not a moment", where=where, remedy=remedy) from None
+            remedy = 'write a time such as "2026-03-01 14:30", or how long ago: "2h", "7d"'
+            raise UsageError(f"{value!r} is not a time", where=where, remedy=remedy) from None
 
 
 #: For ``type=`` of an option.

@@ -51,8 +51,12 @@ _SHOWN = WRITTEN.without("type", "location")
 @click.option("--group", metavar="KEY", help="Only messages of this group.")
 @click.option("--location", metavar="NAME", help="Only messages that this location received.")
 @click.option("--reason", metavar="TEXT", help="Only messages with this text in their reason.")
-@click.option("--since", type=MOMENT, help="Only messages set aside since then: 2026-01-31T12:30, or 2h (ago).")
-@click.option("--until", type=MOMENT, help="Only messages set aside before then.")
+@click.option(
+    "--since",
+    type=MOMENT,
+    help="Only messages set aside from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", type=MOMENT, help="Only messages set aside before this time, likewise.")
 @json_option("Print one JSON object per message, with its body.", WRITTEN)
 @click.option(
     "--limit", type=click.IntRange(1), default=None, help=f"List at most this many (default: {_LIMIT}; all as JSON)."
