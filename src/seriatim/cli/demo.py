@@ -95,6 +95,7 @@ def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
     is mended. Takes about a minute.
     """
     need("spark")
+    need("embedded")
     console = Console(highlight=False, quiet=json_)
     console.print(f"[bold]seriatim demo[/]: a pipeline and a message box, in about a minute. Feed of seed {seed}:")
     began = monotonic()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +27,8 @@ BAD_GROUP = "customer-3"
 _CUSTOMERS = 4
 _ORDERS = 5
 _BAD_NUMBER = 3
-_PATIENCE_S = 60.0
-_LOOK_S = 0.05
 _END_S = 15.0
+_LOG = "seriatim.failures"
 _SHOWN = ("group", "state", "queued", "reason")
 
 
@@ -70,15 +68,19 @@ def box_story(folder: Path, console: Console) -> BoxStory:
             "in order; what the handler writes commits together with the end of its message. "
             f"Order {_BAD_NUMBER} of {BAD_GROUP} has the amount 'ten', at which the handler fails.\n"
         )
-        _work(box, lambda: _is_at_rest(box))
+        with _logged() as log:
+            _work(box)
         before = _shipped(box)
         _tell_shipped(console, before)
+        console.print("\nThe log says why (and gives the traceback):\n")
+        for line in log:
+            console.print(f"  {line}", markup=False, soft_wrap=True)
         error = _tell_stopped(console, box)
         console.print(
             f"\nThe operator mends the body ([bold]group retry {BAD_GROUP} --body …[/]), and the worker goes on:\n"
         )
         _mend(box)
-        _work(box, lambda: sum(map(len, _shipped(box).values())) == published)
+        _work(box)
         after = _shipped(box)
         _tell_shipped(console, {BAD_GROUP: after[BAD_GROUP]})
         _check(before, after)
@@ -137,45 +139,30 @@ def _handle(message: Any, tx: Any) -> None:
     tx.connection.execute("INSERT INTO public.shipped (customer, number, amount) VALUES (%s, %s, %s)", row)
 
 
-def _work(box: MessageBox, is_done: Callable[[], bool]) -> None:
-    """Let a worker work until something is so.
-
-    Raises:
-        InvariantBroken: it doesn't come.
-    """
+def _work(box: MessageBox) -> None:
+    """Let a worker work until there is nothing that it could do."""
     from seriatim.runtime.workers.worker import Worker  # noqa: PLC0415 -- the driver, when it is needed
 
-    worker = Worker(box, QUEUE, _handle, workers=2)
-    failed: list[BaseException] = []
+    Worker(box, QUEUE, _handle, workers=2).run(until_idle=True)
 
-    def run() -> None:
-        try:
-            worker.run()
-        except BaseException as error:  # noqa: BLE001 -- told in the thread that waits
-            failed.append(error)
 
-    thread = threading.Thread(target=run, name="demo-worker")
-    thread.start()
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """What the log of failures says in the block, a line each; it goes nowhere else."""
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage().splitlines()[0])
+
+    log, handler = logging.getLogger(_LOG), Lines()
+    passed_on, log.propagate = log.propagate, False
+    log.addHandler(handler)
     try:
-        deadline = time.monotonic() + _PATIENCE_S
-        while not failed and not is_done():
-            if time.monotonic() > deadline:
-                raise InvariantBroken(f"the worker has not done its work in {_PATIENCE_S:.0f} s")
-            time.sleep(_LOOK_S)
+        yield lines
     finally:
-        worker.stop()
-        thread.join()
-    if failed:
-        raise failed[0]
-
-
-def _is_at_rest(box: MessageBox) -> bool:
-    """Whether the bad group is stopped, and all others have nothing left to do."""
-    from seriatim.operations import groups  # noqa: PLC0415 -- the driver, when it is needed
-
-    stopped = {one.group for one in groups.groups(box, QUEUE, state="faulted")}
-    done = {customer for customer, numbers in _shipped(box).items() if len(numbers) == _ORDERS}
-    return stopped == {BAD_GROUP} and len(done) == _CUSTOMERS - 1
+        log.removeHandler(handler)
+        log.propagate = passed_on
 
 
 def _shipped(box: MessageBox) -> dict[str, list[int]]:
