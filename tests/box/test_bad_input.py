@@ -77,6 +77,16 @@ def received(box, name, **how):
         return list(tx.receive(name, **how) or ())
 
 
+def test_a_session_without_with_says_how_it_begins(queue):
+    for use in (lambda tx: tx.publish([order()]), lambda tx: tx.receive("orders"), lambda tx: tx.connection):
+        with pytest.raises(sq.UsageError, match=r"the session has not begun \(with box\.session\(\) as tx: tx\."):
+            use(queue.session())
+    assert not hasattr(queue.session(), "_repr_html_")
+    assert not hasattr(queue.session(), "nothing")
+    with queue.session() as tx:
+        assert tx.receive("orders") is None
+
+
 def received_none(box, name):
     with box.session() as tx:
         return tx.receive(name)

@@ -65,6 +65,60 @@ def test_says_what_is_dropped():
     assert (port["format"], port["path"], port["guarantee"]) == ("drop", None, "exactly once")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("path: inbox", "path: ${IN}", """4:35: this is not YAML: expected ',' or '}', but got '{' (inside { } put it in quotes: {path: "${NAME}"})"""),
+        ("- to: all", "- to: all\n    where: key == 'a'", "8:12: route[0].where, 1:5 of the filter: '==' is not part of a filter (write =)"),
+        ("- to: all", "- to: all\n    where: key <> None", "8:12: route[0].where, 1:8 of the filter: None is not part of a filter (write NULL, as in x IS NULL)"),
+        ("- to: all", "- to: all\n    where: TRUE && TRUE", "8:12: route[0].where, 1:6 of the filter: '&&' is not part of a filter (write AND)"),
+        ("path: out/all", 'path: "${NONE}/all"', "9:35: the environment variable NONE is not set (export NONE=…)"),
+        ("path: inbox", 'path: "${NONE}/${NONE}"', "4:34: the environment variable NONE is not set (export NONE=…)"),
+        ("policy: standard", "policy: standard, hole_timeout: '7'", "8:50: Standard: hole_timeout: '7' has no unit (write 7s for seconds, or 7m, 7h, 7d)"),
+    ],
+)  # fmt: skip
+def test_what_comes_from_another_language_says_what_to_write(old, new, told):
+    Path("slip.yaml").write_text(GOOD.replace(old, new))
+    result = called("check", "slip.yaml")
+    assert result.stderr.splitlines() == [f"slip.yaml:{told}", "slip.yaml: 1 fault"]
+
+
+def test_a_variable_that_is_not_set_is_one_fault_wherever_it_stands():
+    slips = GOOD.replace("inbox", '"${NONE}/in"').replace("out/all", '"${NONE}/out"').replace("small", '"${NONE}"')
+    Path("slip.yaml").write_text(slips)
+    result = called("check", "slip.yaml")
+    assert result.stderr.splitlines() == [
+        "slip.yaml:1:7: the environment variable NONE is not set (export NONE=…)",
+        "slip.yaml: 1 fault",
+    ]
+
+
+def test_a_short_value_of_a_variable_is_concealed_where_it_stands_and_not_in_other_words(monkeypatch):
+    monkeypatch.setenv("OUT", "out")
+    Path("slip.yaml").write_text(
+        GOOD.replace("out/all", '"${OUT}/all"').replace("- to: all", "- to: all\n    where: NULL =")
+    )
+    assert called("check", "slip.yaml").stderr.startswith("slip.yaml:8:12: route[0].where")
+
+
+def test_warns_of_a_port_that_cannot_be_written():
+    # Not even the superuser can make anything there.
+    text = GOOD.replace("out/all", "/proc/out").replace("name: small", "name: small\nset_aside: /proc/aside")
+    Path("ports.yaml").write_text(text)
+    result = called("check", "ports.yaml")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "ports.yaml: ok")
+    waits = "until that is mended, its messages wait in the checkpoint"
+    nothing = "the folder '/proc' can't be written to: no such file or directory"
+    assert result.stderr.splitlines() == [
+        f"warning: destination all: {nothing}; {waits}",
+        f"warning: set_aside: {nothing}; {waits}",
+    ]
+    found = json.loads(called("check", "ports.yaml", "--json").stdout)
+    assert [one["obstacle"] for one in found["ports"]] == [nothing]
+    assert [f"warning: {one}" for one in found["warnings"]] == result.stderr.splitlines()
+    assert not list(Path("inbox").iterdir())
+
+
 def test_tells_every_fault_with_its_line():
     result = called("check", "bad.yaml")
     assert result.exit_code == 2
@@ -81,7 +135,7 @@ def test_json_for_scripts():
     told = json.loads(result.stdout)
     assert (told["ok"], [fault["where"] for fault in told["faults"]]) == (False, ["bad.yaml:8:26", "bad.yaml:9:23"])
     port = {"destination": "all", "format": "json", "path": "out/all", "guarantee": "exactly once", "obstacle": None}
-    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port]}
+    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port], "warnings": []}
     assert json.loads(called("check", "good.yaml", "--json").stdout) == good
 
 

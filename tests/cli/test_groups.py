@@ -48,6 +48,11 @@ def told(result):
     return json.loads(result.stdout)
 
 
+def test_a_period_without_a_unit_says_what_to_write(call):
+    result = call("groups", "--older-than", "7", code=2)
+    assert result.stderr == "error: '7' has no unit (write 7s for seconds, or 7m, 7h, 7d)\n"
+
+
 def test_groups(shop, call):
     lines = call("groups").stdout.splitlines()
     assert lines[0].split()[:4] == ["queue", "group", "state", "since"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.cli.nouns import brought_to_commands
 from tests.command import environment
 
 #: Each takes longer to import than a person likes to wait for help.
@@ -28,8 +31,78 @@ def test_help_imports_nothing_that_is_slow():
 def test_help_cuts_no_sentence(words):
     told = CliRunner().invoke(main, [*words, "--help"])
     assert told.exit_code == 0
-    assert "Commands:" in told.stdout
-    assert "..." not in told.stdout.partition("Commands:")[2]
+    heading = "Commands:" if words else "If something stands still:"
+    assert heading in told.stdout
+    assert "..." not in told.stdout.partition(heading)[2]
+
+
+def test_help_lists_every_noun_once_and_what_helps_first():
+    lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
+    headings = [one for one in lines if re.fullmatch(r"\S.*:", one)]
+    assert headings == [
+        *("Options:", "If something stands still:", "Begin:", "Pipelines:", "Message box:", "Workers:", "Shell:"),
+    ]
+    shown = [found[1] for one in lines[lines.index(headings[1]) :] if (found := re.match(r"  ([a-z-]+)  ", one))]
+    assert sorted([*shown, "group", "queue", "schedule", "subscription"]) == main.list_commands(click.Context(main))
+    assert "Verbs: abort, close, reset, resume, retry, show," in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("groups", "groups"),
+        ("group", "groups"),
+        ("group list --queue q", "groups --queue q"),
+        ("groups --queue q", "groups --queue q"),
+        ("groups show c1", "group show c1"),
+        ("group show c1", "group show c1"),
+        ("group --help", "group --help"),
+        ("groups --help", "groups --help"),
+        ("queue", "queues"),
+        ("queues off orders", "queue off orders"),
+        ("subscriptions stop all", "subscription stop all"),
+        ("messages", "messages list"),
+        ("message --status done", "messages list --status done"),
+        ("message show 4711", "messages show 4711"),
+        ("messages --help", "messages --help"),
+        ("dead-letter requeue 7", "dead-letters requeue 7"),
+        ("instance", "instances list"),
+        ("dialog end x", "dialogs end x"),
+        ("fault show 12", "faults 12"),
+        ("faults list --queue q", "faults --queue q"),
+        ("faults 12", "faults 12"),
+        ("type", "types"),
+        ("run list", "run list"),
+    ],
+)
+def test_a_noun_may_be_in_either_number_and_lists_without_a_verb(typed, meant):
+    verbs = {"group": ["show", "retry"], "queue": ["off"], "subscription": ["stop"]}
+    assert brought_to_commands(typed.split(), verbs.__getitem__) == meant.split()
+
+
+def test_the_other_number_reaches_the_command(box):
+    where = ["--dsn", box.dsn, "--schema", box.schema]
+    for typed in ("queue", "queue list", "queues", "message", "messages list", "group list", "fault list", "type"):
+        told = CliRunner().invoke(main, [*typed.split(), *where])
+        assert told.exit_code == 0, typed
+        assert told.stdout.startswith("there are no"), typed
+    told = CliRunner().invoke(main, ["groups", "show", "c1", *where])
+    assert (told.exit_code, told.stderr.partition(" (")[0]) == (2, "error: no queue has a group 'c1'")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands(shell):
+    script = CliRunner().invoke(main, ["completion", shell])
+    assert script.exit_code == 0
+    assert f"_SERIATIM_COMPLETE={shell}_complete" in script.stdout
+    words = {"COMP_WORDS": "seriatim dead", "COMP_CWORD": "dead" if shell == "fish" else "1"}
+    told = CliRunner().invoke(
+        main,
+        prog_name="seriatim",
+        complete_var="_SERIATIM_COMPLETE",
+        env={"_SERIATIM_COMPLETE": f"{shell}_complete", **words},
+    )
+    assert "dead-letters" in told.stdout
 
 
 @pytest.mark.parametrize(("said", "colours"), [("1", False), ("", True)])

@@ -29,6 +29,11 @@ def ended(box, *words):
     ("words", "told"),
     [
         (["nowhere", "--handler", "tests.runtime.started:step"], "there is no queue 'nowhere'"),
+        (
+            ["shop.py:handle"],
+            "there is no queue 'shop.py:handle' (a handler is named behind the queue: --handler shop:handle)",
+        ),
+        (["shop", "--handler", "shop.py:handle"], "'shop.py:handle' names a file, not a module (write shop:handle)"),
         (["shop", "shop", "--handler", "tests.runtime.started:step"], "a queue is missing, or named twice"),
         (["shop", "--handler", "tests.runtime.nothing:step"], "there is no module 'tests.runtime.nothing'"),
         (["shop", "--handler", "tests.runtime.started:nothing"], "has no 'nothing'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib
 import inspect
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from seriatim import errors
 from seriatim.cli.main import EXIT_CODES, main
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.operations.moved import MOVED
+from seriatim.runtime.stop_signal import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -117,6 +120,42 @@ def test_everything_installed_is_pinned_without_an_address():
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """What the documents show to be typed, or started by systemd, with the document."""
+    shown = re.compile(r"^(?:\$ |ExecStart=)(?:.*&& )?(?:\S+/)?seriatim (.+)$", re.MULTILINE)
+    texts = {document: re.sub(r"\\\n\s*", "", document.read_text(encoding="utf-8")) for document in DOCUMENTS}
+    return [(str(name.relative_to(ROOT)), line) for name, text in texts.items() for line in shown.findall(text)]
+
+
+def test_every_command_line_in_the_documents_is_one():
+    lines = command_lines()
+    assert len(lines) > 50
+    for document, line in lines:
+        words = shlex.split(re.split(r" [#|>] ?| && ", line)[0].replace("…", ""))
+        command: click.Command = main
+        while isinstance(command, click.Group) and not words[0].startswith("-"):
+            context = click.Context(command)
+            _, found, words = command.resolve_command(context, words)
+            assert found is not None, (document, line)
+            command = found
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert used <= known, (document, line)
+
+
+def test_the_unit_of_the_how_to_starts_again_where_that_helps():
+    text = (ROOT / "docs" / "how-to" / "run-it-for-good.md").read_text(encoding="utf-8")
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str
+    unit.read_string(re.search(r"```ini\n(.*?)```", text, re.DOTALL)[1])
+    service = unit["Service"]
+    in_vain = {EXIT_CODES[errors.UsageError], EXIT_CODES[errors.InvariantBroken]}
+    assert set(map(int, service["RestartPreventExitStatus"].split())) == in_vain
+    # Spark's process ignores SIGTERM, and the command ends it; that may take as long as a batch that is waited for.
+    assert service["KillMode"] == "mixed"
+    assert int(service["TimeoutStopSec"]) > 2 * PATIENCE_S
 
 
 def test_the_commands_of_the_how_to_about_groups_are_run_in_it():

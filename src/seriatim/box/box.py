@@ -26,7 +26,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
-from seriatim.box.session import Session, Sessions, checked_connection
+from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
 from seriatim.box.views.message_status import MessageStatus, status_of
@@ -148,9 +148,8 @@ class MessageBox(Closing):
         """
         return type(self)(self._connections.more(connections, turn_limit))
 
-    @contextmanager
-    def session(self, connection: psycopg.Connection | None = None) -> Iterator[Session]:
-        """Begin a session: one transaction. It commits at the end of the block; an exception rolls it back.
+    def session(self, connection: psycopg.Connection | None = None) -> SessionBlock:
+        """Begin a session, with ``with``: one transaction. It commits at the end of the block; an exception rolls it back.
 
         Args:
             connection: the caller's psycopg connection to the same database. The session then takes part in the caller's
@@ -162,6 +161,10 @@ class MessageBox(Closing):
             Unavailable: there is no connection, or the transaction has to be repeated. If the connection broke during the
                 commit, the transaction may be committed or not. Publishing the same messages again is safe.
         """
+        return SessionBlock(self._session(connection))
+
+    @contextmanager
+    def _session(self, connection: psycopg.Connection | None) -> Iterator[Session]:
         if connection is not None:
             with Session(self._access, checked_connection(connection), own=False) as session:
                 yield session

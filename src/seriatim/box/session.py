@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from os import getpid
 from types import TracebackType
-from typing import Self, cast
+from typing import NoReturn, Self, cast
 from uuid import UUID
 
 import psycopg
@@ -42,7 +42,7 @@ from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message, Received
 
-__all__ = ["Session", "Sessions", "checked_connection"]
+__all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
 
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
@@ -470,6 +470,28 @@ class Session(DialogVerbs):
             delivery.holder = after
         self._forget()
         return after
+
+
+class SessionBlock(AbstractContextManager[Session]):
+    """What `MessageBox.session` gives: the session begins and ends with a ``with`` block."""
+
+    def __init__(self, block: AbstractContextManager[Session]) -> None:
+        self._block = block
+
+    def __enter__(self) -> Session:
+        return self._block.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._block.__exit__(kind, error, trace)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Only what a session has: others ask any object for names of theirs, and expect an AttributeError.
+        if not name.startswith("_") and hasattr(Session, name):
+            call = f"tx.{name}{'(…)' if callable(getattr(Session, name)) else ''}"
+            raise UsageError("the session has not begun", remedy=f"with box.session() as tx: {call}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class Sessions:

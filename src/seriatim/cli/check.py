@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -39,6 +40,7 @@ CHECKED: Table[dict[str, object]] = Table(
     Column("ok", None, kind="bool", meaning="false: it has faults"),
     Column("faults", None, rows=_FAULT, meaning="its faults"),
     Column("ports", None, rows=_PORT, meaning="of a file without faults: the port of each destination"),
+    Column("warnings", None, kind="list[str]", meaning="what is no fault, but needs somebody"),
 )
 
 _EXACTLY_ONCE = "exactly once"
@@ -52,14 +54,16 @@ _AT_LEAST_ONCE = "at least once"
 def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     """Validate a pipeline file.
 
-    Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults.
+    Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
+    folders that can't be written now: messages for them would wait.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline, faults = pipeline_file.examine(file_)
     if json_:
         ports = [] if faults or pipeline is None else _ports(pipeline)
-        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports}
+        warnings = [] if faults or pipeline is None else list(_warnings(pipeline))
+        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports, "warnings": warnings}
         click.echo(json.dumps(CHECKED.object_of(found), indent=2))
     elif faults:
         for fault in faults:
@@ -67,6 +71,8 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
         click.echo(f"{file_}: {len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif pipeline is not None:
         _describe(file_, pipeline)
+        for line in _warnings(pipeline):
+            click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
     if faults:
         context.exit(2)
 
@@ -94,8 +100,16 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
         if destination.process is not None:
             click.echo(f"  process  {port['destination']}: {destination.process.function}")
         click.echo(f"  deliver  {port['destination']}: {policy}, {what}{place}, {port['guarantee']}")
-        if port["obstacle"]:
-            click.echo(f"           {port['obstacle']}: until that is mended, messages for it wait in the checkpoint")
+
+
+def _warnings(pipeline: Pipeline) -> Iterator[str]:
+    """What is no fault of the file, but needs somebody: the folders to deliver to that can't be written now."""
+    ports = [(f"destination {port['destination']}", port["obstacle"]) for port in _ports(pipeline)]
+    folders = (("set_aside", pipeline.set_aside), ("unrouted", pipeline.unrouted))
+    ports += [(name, obstacle(folder)) for name, folder in folders if folder is not None]
+    for name, found in ports:
+        if found:
+            yield f"{name}: {found}; until that is mended, its messages wait in the checkpoint"
 
 
 def _named(kind: str | None, end: Source | Deliver) -> str:

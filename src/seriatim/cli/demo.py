@@ -1,9 +1,10 @@
-"""``seriatim demo``: the whole story on a generated feed, through the real `run`: files in, files out."""
+"""``seriatim demo``: the whole story, through what users call: a pipeline from files to files, and a message box."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,11 +19,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Table as Lines
 
+from seriatim.cli.demo_box import BAD_GROUP, QUEUE, BoxStory, box_story
+from seriatim.cli.own_name import own_name
 from seriatim.cli.run import SUMMARY
-from seriatim.cli.show import Display, accounts_table, line_of
-from seriatim.cli.table import Column, json_only, json_option
+from seriatim.cli.show import REASONS, Display, accounts_table, line_of
+from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
 from seriatim.errors import InvariantBroken, UsageError
 from seriatim.extras import need
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
@@ -32,8 +35,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DEMO", "demo"]
 
+_BOX: Table[BoxStory] = Table(
+    "A demonstration of the message box",
+    *json_only("published", "handled", "stopped", "error"),
+    row="seriatim.cli.demo_box:BoxStory",
+)
 DEMO = SUMMARY.extended(
     "A demonstration",
+    Column("box", None, rows=_BOX, meaning="what came of its message box"),
     first=[
         Column("ok", None, kind="bool", meaning="true"),
         *json_only(
@@ -79,32 +88,37 @@ route:
 @click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep its files.")
 @json_option("Print one JSON object instead of the story.", DEMO)
 def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
-    """Put a scrambled feed of order updates back in order.
+    """Put a scrambled feed back in order, and mend a handler's failure.
 
-    Generates the feed, runs a pipeline over it, reads the delivered files with pyarrow and checks them
-    against the feed. Takes about a minute.
+    First a pipeline: generates a feed of order updates, runs a pipeline over it, reads the delivered files with pyarrow
+    and checks them against the feed. Then a message box: a handler fails at one order, its customer's group stops, and
+    is mended. Takes about a minute.
     """
     need("spark")
+    need("embedded")
     console = Console(highlight=False, quiet=json_)
+    console.print(f"[bold]seriatim demo[/]: a pipeline and a message box, in about a minute. Feed of seed {seed}:")
     began = monotonic()
     with _folder(keep) as folder:
         feed = generate(messages, seed)
         _write(folder, feed)
         console.print(
-            f"[bold]A feed of {len(feed.lines):,} order updates[/] of {len(feed.arrived):,} customers (seed {seed}): "
-            f"scrambled, {feed.repeated:,} of them sent twice, {feed.broken} rows that are no messages, "
+            f"[bold]{len(feed.lines):,} rows with order updates[/] of {len(feed.arrived):,} customers: scrambled, "
+            f"{feed.repeated:,} of them sent twice, {feed.broken} rows that are no messages, "
             "one number that comes late and one that comes too late.\n"
         )
         summary = _run(folder / "pipeline.yaml", len(feed.lines), quiet=json_)
         delivered = _delivered(folder / "out" / "orders")
         verdict = _judge(feed, delivered, summary)
+        if not json_:
+            _before_and_after(console, feed, delivered)
+            _numbers(console, verdict, summary)
+        told = box_story(folder, console)
         if json_:
-            click.echo(json.dumps(DEMO.object_of(summary, ok=True, **asdict(verdict))))
+            click.echo(as_json_line(DEMO.object_of(summary, ok=True, box=told, **asdict(verdict))))
             return
-        _before_and_after(console, feed, delivered)
-        _numbers(console, verdict, summary)
         console.print(f"\nThat took {monotonic() - began:.0f} s.")
-        _what_next(console, folder, keep)
+        _what_next(console, keep)
 
 
 @contextmanager
@@ -116,7 +130,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise UsageError(f"{keep} exists already", where="--keep", remedy="name a new folder")
     keep.mkdir(parents=True, exist_ok=True)
-    yield keep
+    yield keep.absolute()  # what is in it is found from anywhere
 
 
 def _write(folder: Path, feed: Feed) -> None:
@@ -147,8 +161,7 @@ def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
         task = bar.add_task("starting Spark", total=rows)
 
         def show(progress: Progress) -> None:
-            arrived = sum(account.arrived for account in progress.accounts)
-            bar.update(task, completed=arrived, description=line_of(progress))
+            bar.update(task, completed=progress.routing.received, description=line_of(progress))
 
         return run(pipeline, finish=True, progress=show)
 
@@ -216,7 +229,7 @@ def _inversions(numbers: Mapping[str, tuple[int, ...] | list[int]]) -> int:
 def _before_and_after(console: Console, feed: Feed, delivered: Mapping[str, list[int]]) -> None:
     ordinary = max(delivered, key=lambda one: (_inversions({one: feed.arrived[one][:14]}), one))
     notes = {ordinary: "scrambled", HEALED: "its hole healed in time", SKIPPED: "its hole was skipped"}
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Lines(box=None, pad_edge=False, header_style="bold")
     for column in ("customer", "", "updates"):
         table.add_column(column, no_wrap=True)
     for customer, note in notes.items():
@@ -235,16 +248,24 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
         f"[green]{verdict.inversions_after} after[/]. Read back with pyarrow: {verdict.delivered:,} rows, each once.\n"
     )
     accounts_table(summary.accounts, console)
+    console.print("\nWhat was not released is kept, with the reason:\n")
+    for line in REASONS.without("destination").lines(summary.reasons):
+        console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
-def _what_next(console: Console, folder: Path, keep: Path | None) -> None:
-    hints = {"seriatim demo --keep demo": "the same, and the files stay to be looked at"}
+def _what_next(console: Console, keep: Path | None) -> None:
+    name = own_name()
+    hints = {f"{name} demo --keep demo": "the same, and the files stay to be looked at"}
     if keep is not None:
+        folder = shlex.quote(str(keep))
+        there = f"cd {folder} && {own_name(absolute=True)}"
         hints = {
             f"cat {folder}/out/orders/*/*": "what was delivered, in order",
-            f"seriatim set-aside {folder}/pipeline.yaml": "what was not released, and why",
-            f"cp {folder}/pipeline.yaml my.yaml": "a pipeline file to start from; `seriatim check` it, `seriatim run` it",
+            f"{name} set-aside {folder}/pipeline.yaml": "what was not released, and why",
+            f"cp {folder}/pipeline.yaml my.yaml": f"a pipeline file to start from: {name} check my.yaml",
+            f"({there} queues)": "the message box, whose server starts with its first user",
+            f"({there} trace --group {BAD_GROUP} --queue {QUEUE})": "what happened to the customer whose order failed",
         }
     console.print("\n[bold]What next[/]")
     for command, use in hints.items():
-        console.print(f"  {command:<42} {use}", soft_wrap=True)
+        console.print(f"  [bold]{command}[/]\n      {use}", soft_wrap=True)

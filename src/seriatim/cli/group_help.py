@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 import click
 
 __all__ = ["Commands"]
@@ -13,8 +15,24 @@ _WHOLE = 1_000
 class Commands(click.Group):
     """A group of commands; click would cut each sentence to one line."""
 
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """The headings below which the commands are listed, with the commands of each."""
+        return {"Commands": self.list_commands(ctx)}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, with as many lines for each as its sentence takes."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(_WHOLE)) for name, one in commands if one is not None])
+        for heading, names in self.sections(ctx).items():
+            rows = list(self._rows(ctx, names))
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def described(self, ctx: click.Context, name: str, command: click.Command) -> str:
+        """What the list says of a command."""
+        return command.get_short_help_str(_WHOLE)
+
+    def _rows(self, ctx: click.Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        for name in names:
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                yield name, self.described(ctx, name, command)

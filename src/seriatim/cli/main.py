@@ -6,12 +6,14 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from seriatim.cli.group_help import Commands
+from seriatim.cli.nouns import VERBS, brought_to_commands
 from seriatim.cli.plain import in_lines
 from seriatim.cli.text import checked_texts
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
@@ -21,45 +23,34 @@ __all__ = ["EXIT_CODES", "main"]
 #: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.
 EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
 
+_NAME = "seriatim"
 #: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
 # Each is a function of that name (with an underscore) in the module of that name. They are imported when they
 # are needed; none imports Spark before it runs.
-_COMMANDS = (
-    *(
-        "box",
-        "check",
-        "contracts",
-        "dead-letters",
-        "demo",
-        "dialogs",
+_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "If something stands still": (
         "doctor",
-        "faults",
         "find",
-        "group",
         "groups",
-        "init",
-        "instances",
-    ),
-    *(
-        "messages",
-        "queue",
-        "queues",
-        "publish",
-        "run",
-        "schedule",
-        "schedules",
-        "serve",
-        "services",
+        "group",
+        "faults",
+        "dead-letters",
         "set-aside",
-        "subscription",
-        "subscriptions",
+        "unrouted",
         "trace",
-        "types",
     ),
-    *("unrouted", "work", "workers"),
-)
+    "Begin": ("demo", "init"),
+    "Pipelines": ("check", "run"),
+    "Message box": (
+        *("box", "publish", "queues", "queue", "messages", "subscriptions", "subscription", "types"),
+        *("services", "contracts", "dialogs", "instances", "schedules", "schedule"),
+    ),
+    "Workers": ("work", "serve", "workers"),
+    "Shell": ("completion",),
+}
+_COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
 
 
 class _Commands(Commands):
@@ -68,17 +59,38 @@ class _Commands(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        # The verbs of a noun are told of beside the list that it stands for.
+        return {heading: [one for one in names if one not in VERBS.values()] for heading, names in _SECTIONS.items()}
+
+    def described(self, ctx: click.Context, name: str, command: click.Command) -> str:
+        text = super().described(ctx, name, command)
+        return f"{text} Verbs: {', '.join(self._verbs(ctx, VERBS[name]))}." if name in VERBS else text
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, brought_to_commands(args, lambda name: self._verbs(ctx, name)))
+
+    def _verbs(self, ctx: click.Context, name: str) -> list[str]:
+        command = self.get_command(ctx, name)
+        return command.list_commands(ctx) if isinstance(command, click.Group) else []
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
         module = f"seriatim.cli.{name}"
         try:
-            return checked_texts(getattr(importlib.import_module(module), name))
+            command = checked_texts(getattr(importlib.import_module(module), name))
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
             return None  # one command that is not there shall not take the others away
+        if cmd_name in VERBS:
+            verbs = ", ".join(self._verbs(ctx, VERBS[cmd_name]))
+            command.epilog = f"Verbs: {verbs}. See {_NAME} {cmd_name} VERB --help."
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         if os.environ.get("NO_COLOR"):
@@ -130,5 +142,6 @@ def _exit_code(error: SeriatimError) -> int:
 def main() -> None:
     """Put scrambled messages back in order, per group, and deliver each once.
 
-    Begin with `seriatim demo`; then write a pipeline file, `seriatim check` it and `seriatim run` it.
+    Begin with `seriatim demo`; then write a pipeline file, `seriatim check` it and `seriatim run` it. A noun without a verb
+    lists: `seriatim groups`; with a verb it acts on one: `seriatim group show KEY`.
     """

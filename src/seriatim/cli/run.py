@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.show import ACCOUNTS, ROUTING, WAITING, Display, accounts_table, routing_line, waiting_line
-from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.own_name import own_name
+from seriatim.cli.show import (
+    ACCOUNTS,
+    HELD_GROUPS,
+    REASONS,
+    ROUTING,
+    WAITING,
+    Display,
+    accounts_table,
+    routing_line,
+    waiting_line,
+)
+from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,12 +91,23 @@ SUMMARY: Table[RunSummary] = Table(
     *json_only("holes"),
     Column("routing", None, rows=ROUTING),
     Column("waiting", None, rows=WAITING),
+    *json_only("held_groups"),
+    Column("longest", None, rows=HELD_GROUPS),
+    Column("reasons", None, rows=REASONS),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
-_END = SUMMARY.extended("The end of a run", first=[_event("end")])
+_END = SUMMARY.extended(
+    "The end of a run",
+    Column("exit_code", None, kind="int", meaning="the code with which the command exits"),
+    first=[_event("end")],
+)
 
 # Seconds between two reports of a long batch in JSON.
 _RUNNING_S = 10.0
+# How many reasons to set aside people see.
+_MOST_REASONS = 10
+# With --strict: the run did its work, and the answer is no.
+_NOT_WHOLE = 1
 # The exit code of a DeploymentError: a port is not as it has to be.
 _UNDELIVERED = 3
 
@@ -92,7 +116,7 @@ _UNDELIVERED = 3
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
 @click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
-@click.option("--strict", is_flag=True, help="Exit with 1 if any message was invalid.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a message was set aside or unrouted, or waits.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
@@ -116,7 +140,16 @@ def run(
 
     If a port fails, only the messages for its destination wait. With --once or --finish, exits with 3 if messages
     still wait for a port at the end; the next run delivers them.
-    """
+
+    \b
+    Exit codes:
+      0  done; or stopped by a signal
+      1  with --strict: a message was set aside or unrouted, or waits
+      2  the pipeline file or an option is wrong
+      3  messages wait for a port; or the query, the machine or the checkpoint failed
+      4  a bug in seriatim
+      5  PostgreSQL was away; try again
+    """  # noqa: D301 -- click's mark of lines that stay as they are
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline = pipeline_file.load(file_)
@@ -136,14 +169,18 @@ def run(
         if verbose and error.__cause__ is not None:
             click.echo(str(error.__cause__), err=True)
         raise
+    code = _exit_code(summary, strict=strict)
     if json_:
-        click.echo(json.dumps(_END.object_of(summary)))
+        click.echo(as_json_line(_END.object_of(summary, exit_code=code)))
     else:
         _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
+    context.exit(code)
+
+
+def _exit_code(summary: RunSummary, *, strict: bool) -> int:
     if summary.undelivered and summary.ending != "stopped":
-        context.exit(_UNDELIVERED)
-    if strict and summary.invalid:
-        context.exit(1)
+        return _UNDELIVERED
+    return _NOT_WHOLE if strict and not summary.is_whole else 0
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -190,11 +227,32 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     routing = routing_line(summary.routing)
     if routing:
         click.echo(routing)
-    if summary.routing.invalid or any(account.set_aside for account in summary.accounts):
-        click.echo(f"Messages that were not released are in {set_aside}: seriatim set-aside {file_}")
+    if summary.set_aside:
+        click.echo(f"\nSet aside, in {set_aside} (all of them: {own_name()} set-aside {_word(file_)}):")
+        _indented(REASONS, summary.reasons[:_MOST_REASONS])
+        _more(len(summary.reasons), _MOST_REASONS, "reason")
     if summary.routing.unrouted:
-        click.echo(f"Messages that matched no destination are kept: seriatim unrouted {file_}")
+        click.echo(f"\nMessages that matched no destination are kept: {own_name()} unrouted {_word(file_)}")
     for one in summary.waiting:
         click.echo(waiting_line(one), err=True)
-    if summary.holes:
-        click.echo(f"{summary.holes:,} holes are open: messages wait behind numbers that are missing")
+    if summary.held_groups:
+        many = "1 group holds" if summary.held_groups == 1 else f"{summary.held_groups:,} groups hold"
+        click.echo(f"\n{many} {summary.held:,} message{'' if summary.held == 1 else 's'}, the longest waiting first:")
+        _indented(HELD_GROUPS, summary.longest)
+        _more(summary.held_groups, len(summary.longest), "group")
+    elif summary.held:  # since a run of an earlier version, which noted no groups
+        click.echo(f"\n{summary.held:,} messages are held, behind {summary.holes:,} holes")
+
+
+def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
+    for line in table.lines(rows) if rows else ():
+        click.echo(f"  {line}")
+
+
+def _more(number: int, shown: int, noun: str) -> None:
+    if number > shown:
+        click.echo(f"  and {number - shown:,} more {noun}{'' if number - shown == 1 else 's'}")
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(str(path))

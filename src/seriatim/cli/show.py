@@ -16,16 +16,29 @@ from rich.text import Text
 from seriatim.cli.table import Column, Table, json_only, text_only
 
 if TYPE_CHECKING:
-    from seriatim.runtime.pipelines.progress import Account, Again, News, Progress, Routing, Waiting
+    from seriatim.runtime.pipelines.progress import (
+        Account,
+        Again,
+        HeldGroup,
+        News,
+        Progress,
+        Routing,
+        SetAsideReason,
+        Waiting,
+    )
 
 __all__ = [
     "ACCOUNTS",
+    "HELD_GROUPS",
+    "REASONS",
     "ROUTING",
     "WAITING",
     "Display",
     "accounts_table",
     "again_line",
+    "example_of",
     "line_of",
+    "plain_sequence",
     "routing_line",
     "waiting_line",
 ]
@@ -58,6 +71,46 @@ WAITING: Table[Waiting] = Table(
 )
 
 
+def example_of(reason: SetAsideReason) -> str:
+    """The example of a reason: a message's id, with its group and sequence if it has them."""
+    place = " ".join(str(one) for one in (reason.group, plain_sequence(reason.sequence)) if one is not None)
+    return f"{reason.message_id} ({place})" if place else reason.message_id
+
+
+def plain_sequence(sequence: object) -> str | None:
+    """A sequence in a word, a ticket as in a text file; None: there is none."""
+    if isinstance(sequence, dict):
+        return "/".join(str(sequence.get(name)) for name in ("location", "epoch", "number"))
+    return None if sequence is None else str(sequence)
+
+
+HELD_GROUPS: Table[HeldGroup] = Table(
+    "A group that holds messages",
+    Column("destination"),
+    Column("group"),
+    text_only(
+        "waits for",
+        lambda one: one.missing or one.reason.removeprefix("waits for "),
+        "the missing numbers, or else the reason",
+    ),
+    Column("held"),
+    *json_only("missing_first", "missing_last"),
+    Column("since"),
+    *json_only("reason"),
+    row="seriatim.runtime.pipelines.progress:HeldGroup",
+)
+REASONS: Table[SetAsideReason] = Table(
+    "A reason for which messages were set aside",
+    Column("messages"),
+    Column("disposition"),
+    Column("destination"),
+    Column("reason"),
+    text_only("such as", example_of, "a message that was set aside for it"),
+    *json_only("message_id", "group", "sequence"),
+    row="seriatim.spark.deliver.set_aside_reasons:SetAsideReason",
+)
+
+
 class Display:
     """The progress of a run, on standard error.
 
@@ -79,6 +132,8 @@ class Display:
         if not self._quiet and self._console.is_terminal:
             self._live = Live(self._spinner("starting Spark"), console=self._console, transient=True)
             self._live.start()
+        elif not self._quiet:
+            self._console.print(f"{self._name}: starting Spark", soft_wrap=True)
         return self
 
     def __exit__(
@@ -125,24 +180,22 @@ class Display:
 
 
 def line_of(progress: Progress) -> str:
-    """A batch in a line: rates, held, holes, late, time."""
-    accounts = progress.accounts
-    facts = [
-        f"{progress.rows_per_s:,.0f} rows/s",
-        f"in {sum(account.arrived for account in accounts):,}",
-        f"released {sum(account.released for account in accounts):,}",
-        f"held {progress.held:,}",
-        f"holes {progress.holes:,}",
-        f"late {sum(account.late for account in accounts):,}",
-        f"invalid {sum(account.invalid for account in accounts) + progress.routing.invalid:,}",
-        f"batch {progress.seconds:.1f} s",
-    ]
-    if progress.routing.unrouted:
-        facts.insert(3, f"unrouted {progress.routing.unrouted:,}")
+    """A batch in a line: what was received, the law of conservation since the run began, rate, holes, time."""
+    routing = progress.routing
+    facts = [f"received {routing.received:,}", _law(progress.accounts), f"holes {progress.holes:,}"]
+    facts += [f"unrouted {routing.unrouted:,}"] * bool(routing.unrouted)
+    facts += [f"invalid without a destination {routing.invalid:,}"] * bool(routing.invalid)
     waiting = sum(one.rows for one in progress.waiting if one.reason)
-    if waiting:
-        facts.insert(4, f"waiting {waiting:,}")
-    return " · ".join(facts)
+    facts += [f"waiting for ports {waiting:,}"] * bool(waiting)
+    return " · ".join([*facts, f"{progress.rows_per_s:,.0f} rows/s", f"batch {progress.seconds:.1f} s"])
+
+
+def _law(accounts: Sequence[Account]) -> str:
+    """The law of conservation over all destinations; of what set messages aside only what did."""
+    before, arrived = (sum(getattr(one, name) for one in accounts) for name in ("held_before", "arrived"))
+    counts = {name: sum(getattr(one, name) for one in accounts) for name in _DISPOSITIONS}
+    right = [f"{name} {count:,}" for name, count in counts.items() if count or name in _DISPOSITIONS[:2]]
+    return f"{f'held before {before:,} + ' if before else ''}in {arrived:,} = {' + '.join(right)}"
 
 
 def waiting_line(waiting: Waiting) -> str:

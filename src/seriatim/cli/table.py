@@ -14,7 +14,17 @@ import click
 
 from seriatim.cli.plain import in_line, width_of
 
-__all__ = ["Column", "JsonOption", "Table", "as_json", "in_columns", "json_only", "json_option", "text_only"]
+__all__ = [
+    "Column",
+    "JsonOption",
+    "Table",
+    "as_json",
+    "as_json_line",
+    "in_columns",
+    "json_only",
+    "json_option",
+    "text_only",
+]
 
 _Row = TypeVar("_Row")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -210,6 +220,11 @@ def json_option(told: str, *tables: Table[Any]) -> Callable[[_Command], _Command
 def as_json(found: object) -> str:
     """Plain values as JSON; times as ISO 8601, bytes as text if they are UTF-8, else as hexadecimal digits."""
     return json.dumps(found, ensure_ascii=False, indent=2, default=_written)
+
+
+def as_json_line(found: object) -> str:
+    """The same in one line."""
+    return json.dumps(found, ensure_ascii=False, default=_written)
 
 
 def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:

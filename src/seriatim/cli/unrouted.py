@@ -9,13 +9,15 @@ import click
 
 from seriatim.cli.messages import MESSAGES, RESUBMITTED
 from seriatim.cli.plain import in_line
-from seriatim.cli.set_aside import WRITTEN
+from seriatim.cli.set_aside import WRITTEN, printed_rows
 from seriatim.cli.table import as_json, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
-from seriatim.runtime.pipelines.set_aside import SetAside, read_set_aside
+from seriatim.runtime.pipelines.set_aside import SetAsideFilter
 
 __all__ = ["unrouted"]
+
+_SHOWN = WRITTEN.only("type", "location", "message")
 
 
 @click.command()
@@ -45,11 +47,7 @@ def unrouted(
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
     folder = pipeline.unrouted or Checkpoint(pipeline.checkpoint).unrouted
-    found = 0
-    for message in read_set_aside(folder):
-        if limit is None or found < limit:
-            click.echo(json.dumps(WRITTEN.object_of(message.fields), ensure_ascii=False) if json_ else _line(message))
-        found += 1
+    found = printed_rows(_SHOWN, folder, SetAsideFilter(), json_=json_, limit=limit).total()
     if not json_:
         click.echo(f"{found:,} unrouted" if found else f"nothing is unrouted in {folder}")
 
@@ -75,7 +73,3 @@ def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, res
         )
     if not json_:
         click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")
-
-
-def _line(message: SetAside) -> str:
-    return in_line(f"{message.fields['location']} {message.fields['type'] or '(no type)'}  {message.message_id}")

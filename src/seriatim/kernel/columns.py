@@ -50,6 +50,10 @@ class Columns:
     def __len__(self) -> int:
         return len(getattr(self, self.__match_args__[0]))
 
+    def lists(self) -> list[list[Any]]:
+        """The columns as lists, in their order."""
+        return [getattr(self, name).tolist() for name in self.__match_args__]
+
     def take(self, rows: NDArray[Any]) -> Self:
         """The rows picked by a mask or by positions."""
         return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])

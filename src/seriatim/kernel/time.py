@@ -16,6 +16,7 @@ FOREVER = 2**62
 NEVER = -(2**62)
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_NUMBER = re.compile(r"\s*\d{1,20}(?:\.\d{1,20})?\s*", re.ASCII)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
 
 
@@ -30,6 +31,12 @@ def micros(value: float | str) -> int:
     """
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
+        if match is None and _NUMBER.fullmatch(value):
+            written = value.strip()
+            raise UsageError(
+                f"{shown(value)} has no unit",
+                remedy=f"write {written}s for seconds, or {written}m, {written}h, {written}d",
+            )
         if match is None:
             raise UsageError(
                 f"{shown(value)} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"'

@@ -12,10 +12,11 @@ from seriatim.extras import need
 
 need("spark")
 
+from seriatim.spark.resequence.held import held
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.route.stage import route
 from seriatim.spark.stamp.stage import stamp
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-__all__ = ["resequence", "route", "stamp"]
+__all__ = ["held", "resequence", "route", "stamp"]

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 import seriatim as sq
-from seriatim.box.connection.dsn import place_of, resolve
+from seriatim.box.connection.dsn import place_of, resolve, without_secret
 
 SECRET = "s3cret-wort"
 NOWHERE = "127.0.0.1:1"
@@ -48,6 +48,22 @@ def test_what_is_no_dsn_is_not_quoted(dsn):
     with pytest.raises(sq.UsageError, match="DSN") as caught:
         resolve(dsn)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("begins", "told"),
+    [
+        ("postgresql+psycopg://", "remove '+psycopg': postgresql://…"),
+        ("postgres+asyncpg://", "remove '+asyncpg': postgres://…"),
+        ("jdbc:postgresql://", "remove 'jdbc:': postgresql://…"),
+    ],
+)
+def test_the_address_of_another_library_says_what_to_remove(begins, told):
+    for read in (resolve, without_secret):
+        with pytest.raises(sq.UsageError, match="names a driver") as caught:
+            read(f"{begins}me:{SECRET}@h/d")
+        assert caught.value.remedy == told
+        assert SECRET not in str(caught.value)
 
 
 def test_a_box_is_shown_without_its_secret(box):

@@ -91,3 +91,16 @@ def test_two_folders_with_one_name(tmp_path):
     assert load_function("fn_twice:apply", [tmp_path / "one"])(0) == "one"
     told = refused("fn_twice:apply", tmp_path / "two")
     assert told.startswith(f"the module 'fn_twice' is {tmp_path}/one/fn_twice.py here, and not {tmp_path}/two/")
+
+
+@pytest.mark.parametrize(
+    ("written", "module"),
+    [
+        ("shop.py:handle", "shop:handle"),
+        ("./shop.py:handle", "shop:handle"),
+        ("orders/enrich.py:apply", "orders.enrich:apply"),
+        ("shop.py", "shop:function"),
+    ],
+)
+def test_a_file_in_place_of_a_module(written, module):
+    assert refused(written) == f"{written!r} names a file, not a module (write {module})"

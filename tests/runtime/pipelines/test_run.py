@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -192,3 +193,30 @@ def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
     assert second.accounts[0].held == 3
     rejected = read_set_aside(folder / "checkpoint" / "set-aside", "rejected")
     assert len(list(rejected)) == 2
+
+
+def test_a_backup_is_restored_whole_or_refused(folder):
+    put(folder, "1", [("a", 1), ("a", 3), ("b", 2)])
+    run(pipeline(folder), once=True)
+    backup = folder.parent / f"{folder.name}-backup"
+    for part in ("checkpoint", "out"):
+        shutil.copytree(folder / part, backup / part)
+    for name, rows in (("2", [("b", 1)]), ("3", [("a", 2), ("a", 4)])):
+        put(folder, name, rows)
+    run(pipeline(folder), once=True)
+    whole = {"a": numbered(1, 2, 3, 4), "b": numbered(1, 2)}
+    assert delivered(folder) == whole
+
+    def restore(part):
+        shutil.rmtree(folder / part)
+        shutil.copytree(backup / part, folder / part)
+
+    restore("checkpoint")
+    with pytest.raises(
+        CheckpointMismatch, match=r"destination \w+: the port has batch \d+, .* it is older \(restore both"
+    ):
+        run(pipeline(folder), once=True)
+    restore("out")
+    summary = run(pipeline(folder), once=True)
+    assert delivered(folder) == whole
+    assert (account(summary).held, account(summary).duplicate) == (0, 0)

@@ -223,6 +223,31 @@ def test_a_ticket_is_an_arrival_and_a_sequence(spark: SparkSession) -> None:
 def refusals() -> list[tuple[str, Callable[[DataFrame], DataFrame], type[Exception], str]]:
     return [
         ("no policy", lambda f: resequence(f, group="g", sequence="n"), UsageError, "the policy is missing"),
+        (
+            "a frame of pandas",
+            lambda f: resequence(f.toPandas(), group="g", sequence="n", policy=Standard()),
+            UsageError,
+            r"not a DataFrame of pandas \(resequence\(spark.createDataFrame\(frame\), …\)\)",
+        ),
+        (
+            "a nested time",
+            lambda f: resequence(
+                f.selectExpr("*", "struct(now() as t) as s"),
+                group="g",
+                sequence="n",
+                policy=Standard(),
+                clock="event",
+                time="s.t",
+            ),
+            ColumnError,
+            r"s\.t is a field in a column: df\.withColumn\(\"t\", F\.col\(\"s\.t\"\)\)",
+        ),
+        (
+            "a name with a dot",
+            lambda f: resequence(f.withColumn("a.b", F.lit(1)), group="g", sequence="n", policy=Standard()),
+            ColumnError,
+            r"withColumnRenamed\('a\.b', 'a_b'\)",
+        ),
         ("no such group", lambda f: resequence(f, group="x", sequence="n", policy=Standard()), ColumnError, "'x'"),
         ("no such sequence", lambda f: resequence(f, group="g", sequence="x", policy=Standard()), ColumnError, "'x'"),
         ("a map as key", lambda f: resequence(f, group="m", sequence="n", policy=Standard()), ColumnError, "map"),
@@ -277,6 +302,18 @@ def refusals() -> list[tuple[str, Callable[[DataFrame], DataFrame], type[Excepti
             "'q'",
         ),
     ]
+
+
+def test_group_and_sequence_may_be_fields_in_columns(spark: SparkSession) -> None:
+    frame = spark.sql("""
+        select named_struct('id', g, 'n', n, 'more', named_struct('a.b', 7 - n)) as customer, n
+        from values ('a', 3), ('b', 5), ('a', 1), ('a', 2) as t(g, n)
+    """)
+    ordered = resequence(frame, group="customer.id", sequence="customer.n", policy=Standard())
+    assert ordered.columns == ["customer", "n", "ordinal", "late"]
+    assert [(row.customer.id, row.n) for row in ordered.collect()] == [("a", 1), ("a", 2), ("a", 3)]
+    down = resequence(frame, group="customer.id", sequence="customer.more.a.b", policy=BestEffort())
+    assert [row.n for row in down.where("customer.id = 'a'").collect()] == [3, 2, 1]
 
 
 @pytest.mark.parametrize(("build", "kind", "told"), [r[1:] for r in refusals()], ids=[r[0] for r in refusals()])

@@ -24,6 +24,8 @@ __all__ = ["place_of", "resolve", "without_secret"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = ("postgresql://", "postgres://")
+#: How the addresses of other libraries begin, which name a driver, too: (what is too much)(what is left).
+_WITH_DRIVER = re.compile(r"(?:(postgres(?:ql)?)(\+\w+)|(jdbc:)(postgresql))://", re.ASCII)
 #: What a DSN may be written as, for remedies.
 _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=…"'
 
@@ -39,6 +41,7 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
         raise UsageError(f"{type(dsn).__name__} is not a DSN", remedy=_FORMS)
     text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn
     text = _with_variables(text.strip(), environment)
+    _check_driver(text)
     if "\0" in text:  # where libpq would stop to read, and go somewhere else
         raise UsageError("the DSN has a NUL in it", remedy=_FORMS)
     if not fits_text(text):
@@ -60,6 +63,7 @@ def without_secret(dsn: str | None) -> str | None:
     """
     if dsn is None or dsn.startswith("file:") or _VARIABLE.fullmatch(dsn.strip()):
         return dsn
+    _check_driver(dsn)
     try:
         password = conninfo_to_dict(_VARIABLE.sub("", dsn)).get("password")
     except psycopg.ProgrammingError:
@@ -70,6 +74,20 @@ def without_secret(dsn: str | None) -> str | None:
             remedy="write ${NAME} for it, or use SERIATIM_DSN, .pgpass, a service or file:PATH",
         )
     return dsn
+
+
+def _check_driver(text: str) -> None:
+    """Refuse an address as SQLAlchemy or JDBC write it.
+
+    Raises:
+        UsageError: names what has to go.
+    """
+    if found := _WITH_DRIVER.match(text):
+        surplus = found[2] or found[3]
+        kept = found[1] or found[4]
+        raise UsageError(
+            f"the DSN begins with {found[0]}, which names a driver", remedy=f"remove {surplus!r}: {kept}://…"
+        )
 
 
 def place_of(dsn: str, schema: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -11,6 +11,7 @@ from seriatim.errors import SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.function import meant_function
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
@@ -165,6 +166,8 @@ class Definitions:
         found = self.queues.get(name) if isinstance(name, str) else None
         if found is None:
             remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
+            if (handler := meant_function(name)) is not None:
+                remedy = f"a handler is named behind the queue: --handler {handler}"
             raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
         return found
 

@@ -39,7 +39,7 @@ from seriatim.box.server.private_folder import PrivateFolder, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, UntrustedData, UsageError
 
-__all__ = ["EmbeddedServer", "peer_of", "trust"]
+__all__ = ["EmbeddedServer", "has_ended", "peer_of", "trust"]
 
 _LOG = logging.getLogger("seriatim.box")
 #: So often it is seen to that the server is supervised; after a start that failed it is left alone for longer.
@@ -248,6 +248,17 @@ class EmbeddedServer:
         return EnvironmentProblem(
             f"{what}: {_last_line(text)}", where=str(self._folder.path / "server.log"), remedy="the log says more"
         )
+
+
+def has_ended(folder: Path, within_s: float) -> bool:
+    """Whether the server of a folder has ended, or ends within this time: nothing writes there any more."""
+    private = PrivateFolder(folder.absolute(), make=False)
+    deadline = time.monotonic() + within_s
+    while _is_supervised(private):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def trust(folder: Path) -> bool:

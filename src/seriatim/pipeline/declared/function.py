@@ -21,9 +21,11 @@ from typing import Any
 from seriatim.errors import UsageError, shown
 from seriatim.extras import remedy_for
 
-__all__ = ["Function", "checked_function", "load_function", "search_folders"]
+__all__ = ["Function", "checked_function", "load_function", "meant_function", "search_folders"]
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+#: What many write in its place: the file of the module.
+_FILE = re.compile(r"([\w./-]+)\.py(?::(\w*))?")
 _MOST = 300
 
 
@@ -60,11 +62,22 @@ def checked_function(name: object) -> str:
     Raises:
         UsageError: the value isn't of the form ``module:name``.
     """
+    if isinstance(name, str) and _FILE.fullmatch(name):
+        raise UsageError(f"{shown(name)} names a file, not a module", remedy=f"write {meant_function(name)}")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
             f"{shown(name)} doesn't name a function", remedy="write module:name, such as orders.enrich:apply"
         )
     return name
+
+
+def meant_function(text: object) -> str | None:
+    """The function that a text names, by its file or its module; None: it names none."""
+    if not isinstance(text, str):
+        return None
+    if file := _FILE.fullmatch(text):
+        return f"{'.'.join(one for one in file[1].split('/') if one not in ('', '.'))}:{file[2] or 'function'}"
+    return text if _NAME.fullmatch(text) else None
 
 
 def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:

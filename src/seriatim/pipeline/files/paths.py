@@ -5,8 +5,10 @@ A relative path is relative to the current directory, as in every other command 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,8 @@ PORT_FORMATS = ("csv", "json", "parquet")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _GLOB = re.compile(r"[*?\[{]")
+# What a system of files says that has no files without names.
+_NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 # What a system of files takes, relative paths with some room for the folder that they are relative to.
 _LONGEST, _LONGEST_PART = 2_000, 255
 
@@ -151,8 +155,25 @@ def obstacle(path: Path) -> str | None:
         return f"{str(path)!r} can't be written to: {error.strerror}"
     if not standing.is_dir():
         return f"{str(standing)!r} is a file; a folder is needed to write to"
-    if not os.access(standing, os.W_OK | os.X_OK):
-        return f"the folder {str(standing)!r} can't be written to"
+    what = None if os.access(standing, os.W_OK | os.X_OK) else "permission denied"
+    what = what or _refusal(standing)
+    return None if what is None else f"the folder {str(standing)!r} can't be written to: {what}"
+
+
+def _refusal(folder: Path) -> str | None:
+    """Why nothing can be made in a folder, although its permissions allow it; None: something can."""
+    try:
+        # A file without a name, which leaves nothing behind.
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS_FILES:
+            return os.strerror(error.errno or 0).lower()
+    else:
+        return None
+    try:
+        Path(tempfile.mkdtemp(prefix=".seriatim-", dir=folder)).rmdir()
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
     return None
 
 

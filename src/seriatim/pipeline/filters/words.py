@@ -38,6 +38,11 @@ _KEYWORDS = frozenset(
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TIMESTAMP", "TRUE"]
 )
 _SIGNS = frozenset(["(", ")", ",", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&"])
+#: What other languages have in place of a word or sign of a filter.
+_MEANT = {
+    "==": "=", "===": "=", "&&": "AND", "||": "OR", "!": "NOT", "^": "AND or OR", "<=>": "=", "~": "LIKE",
+    "none": "NULL, as in x IS NULL", "nil": "NULL, as in x IS NULL", "undefined": "NULL, as in x IS NULL",
+}  # fmt: skip
 _WORD = re.compile(r"[^\W\d]\w*")
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -72,6 +77,8 @@ class FilterText:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
             return ColumnError(what, where=self._place_of(token.start), remedy="promote the value as a property")
         meant = advice.startswith("did you mean")
+        if not quoted and not meant and name.casefold() in _MEANT:
+            return self.error(token.start, f"{name} is not part of a filter", f"write {_MEANT[name.casefold()]}")
         if quoted and name.casefold() not in map(str.casefold, self.types):
             advice = f"text is written in single quotes: '{name[:40]}'"
         elif not meant and token.token_type != TokenType.VAR:
@@ -170,7 +177,8 @@ class Words:
         elif text == written and text in _SIGNS:
             self.tokens.append(token)
         else:
-            raise self._filter.error(token.start, f"{written[:40]!r} is not part of a filter", ALLOWED)
+            remedy = f"write {_MEANT[written]}" if written in _MEANT else ALLOWED
+            raise self._filter.error(token.start, f"{written[:40]!r} is not part of a filter", remedy)
 
     def _word(self, token: Token, following: Token | None) -> None:
         upper, then = token.text.upper(), following.token_type if following else None

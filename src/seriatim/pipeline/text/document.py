@@ -31,6 +31,8 @@ _DEEPEST = 32
 _MOST_BITS = 256
 # A value may be a page long; the message that quotes it should not be.
 _LONGEST = 400
+# A word of fewer letters is in many other words.
+_SHORT = 6
 
 _REFERENCE = re.compile(r"\$\$(?=\{)|\$\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -58,11 +60,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value: text, number, true, false or nothing; ``written`` is how it stands in the file."""
+    """One value: text, number, true, false or nothing; ``written`` is how it stands in the file.
+
+    `unknown`: an environment variable in it isn't set, which is reported; so nothing else can be said of the value.
+    """
 
     place: Place
     value: str | int | float | bool | None
     written: str
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +100,18 @@ class Problems:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._found: dict[tuple[Place, str], str] = {}
+        self._unset: set[str] = set()
         self._secrets: dict[str, str] = {}
 
     def add(self, place: Place | None, what: str, remedy: str = "") -> None:
         """Take a fault in; `place` None: the file as a whole."""
         self._found.setdefault((place or Place(0, 0), what), remedy)
+
+    def unset(self, place: Place, name: str) -> None:
+        """Take in that an environment variable isn't set: once, where it stands first."""
+        if name not in self._unset:
+            self._unset.add(name)
+            self.add(place, f"the environment variable {name} is not set", f"export {name}=…")
 
     def conceal(self, value: str, reference: str) -> None:
         """From now on show `reference` where `value` would stand."""
@@ -119,8 +132,14 @@ class Problems:
     def _shown(self, text: str) -> str:
         if self._secrets:
             longest_first = sorted(self._secrets, key=len, reverse=True)
-            text = re.sub("|".join(map(re.escape, longest_first)), lambda match: self._secrets[match[0]], text)
+            text = re.sub("|".join(map(_wherever, longest_first)), lambda match: self._secrets[match[0]], text)
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _wherever(value: str) -> str:
+    """A pattern of a value that is concealed; of a short one, which stands in other words by chance, as a word."""
+    pattern = re.escape(value)
+    return rf"(?<!\w){pattern}(?!\w)" if len(value) < _SHORT else pattern
 
 
 def read(
@@ -149,7 +168,7 @@ def parse(
         line = text.count("\n", 0, error.position) + 1
         problems.add(Place(line), f"the character #x{ord(text[error.position]):04x} is not allowed in YAML")
     except MarkedYAMLError as error:
-        problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error))
+        problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error, text))
     except YAMLError as error:
         problems.add(None, f"this is not YAML: {error}")
     else:
@@ -205,8 +224,10 @@ def _reason(error: MarkedYAMLError) -> str:
     return " ".join(str(error.problem or error.context or error).split())
 
 
-def _advice(error: MarkedYAMLError) -> str:
+def _advice(error: MarkedYAMLError, text: str) -> str:
     reason = _reason(error)
+    if error.problem_mark is not None and text[max(0, error.problem_mark.index - 1) :].startswith("${"):
+        return 'inside { } put it in quotes: {path: "${NAME}"}'
     if "'\\t'" in reason:
         return "YAML is indented with spaces, not with tabs"
     if "mapping values are not allowed" in reason:
@@ -291,7 +312,8 @@ class _Builder:
         if tag.endswith((":int", ":float", ":bool", ":null")):
             value = self._constructed(node, place)
         elif "${" in value:
-            value = self._resolved(value, place)
+            value, known = self._resolved(value, place)
+            return Scalar(place, value, node.value, unknown=not known)
         return Scalar(place, value, node.value)
 
     def _constructed(self, node: ScalarNode, place: Place) -> int | float | bool | str | None:
@@ -305,23 +327,28 @@ class _Builder:
             return str(node.value)
         return value
 
-    def _resolved(self, text: str, place: Place) -> str:
+    def _resolved(self, text: str, place: Place) -> tuple[str, bool]:
+        """A text with the values of its variables, and whether all of them have one."""
+        known = True
+
         def value_of(match: re.Match[str]) -> str:
+            nonlocal known
             name = match[1]
             if name is None:  # $${ stands for ${
                 return "$"
-            if not _NAME.fullmatch(name):
+            if name in self._environment and _NAME.fullmatch(name):
+                self._problems.conceal(self._environment[name], match[0])
+                return self._environment[name]
+            known = False
+            if _NAME.fullmatch(name):
+                self._problems.unset(place, name)
+            else:
                 self._problems.add(
                     place, f"{match[0]!r} doesn't name an environment variable", "write $${ for a plain ${"
                 )
-            elif name not in self._environment:
-                self._problems.add(place, f"the environment variable {name} is not set")
-            else:
-                self._problems.conceal(self._environment[name], match[0])
-                return self._environment[name]
             return match[0]
 
-        return _REFERENCE.sub(value_of, text)
+        return _REFERENCE.sub(value_of, text), known
 
 
 def _place(node: Node) -> Place:

@@ -70,9 +70,11 @@ class Section:
         return f"{self.title}.{key}" if self.title else key
 
     def tree(self, key: str, *, required: bool = False) -> Tree | None:
-        """What stands under `key`. A required one that is missing is a fault."""
+        """What stands under `key`; None also where it is unknown. A required one that is missing is a fault."""
         self._asked.add(key)
         value = self._table.entries.get(key)
+        if isinstance(value, Scalar) and value.unknown:
+            return None  # reported
         absent = value is None or (isinstance(value, Scalar) and value.value is None)
         if absent and self.has(key):
             # YAML places an absent value where the next thing begins, so the key is what to point at.

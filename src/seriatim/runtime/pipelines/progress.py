@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Self
 
 from seriatim.errors import InvariantBroken
 from seriatim.spark.calls.register import Call
 from seriatim.spark.deliver.outgoing import Waiting
+from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 
 __all__ = [
     "Account",
     "Again",
     "Ending",
+    "HeldGroup",
     "News",
     "Ports",
     "Progress",
@@ -21,6 +24,7 @@ __all__ = [
     "Routing",
     "RunSummary",
     "Running",
+    "SetAsideReason",
     "Spread",
     "Tell",
     "Waiting",
@@ -28,6 +32,8 @@ __all__ = [
 
 #: Why a run ended: a signal; nothing more was there; time ran out after that.
 Ending = Literal["stopped", "once", "finished"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,57 @@ class Routing:
     def missing(self) -> int:
         """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
         return self.received - self.routed - self.unrouted - self.invalid
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGroup:
+    """A group that holds messages, and what it waits for.
+
+    Args:
+        destination: the destination.
+        group: the group's key.
+        held: how many messages it holds.
+        missing_first: the first of the numbers that it misses; None: it misses none.
+        missing_last: the last number of that run; None: it misses none, or as many as follow.
+        since: when the hole, the round or the set began; by the event clock a time of the messages. None: no clock runs.
+        reason: why it holds them.
+    """
+
+    destination: str
+    group: str
+    held: int
+    missing_first: int | None
+    missing_last: int | None
+    since: datetime | None
+    reason: str
+
+    @classmethod
+    def of(
+        cls,
+        destination: str,
+        group: str,
+        held: int,
+        first: int | None,
+        last: int | None,
+        since: int | None,
+        reason: str,
+    ) -> Self:
+        """From what an operator reports; see `Bucket.report`."""
+        try:
+            moment = None if since is None else _EPOCH + timedelta(microseconds=since)
+        except OverflowError:  # event times have no bounds
+            moment = None
+        return cls(destination, group, held, first, last, moment, reason)
+
+    @property
+    def missing(self) -> str:
+        """The numbers that it misses, as people write them; empty: it misses none."""
+        if self.missing_first is None:
+            return ""
+        if self.missing_last is None:
+            return f"{self.missing_first} and higher"
+        run = self.missing_first, self.missing_last
+        return str(run[0]) if run[0] == run[1] else f"{run[0]} to {run[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +238,9 @@ class RunSummary:
         holes: holes that are open at the end.
         routing: the router.
         waiting: destinations that don't have all that was released for them, or whose ports fail.
+        held_groups: how many groups hold messages at the end.
+        longest: those of them that have waited longest, at most ten.
+        reasons: why messages were set aside during the run, the most frequent reason first.
     """
 
     pipeline: str
@@ -191,11 +251,29 @@ class RunSummary:
     holes: int
     routing: Routing = Routing()
     waiting: tuple[Waiting, ...] = ()
+    held_groups: int = 0
+    longest: tuple[HeldGroup, ...] = ()
+    reasons: tuple[SetAsideReason, ...] = ()
 
     @property
     def invalid(self) -> int:
         """Invalid messages, over all destinations and of those that have none."""
         return sum(account.invalid for account in self.accounts) + self.routing.invalid
+
+    @property
+    def set_aside(self) -> int:
+        """Messages that were set aside during the run, over all destinations and of those that have none."""
+        return sum(account.set_aside for account in self.accounts) + self.routing.invalid
+
+    @property
+    def held(self) -> int:
+        """Messages held at the end, over all destinations."""
+        return sum(account.held for account in self.accounts)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every message was released and delivered: none was set aside or unrouted, and none waits."""
+        return not (self.set_aside or self.routing.unrouted or self.held or self.undelivered)
 
     @property
     def undelivered(self) -> int:

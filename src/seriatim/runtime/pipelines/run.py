@@ -34,6 +34,7 @@ from seriatim.runtime.pipelines.progress import (
 from seriatim.runtime.pipelines.tally import Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
+from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
 from seriatim.spark.receive.listed_files import check_files
@@ -169,6 +170,8 @@ def _start(
         forget_fatal(checkpoint.calls, batch)
 
     try:
+        # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
+        sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
         query = start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s, before=before)
     except BaseException as error:
@@ -267,6 +270,7 @@ class _Watch:
         self._arrived = {destination.queue.name: 0 for destination in pipeline.route}
         self._standing: Standing | None = None
         self._received = self._routed = 0
+        self._reasons: dict[tuple[str, str, str], SetAsideReason] = {}
         self._told: tuple[tuple[Account, ...], Routing] = ((), Routing())
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
@@ -348,6 +352,7 @@ class _Watch:
         if standing is None or standing is self._standing:
             return False  # Spark looked for new messages and ran nothing
         self._standing = standing
+        self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
         for name, rows in arrived_in(event, self._pipeline).items():
             self._arrived[name] += rows
         received, routed = received_in(event)
@@ -394,9 +399,20 @@ class _Watch:
             InvariantBroken: the law of conservation doesn't hold.
         """
         seconds = time.monotonic() - self._began
-        holes = (self._standing or self._tally.opening).holes()
-        accounts, routing = self.accounts(), self.routing()
-        summary = RunSummary(self._pipeline.name, ending, seconds, self._batches, accounts, holes, routing, waiting)
+        now = self._standing or self._tally.opening
+        summary = RunSummary(
+            self._pipeline.name,
+            ending,
+            seconds,
+            self._batches,
+            self.accounts(),
+            now.holes(),
+            self.routing(),
+            waiting,
+            now.held_groups(),
+            now.longest(),
+            by_frequency(self._reasons.values()),
+        )
         summary.check()
         return summary
 

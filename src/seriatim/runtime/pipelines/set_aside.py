@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SetAside", "read_set_aside"]
+__all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +26,67 @@ class SetAside:
     fields: dict[str, Any]
 
 
-def read_set_aside(folder: Path, disposition: str | None = None) -> Iterator[SetAside]:
+@dataclass(frozen=True, slots=True)
+class SetAsideFilter:
+    """Which messages to read; None: all.
+
+    Args:
+        disposition: only with this disposition.
+        group: only of the group with this key.
+        location: only of this location.
+        reason: only with this text in the reason (see `reason_of`), in capitals or not.
+        since: only those set aside at this moment or later: their batch was written then.
+        until: only those set aside before this moment.
+    """
+
+    disposition: str | None = None
+    group: str | None = None
+    location: str | None = None
+    reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def fits(self, row: dict[str, Any]) -> bool:
+        """Whether it is a message that was asked for, as far as the message tells."""
+        return (
+            (self.disposition is None or row["disposition"] == self.disposition)
+            and (self.group is None or row["group"] == self.group)
+            and (self.location is None or row["location"] == self.location)
+            and (self.reason is None or self.reason.casefold() in reason_of(row).casefold())
+        )
+
+    def fits_file(self, file: Path) -> bool:
+        """Whether a file was written in the time that was asked for."""
+        if self.since is None and self.until is None:
+            return True
+        written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        return (self.since is None or written >= self.since) and (self.until is None or written < self.until)
+
+
+def read_set_aside(
+    folder: Path, disposition: str | None = None, *, wanted: SetAsideFilter | None = None
+) -> Iterator[SetAside]:
     """What lies in a set-aside folder, in the order in which it was decided.
 
     Args:
         folder: the folder.
         disposition: only these.
+        wanted: a filter, in place of `disposition`.
     """
+    chosen = wanted or SetAsideFilter(disposition)
     for batch in sorted(folder.glob("batch=*")):
-        for file in sorted(batch.glob("part-*")):
+        for file in filter(chosen.fits_file, sorted(batch.glob("part-*"))):
             with file.open(encoding="utf-8") as lines:
                 for line in lines:
                     row = json.loads(line)
-                    if disposition is None or row["disposition"] == disposition:
+                    if chosen.fits(row):
                         yield _set_aside(int(batch.name.removeprefix("batch=")), row)
+
+
+def reason_of(row: Mapping[str, Any]) -> str:
+    """The reason in a row, without the place of a row that can't be read, since its id names the place."""
+    place = str(row["message_id"]).partition("/")[2]
+    return (row["reason"] or "").removeprefix(f"{place}: ")
 
 
 def _set_aside(batch: int, row: dict[str, Any]) -> SetAside:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.runtime.pipelines.progress import HeldGroup
 from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
+from seriatim.spark.resequence.bucket import LONGEST, waited_since
 
 __all__ = ["Standing", "Tally"]
 
@@ -45,6 +48,15 @@ class Standing:
     def holes(self) -> int:
         """Holes that are open, over all destinations."""
         return sum(_all(report.get("holes", 0)) for report in self.reports.values())
+
+    def held_groups(self) -> int:
+        """Groups that hold messages, over all destinations."""
+        return sum(sum(report.get("held_groups", {}).values()) for report in self.reports.values())
+
+    def longest(self) -> tuple[HeldGroup, ...]:
+        """Of the groups that hold messages the few that have waited longest."""
+        told = [group for report in self.reports.values() for group in report.get("longest", [])]
+        return tuple(HeldGroup.of(*group) for group in sorted(told, key=waited_since)[:LONGEST])
 
     def after(self, delivered: Delivered) -> Standing:
         """With a batch on top."""
@@ -84,6 +96,7 @@ class Tally:
         # Of the batches that nobody has asked for yet.
         self._counted: dict[int, Standing] = {}
         self._tasks: dict[int, tuple[int, ...]] = {}
+        self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; instead of itself if it was the last one counted."""
@@ -96,6 +109,7 @@ class Tally:
         self._before, self.standing = before, after
         self._counted[delivered.batch] = after
         self._tasks[delivered.batch] = delivered.tasks
+        self._reasons[delivered.batch] = delivered.reasons
         if changed or replayed:
             write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
 
@@ -112,6 +126,10 @@ class Tally:
     def tasks(self, batch: int) -> tuple[int, ...]:
         """How many messages each task had of a batch that this object counted."""
         return self._tasks.get(batch, ())
+
+    def reasons_through(self, batch: int) -> list[SetAsideReason]:
+        """Why messages were set aside in the batches up to this one; each batch is told once."""
+        return [one for old in sorted(self._reasons) if old <= batch for one in self._reasons.pop(old)]
 
 
 def _plain(standing: Standing) -> dict[str, object]:

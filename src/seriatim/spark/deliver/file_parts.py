@@ -29,12 +29,13 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from seriatim.spark.deliver.file_formats import Writer, open_writer
+from seriatim.spark.deliver.set_aside_reasons import ReasonCounts
 from seriatim.spark.resequence.decided_packets import Opening, telling
 
 __all__ = ["ANSWER", "Outlet", "Parts"]
 
 #: What a task answers: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
-#: why), counts, reports (`text`), and how many messages the task had.
+#: why), counts, reasons to set aside (`text`), reports (`text`), and how many messages the task had.
 ANSWER = "kind string, port int, name string, destination string, disposition string, text string, rows bigint"
 _ANSWER = pa.schema(
     [
@@ -303,6 +304,7 @@ class Parts:
         onward = pa.array(sorted(self.onward), pa.int32())
         counts: Counter[tuple[str, str]] = Counter()
         told: list[str] = []
+        reasons = ReasonCounts()
         desk = _Desk(self.outlets, context.partitionId(), context.taskAttemptId())
         try:
             for batch in batches:
@@ -310,6 +312,8 @@ class Parts:
                 told += _told(table)
                 if not self.answered:
                     _count(table, counts)
+                if "_line" in table.column_names:  # they all come by here, with their text
+                    reasons.add(table)
                 ports = _ports(table, known)
                 desk.take(table, ports)
                 leaving = pc.is_in(ports, onward)
@@ -320,6 +324,7 @@ class Parts:
             desk.give_up()
             raise
         answer += _files(desk.parts)
+        answer += ({"kind": "reason", "text": reason.to_json()} for reason in reasons.found())
         if self.answered:
             answer += map(json.loads, told)
         else:

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from seriatim.pipeline.declared.pipeline import DROP
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.deliver.set_aside_reasons import without_place
 from seriatim.spark.process.stage import spread
 from seriatim.spark.process.step import OUTPUTS
 
@@ -115,8 +116,8 @@ class Layout:
     def lines(self, frame: DataFrame) -> DataFrame:
         """The rows as they are written as text.
 
-        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message, and ``_output`` where the frame
-        has it.
+        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and ``_output``
+        where the frame has it.
         """
         frame = _with_whole_tickets(frame)
         names = tuple(frame.columns)
@@ -124,7 +125,9 @@ class Layout:
             self._selected[names] = [
                 F.col("destination"),
                 F.col("disposition"),
-                F.when(F.col("disposition").isNull(), F.col("reason")).alias("reason"),
+                F.when(F.col("disposition").isNull(), F.col("reason"))
+                .when(~F.col("disposition").isin("released", "unrouted"), without_place())
+                .alias("reason"),
                 self._line(frame).alias("_line"),
                 *([F.col("_output")] if "_output" in names else []),
             ]

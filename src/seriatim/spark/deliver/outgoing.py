@@ -100,6 +100,15 @@ class Outgoing:
         except EnvironmentProblem as error:
             self._blame(reason_of(error))
 
+    def newest_batch(self) -> int | None:
+        """The id of the last batch in a port of files; None: there is none, or the port can't be read."""
+        if not isinstance(self._target, Folder):
+            return None
+        try:
+            return max(self._target.port.batches(), default=None)
+        except OSError:
+            return None
+
     def begin(self) -> None:
         """Remove what a batch that didn't end left behind."""
         if isinstance(self._target, Folder):

@@ -33,6 +33,7 @@ from seriatim.spark.deliver.layout import Layout
 from seriatim.spark.deliver.outbox import Outbox, folder_name
 from seriatim.spark.deliver.outgoing import Outgoing, Waiting
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.targets import BoxSink, Folder, SparkSink, Target
 from seriatim.spark.process.stage import properties
 from seriatim.spark.resequence.decided_packets import opened, rows_of
@@ -57,12 +58,14 @@ class Delivered:
         counts: how many messages by (destination, disposition); the destination of a message that has none is "".
         reports: what the operator says of its state, a JSON text a bucket.
         tasks: how many messages each writing task had.
+        reasons: why messages were set aside, as each writing task has counted.
     """
 
     batch: int
     counts: Mapping[tuple[str, str], int]
     reports: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
+    reasons: tuple[SetAsideReason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,24 @@ class Sink:
             self._deliver(frame, batch)
         finally:
             self._began = None
+
+    def check_age(self, latest: int) -> None:
+        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers.
+
+        Args:
+            latest: the id of the last batch that the checkpoint knows of, or would begin.
+
+        Raises:
+            CheckpointMismatch: one is.
+        """
+        for one in self._outgoing:
+            newest = one.newest_batch()
+            if newest is not None and newest > latest:
+                raise CheckpointMismatch(
+                    f"the port has batch {newest}, and the checkpoint would go on with batch {latest}: it is older",
+                    where=f"destination {one.destination}",
+                    remedy="restore both from one backup, or give the pipeline a new checkpoint and new ports",
+                )
 
     def in_hand(self) -> InHand | None:
         """The batch that is being delivered."""
@@ -312,7 +333,9 @@ def _outcome(batch: int, answers: Sequence[Row]) -> Delivered:
         if row.kind == "count":
             counts[row.destination, row.disposition] += row.rows
     reports = tuple(row.text for row in answers if row.kind == "report")
-    return Delivered(batch, dict(counts), reports, tuple(row.rows for row in answers if row.kind == "task"))
+    tasks = tuple(row.rows for row in answers if row.kind == "task")
+    reasons = tuple(SetAsideReason.from_json(row.text) for row in answers if row.kind == "reason")
+    return Delivered(batch, dict(counts), reports, tasks, reasons)
 
 
 def start(

@@ -8,15 +8,40 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.errors import ColumnError
+from seriatim.errors import ColumnError, UsageError
 
-__all__ = ["NESTED", "TURN_OVER", "check_columns", "field_of", "microseconds", "quoted", "type_of"]
+__all__ = [
+    "NESTED",
+    "TURN_OVER",
+    "check_columns",
+    "check_frame",
+    "field_of",
+    "located",
+    "microseconds",
+    "quoted",
+    "type_of",
+]
 
 #: In the metadata of a column of tickets: the last number of an epoch, or what it is by location.
 TURN_OVER = "seriatim.last_number"
 
 #: Types that have no order, and no text that they could be compared by.
 NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
+
+
+def check_frame(df: object, function: str) -> None:
+    """Refuses what is no frame of Spark's.
+
+    Raises:
+        UsageError: names what it is.
+    """
+    if isinstance(df, DataFrame):
+        return
+    kind = type(df)
+    library = kind.__module__.partition(".")[0]
+    named = f"a {kind.__name__} of {library}" if kind.__name__ == "DataFrame" else f"a {kind.__name__}"
+    remedy = f"{function}(spark.createDataFrame(frame), …)" if library in ("pandas", "pyarrow") else ""
+    raise UsageError(f"{function} takes a DataFrame of Spark, not {named}", remedy=remedy)
 
 
 def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
@@ -30,6 +55,11 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
         if field.name in ours or field.name.startswith("__sq_"):
             raise ColumnError(
                 "seriatim adds a column with this name", where=f"column {field.name!r}", remedy="rename it"
+            )
+        if "." in field.name:  # PySpark takes it for a field in a column
+            remedy = f"rename it: df.withColumnRenamed({field.name!r}, {field.name.replace('.', '_')!r})"
+            raise ColumnError(
+                "Spark can't hand a name with a dot to Python", where=f"column {field.name!r}", remedy=remedy
             )
         if field.name.lower() in seen:
             raise ColumnError("the frame has it twice", where=f"column {field.name!r}", remedy="rename or drop one")
@@ -51,11 +81,37 @@ def field_of(df: DataFrame, name: str, role: str) -> T.StructField:
     for field in df.schema:
         if field.name == name:
             return field
-    raise ColumnError(
-        f"there is no such column for the {role}",
-        where=f"column {name!r}",
-        remedy=f"the frame has {', '.join(df.columns)}",
-    )
+    path = _path(df.schema, name)
+    remedy = f"the frame has {', '.join(df.columns)}"
+    if path is not None:
+        remedy = (
+            f'{name} is a field in a column: df.withColumn("{path[-1].name}", F.col("{name}")), and name that column'
+        )
+    raise ColumnError(f"there is no such column for the {role}", where=f"column {name!r}", remedy=remedy)
+
+
+def located(df: DataFrame, name: str, role: str) -> tuple[T.StructField, Column]:
+    """A column of the frame, or a field in one by its path (``customer.id``); as `field_of`."""
+    path = _path(df.schema, name)
+    if path is None:
+        return field_of(df, name, role), quoted(name)
+    column = quoted(path[0].name)
+    for field in path[1:]:
+        column = column.getField(field.name)
+    return path[-1], column
+
+
+def _path(schema: T.StructType, name: str) -> list[T.StructField] | None:
+    """The fields on the way to a name with dots; None: it leads nowhere."""
+    for field in schema:
+        if field.name == name:
+            return [field]
+    for field in schema:
+        if name.startswith(f"{field.name}.") and isinstance(field.dataType, T.StructType):
+            rest = _path(field.dataType, name.removeprefix(f"{field.name}."))
+            if rest is not None:
+                return [field, *rest]
+    return None
 
 
 def type_of(df: DataFrame, name: str, role: str) -> T.DataType:

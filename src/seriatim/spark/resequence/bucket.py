@@ -7,9 +7,9 @@ is the operator's business.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +18,21 @@ import pyarrow.compute as pc
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Reason, no_messages
 from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
 from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.state import State
+from seriatim.kernel.state import NOTHING, State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
 
-__all__ = ["Bucket", "Plan"]
+__all__ = ["LONGEST", "Bucket", "Plan", "waited_since"]
+
+#: How many of the groups that hold messages a report names.
+LONGEST = 10
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -54,6 +58,12 @@ class Plan:
     output: Literal["released", "all"]
     reports: bool
     fingerprint: str
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """From one number to the next, by queue, where it isn't 1."""
+        standard = [(queue.name, queue.policy) for queue in self.queues if isinstance(queue.policy, Standard)]
+        return {name: policy.increment for name, policy in standard if policy.increment != 1}
 
 
 class Bucket:
@@ -107,7 +117,11 @@ class Bucket:
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
     def report(self, bucket: int) -> str:
-        """What the bucket of that id holds, by queue, as JSON, for whoever watches."""
+        """What the bucket of that id holds, by queue, as JSON, for whoever watches.
+
+        ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
+        numbers that it misses, since when (microseconds), and why; see `HeldGroups`.
+        """
         known = self._index.queues
         held = {name: len(queue.state.held) for name, queue in known.items()}
         groups = {name: len(queue.state) for name, queue in known.items()}
@@ -116,7 +130,20 @@ class Bucket:
             for queue in self._plan.queues
             if isinstance(queue.policy, Standard) and queue.name in known
         }
-        return json.dumps({"bucket": bucket, "held": held, "holes": holes, "groups": groups})
+        waiting = {
+            queue.name: (known[queue.name].keys, held_groups(queue.policy, known[queue.name].state))
+            for queue in self._plan.queues
+            if held.get(queue.name)
+        }
+        told = {
+            "bucket": bucket,
+            "held": held,
+            "holes": holes,
+            "groups": groups,
+            "held_groups": {name: len(found) for name, (_, found) in waiting.items()},
+            "longest": _longest(waiting),
+        }
+        return json.dumps(told)
 
     # ---- one queue
 
@@ -402,6 +429,25 @@ class _Decision:
 _DISPOSITIONS = pa.array([disposition.word for disposition in Disposition])
 _TEXTS = {int(reason): text or None for reason, text in REASONS.items()}
 _REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.string())
+
+
+def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:
+    """Of groups that hold messages, by queue and with the keys of all groups, those that have waited longest."""
+    found: list[list[object]] = []
+    for name, (keys, all_groups) in waiting.items():
+        since = np.where(all_groups.since == NEVER, FOREVER, all_groups.since)
+        few = np.argpartition(since, LONGEST - 1)[:LONGEST] if len(since) > LONGEST else np.arange(len(since))
+        groups = all_groups.take(few)
+        for group, held, first, last, begun, reason in zip(*groups.lists(), strict=True):
+            run = [None if number == NOTHING else number for number in (first, last)]
+            key, why = keys[group].as_py().decode(), REASONS[Reason(reason)]
+            found.append([name, key, held, *run, None if begun == NEVER else begun, why])
+    return sorted(found, key=waited_since)[:LONGEST]
+
+
+def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
+    """The order of groups in a report: the longest waiting first, then those that no clock runs for."""
+    return (FOREVER if group[5] is None else group[5], group[0], group[1])
 
 
 def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

@@ -13,7 +13,7 @@ from seriatim.kernel.outcome import Reason
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.frames.columns import NESTED, TURN_OVER, field_of, microseconds, quoted, type_of
+from seriatim.spark.frames.columns import NESTED, TURN_OVER, located, microseconds, quoted, type_of
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
@@ -26,14 +26,14 @@ _INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 def _key(df: DataFrame, queue: Queue) -> Column | None:
     if queue.group is None or isinstance(queue.policy, Unordered):
         return None
-    kind = type_of(df, queue.group, "group")
+    field, column = located(df, queue.group, "group")
+    kind = field.dataType
     if isinstance(kind, NESTED):
         raise ColumnError(
             f"a group key can't be a {kind.simpleString()}",
             where=f"column {queue.group!r}",
             remedy="name a field of it",
         )
-    column = quoted(queue.group)
     key = column if isinstance(kind, T.BinaryType) else column.cast("string").cast("binary")
     if queue.default_group is None:
         return key
@@ -46,7 +46,8 @@ def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None
     """The number that a sequence stands for, and the `Reason` where it is none (null: it is missing)."""
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
         return None, None
-    kind, column = type_of(df, queue.sequence, "sequence"), quoted(queue.sequence)
+    field, column = located(df, queue.sequence, "sequence")
+    kind = field.dataType
     if isinstance(queue.policy, BestEffort) and queue.policy.by == "time":
         if isinstance(kind, T.StringType):
             moment = F.try_to_timestamp(column)
@@ -67,7 +68,7 @@ def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None
             number = F.when(whole, wide.try_cast("long"))
             return number, _problem(column, number, whole)
         case T.StructType() if {"epoch", "number"} <= set(kind.fieldNames()):
-            epoch, last_number = column["epoch"].cast("long"), _last_number(field_of(df, queue.sequence, "sequence"))
+            epoch, last_number = column["epoch"].cast("long"), _last_number(field, column)
             number = F.try_add(F.try_multiply(epoch, last_number), column["number"])
             whole_ticket = F.when(column["epoch"].isNotNull() & column["number"].isNotNull(), column)
             return number, _problem(whole_ticket, number, F.lit(True))
@@ -78,14 +79,14 @@ def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None
     )
 
 
-def _last_number(ticket: T.StructField) -> Column:
+def _last_number(ticket: T.StructField, column: Column) -> Column:
     """Where a column's tickets turn over."""
     told = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
     if not isinstance(told, dict):
         return F.lit(told)
     found = F.lit(LAST_NUMBER)
     for location, last_number in told.items():
-        found = F.when(quoted(ticket.name)["location"] == location, F.lit(last_number)).otherwise(found)
+        found = F.when(column["location"] == location, F.lit(last_number)).otherwise(found)
     return found
 
 
@@ -103,9 +104,10 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
             last = properties.parsed(policy.last, f"queue {queue.name!r}: last")
             return F.when(condition(last, properties.columns), _sequence(df, queue)[0])
         if isinstance(policy.size, str):
-            if not isinstance(type_of(df, policy.size, "size"), _INTEGRAL):
+            field, column = located(df, policy.size, "size")
+            if not isinstance(field.dataType, _INTEGRAL):
                 raise ColumnError("a size must be a whole number", where=f"column {policy.size!r}", remedy="cast it")
-            return quoted(policy.size).cast("long")
+            return column.cast("long")
         if not isinstance(policy.size, int):
             raise ColumnError(
                 "on Spark, size must be the name of a column and last a filter; functions are not supported"

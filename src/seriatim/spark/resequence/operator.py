@@ -99,6 +99,7 @@ class Resequencer(StatefulProcessor):
         if tables:
             schema = tables[0].select(list(self._plan.user)).schema
         bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
+        index.steps = self._plan.steps
         bucket = Bucket(self._plan, index, bodies, tables)
         for table in bucket.take(self._now(times), finish=finish):
             yield pd.DataFrame({"packet": [to_bytes(table).to_pybytes()], "report": [None]})

@@ -17,7 +17,7 @@ from seriatim.kernel.policy import Fifo, Policy, Standard
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.frames.columns import check_columns, microseconds
+from seriatim.spark.frames.columns import check_columns, check_frame, microseconds
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.decided_packets import decided_schema
 from seriatim.spark.resequence.input_columns import arrival_of, prepared
@@ -56,7 +56,8 @@ def resequence(
 
     Args:
         df: messages, one per row; a streaming or a batch frame. All its columns are kept.
-        group: the column of the group key: any atomic type, compared as the bytes of its text.
+        group: the column of the group key, or a field in a column (``customer.id``): any atomic type, compared as the bytes
+            of its text.
         sequence: the column of the sequence: whole numbers (also as text), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
@@ -92,9 +93,11 @@ def resequence(
 
     Raises:
         ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
-        UsageError: options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
+        UsageError: `df` is no frame of Spark's, options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
+        EnvironmentProblem: the session doesn't let the state store be chosen that operators in Python need.
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
+    check_frame(df, "resequence")
     chosen = _queues(group, sequence, policy, queues)
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")

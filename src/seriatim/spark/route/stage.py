@@ -18,7 +18,7 @@ from seriatim.kernel.filter_typing import any_of
 from seriatim.kernel.route import properties as named_in
 from seriatim.kernel.route import rules
 from seriatim.pipeline.declared.subscription import Subscription, distinct
-from seriatim.spark.frames.columns import check_columns, quoted
+from seriatim.spark.frames.columns import check_columns, check_frame, quoted
 from seriatim.spark.route.arrow_filters import TRIED, Trial
 from seriatim.spark.route.filter_expressions import Properties, condition, needs_python
 from seriatim.spark.route.filter_lookup import Index, indexed
@@ -49,8 +49,9 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
         FilterError: a filter is wrong; the error names the subscription, and the line and column in the filter.
         ColumnError: a filter names a column of an unsupported type, or the frame has a column
             ``destination`` already.
-        UsageError: two subscriptions have the same name.
+        UsageError: `df` is no frame of Spark's, or two subscriptions have the same name.
     """
+    check_frame(df, "route")
     return destinations_of(df, subscriptions).withColumn(_DESTINATION, F.explode_outer(_DESTINATION))
 
 

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import sys
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-__all__ = ["arrow_schema", "make_ready"]
+from seriatim.errors import EnvironmentProblem
+
+__all__ = ["arrow_schema", "make_ready", "use_this_python"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def make_ready(df: DataFrame) -> None:
-    """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it."""
-    context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
+    """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it.
+
+    Raises:
+        EnvironmentProblem: the session doesn't let its state store be chosen.
+    """
+    use_this_python(df.sparkSession)
+    if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
+        try:
+            df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+        except PySparkException as error:
+            raise EnvironmentProblem(
+                "the Spark session keeps state where operators in Python can't reach it, and doesn't let that be changed",
+                where=_PROVIDER,
+                remedy=f"set it to {_ROCKSDB} where Spark is started",
+            ) from error
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Makes a session's workers run this Python, where Spark would take the first one in PATH."""
+    context = getattr(session, "_sc", None)  # there is none through Connect
     if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
         context.pythonExec = sys.executable  # Spark was started before we were imported
-    if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
-        df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
 
 
 def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:

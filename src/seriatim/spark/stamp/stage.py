@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Receive, Stamp
-from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, quoted, type_of
+from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
 from seriatim.spark.stamp.operator import (
@@ -91,6 +91,7 @@ def stamp(
         UsageError: an invalid `last_number` or `buckets`, or a text for the location that is also a column.
         CheckpointMismatch: while the query runs: the state was stamped with another `last_number` or `buckets`.
     """
+    check_frame(df, "stamp")
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     _check_last_number(last_number)

@@ -11,6 +11,7 @@ processing time, the registered timer, and the next chunk of held bodies.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +46,8 @@ class Index:
     """What a bucket remembers, but for the bodies that it holds.
 
     `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
-    `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has.
+    `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
+    one number to the next where that isn't 1, for whoever reads the index without the declaration.
     """
 
     fingerprint: str
@@ -54,6 +56,7 @@ class Index:
     timer: int | None = None
     chunk: int = 0
     chunks: dict[int, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The value to keep."""
@@ -64,6 +67,7 @@ class Index:
             "timer": self.timer,
             "chunk": self.chunk,
             "chunks": sorted(self.chunks.items()),
+            **({"steps": dict(self.steps)} if self.steps else {}),
         }
         rows = [_row(name, queue) for name, queue in self.queues.items()]
         names = ["queue", "groups", "keys", *(f"{t}.{c}" for t, cs in _TABLES.items() for c in cs)]
@@ -79,8 +83,12 @@ class Index:
         return sink.getvalue().to_pybytes()
 
     @classmethod
-    def from_bytes(cls, value: bytes, fingerprint: str) -> Index:
+    def from_bytes(cls, value: bytes, fingerprint: str | None) -> Index:
         """The index again.
+
+        Args:
+            value: what `to_bytes` made.
+            fingerprint: of the operator that goes on with it; None: it is only looked at.
 
         Raises:
             CheckpointMismatch: another layout wrote it, or another operator.
@@ -89,11 +97,12 @@ class Index:
         header = json.loads(reader.schema.metadata[b"seriatim"])
         check_header(header, LAYOUT, fingerprint)
         index = cls(
-            fingerprint,
+            header["fingerprint"],
             now=header["now"],
             timer=header["timer"],
             chunk=header["chunk"],
             chunks={int(chunk): int(rows) for chunk, rows in header["chunks"]},
+            steps=header.get("steps", {}),
         )
         for batch in reader:
             for row in range(batch.num_rows):

@@ -31,8 +31,8 @@ def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
     return json.dumps(identity(queues, buckets, clock), sort_keys=True)
 
 
-def check_header(header: Mapping[str, Any], layout: int, fingerprint: str) -> None:
-    """Compares the header of a state that is read with who reads it.
+def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
+    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only.
 
     Raises:
         CheckpointMismatch: another layout wrote it, or another operator.
@@ -42,7 +42,7 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str) -> No
             f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
             remedy="run the version that wrote it, or start with a new checkpoint",
         )
-    if header["fingerprint"] != fingerprint:
+    if fingerprint is not None and header["fingerprint"] != fingerprint:
         raise CheckpointMismatch(
             f"the state was written with {header['fingerprint']}, but the declaration now is {fingerprint}",
             remedy="go back to the former declaration, or start with a new checkpoint",

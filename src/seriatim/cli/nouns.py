@@ -1,0 +1,49 @@
+"""One noun for a list and for what is done with one of it: ``groups``, ``groups show c1``, and as well ``group show c1``.
+
+A noun may be written in either number. Without a verb, or with ``list``, it lists. The words that a user typed are brought to those
+of the command that is there, before click looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+__all__ = ["LISTED", "VERBS", "brought_to_commands"]
+
+#: Commands that list, and the commands whose verbs do something with one of what they list.
+VERBS: Mapping[str, str] = {
+    "groups": "group",
+    "queues": "queue",
+    "schedules": "schedule",
+    "subscriptions": "subscription",
+}
+#: Commands with verbs of which ``list`` is one.
+LISTED = ("dead-letters", "dialogs", "instances", "messages")
+#: Commands that list and have no verbs.
+_PLAIN = ("contracts", "faults", "services", "types", "workers")
+
+_HELP = ("-h", "--help")
+_PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN)}
+
+
+def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collection[str]]) -> list[str]:
+    """The words of a command as it is named.
+
+    Args:
+        words: what was typed behind the program's name.
+        verbs_of: the verbs of a command that has some.
+    """
+    noun, rest = _PLURALS.get(words[0], words[0]), list(words[1:])
+    first = rest[0] if rest else None
+    if noun in VERBS:
+        if first == "list":
+            return [noun, *rest[1:]]
+        if first in verbs_of(VERBS[noun]) or (first in _HELP and words[0] == VERBS[noun]):
+            return [VERBS[noun], *rest]
+        return [noun, *rest]
+    if noun in LISTED:
+        has_verb = first is not None and (not first.startswith("-") or first in _HELP)
+        return [noun, *rest] if has_verb else [noun, "list", *rest]
+    if noun in _PLAIN and first in ("list", "show"):
+        return [noun, *rest[1:]]
+    return [noun, *rest]

@@ -1,0 +1,70 @@
+"""The groups that hold messages, and the numbers that they miss: what a person asks first where something waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seriatim.kernel.columns import Columns, Ints, empty_ints, first_per_group, rank_in_group
+from seriatim.kernel.holes import holes
+from seriatim.kernel.policy import Policy, Standard, UnitOfWork
+from seriatim.kernel.resequence import why_held
+from seriatim.kernel.state import NOTHING, State
+
+__all__ = ["HeldGroups", "held_groups"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGroups(Columns):
+    """The groups that hold messages, a row each, in their order.
+
+    * `group`: the group's row in its state.
+    * `held`: how many messages it holds.
+    * `first`, `last`: the first run of numbers that it misses. `NOTHING`: it misses none; `last` alone: the end of the run is
+      unknown, because no message has told the size of the set.
+    * `since`: when the hole, the round or the set began (microseconds); `NEVER` where no clock runs.
+    * `reason`: the `Reason` why it holds them.
+    """
+
+    group: Ints
+    held: Ints
+    first: Ints
+    last: Ints
+    since: Ints
+    reason: Ints
+
+
+def held_groups(policy: Policy, state: State) -> HeldGroups:
+    """Which groups of a state hold messages, and what each waits for."""
+    starts = np.flatnonzero(first_per_group(state.held.group))
+    group, counts = state.held.group[starts], np.diff(starts, append=len(state.held))
+    # Of a group's reasons the last in their order: that a late message waits tells more than that the group is stopped.
+    reason = np.maximum.reduceat(why_held(policy, state), starts) if len(starts) else empty_ints()
+    first, last = _missing(policy, state)
+    return HeldGroups(group, counts, first[group], last[group], state.groups.since[group], reason)
+
+
+def _missing(policy: Policy, state: State) -> tuple[Ints, Ints]:
+    """The first run of numbers that each group misses; `NOTHING` where there is none."""
+    none = np.full(len(state), NOTHING, np.int64)
+    match policy:
+        case Standard():
+            open_, first, last = holes(policy, state)
+            return np.where(open_, first, none), np.where(open_, last, none)
+        case UnitOfWork():
+            return _missing_of_sets(state)
+    return none, none
+
+
+def _missing_of_sets(state: State) -> tuple[Ints, Ints]:
+    """The first run that a set misses: before the first number that is not where it would be if none were missing."""
+    held, size = state.held, state.groups.mark
+    count = np.bincount(held.group, minlength=len(state))
+    expected = rank_in_group(held.group) + 1
+    gaps = np.flatnonzero(held.sequence != expected)
+    gaps = gaps[first_per_group(held.group[gaps])]
+    first, last = count + 1, np.where(size > 0, size, NOTHING)
+    first[held.group[gaps]], last[held.group[gaps]] = expected[gaps], held.sequence[gaps] - 1
+    whole = (size > 0) & (count >= size)  # a complete set of a group that is stopped
+    return np.where(whole, NOTHING, first), np.where(whole, NOTHING, last)

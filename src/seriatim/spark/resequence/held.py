@@ -1,0 +1,222 @@
+"""`held`: the messages that wait in a checkpoint, as a frame.
+
+Reads the state that the last committed batch left behind, with Spark's own reader; the query may run meanwhile. Nothing is
+changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from seriatim.errors import UsageError
+from seriatim.kernel.held_groups import held_groups
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Policy, Standard, UnitOfWork, policy_from
+from seriatim.kernel.resequence import why_held
+from seriatim.kernel.state import NOTHING
+from seriatim.kernel.time import NEVER
+from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import chunk_of, row_of
+from seriatim.spark.state.packets import from_bytes
+
+__all__ = ["held"]
+
+_SCHEMA = """destination string, group string, sequence long, late boolean, reason string, missing_first long,
+    missing_last long, since timestamp"""
+_PLACE = {"__sq_bucket": T.IntegerType(), "__sq_chunk": T.LongType(), "__sq_row": T.LongType()}
+_ARROW = pa.schema(
+    [
+        ("destination", pa.string()),
+        ("group", pa.string()),
+        ("sequence", pa.int64()),
+        ("late", pa.bool_()),
+        ("reason", pa.string()),
+        ("missing_first", pa.int64()),
+        ("missing_last", pa.int64()),
+        ("since", pa.timestamp("us", "UTC")),
+        ("__sq_bucket", pa.int32()),
+        ("__sq_chunk", pa.int64()),
+        ("__sq_row", pa.int64()),
+    ]
+)
+_Batches = Iterable[pa.RecordBatch]
+
+
+def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession | None = None) -> DataFrame:
+    """The messages that wait in a checkpoint, each with what its group waits for.
+
+    Args:
+        checkpoint: the checkpoint of a pipeline (by default ``.seriatim/pipelines/<name>``), or the ``checkpointLocation``
+            of a query with `resequence`.
+        messages: whether to read the messages themselves too, in the column `message`.
+        spark: the session; default: the active one.
+
+    Returns:
+        A row a held message: ``destination: string`` (the queue; ``main`` in a query without `queues`), ``group: string``,
+        ``sequence: long`` (of a ticket its position; of a time microseconds), ``late: boolean`` (held as a late message),
+        ``reason: string``, ``missing_first: long`` and ``missing_last: long`` (the first run of numbers that the group misses;
+        null: it misses none, or the size of its set is unknown), ``since: timestamp`` (when the hole, the round or the set
+        began; null: no clock runs); and with `messages` ``message: struct`` with the columns of the message.
+
+    Raises:
+        UsageError: there is no Spark session, no such checkpoint, or no state of `resequence` in it.
+        CheckpointMismatch: while the frame is read: another version of seriatim wrote the state.
+    """
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise UsageError("there is no Spark session", remedy="make one, or give spark=")
+    use_this_python(session)
+    place = _place(checkpoint)
+    found = [_held_by(session, place, operator, messages=messages) for operator in _operators(session, place)]
+    if not found:
+        raise UsageError("the checkpoint has no state of resequence", where=place)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
+
+
+def _place(checkpoint: str | Path) -> str:
+    """Spark's part of a checkpoint.
+
+    Raises:
+        UsageError: there is none.
+    """
+    text = str(checkpoint)
+    if "://" in text:
+        return text
+    root = Path(text)
+    for folder in (root / "query", root):
+        if (folder / "state").is_dir():
+            return str(folder.absolute())
+    raise UsageError(
+        "there is no checkpoint with a committed batch", where=text, remedy="name the folder of a pipeline that has run"
+    )
+
+
+def _operators(session: SparkSession, place: str) -> list[int]:
+    """The ids of the operators of `resequence`."""
+    try:
+        told = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
+    except PySparkException as error:
+        raise UsageError(f"the checkpoint can't be read: {str(error).splitlines()[0]}", where=place) from error
+    return sorted({row[0] for row in told if {"index", "bodies"} <= _variables(row[1])})
+
+
+def _variables(properties: str | None) -> set[str]:
+    """The names of an operator's state variables."""
+    return {one["stateName"] for one in json.loads(properties or "{}").get("stateVariables", [])}
+
+
+def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool) -> DataFrame:
+    def variable(name: str) -> DataFrame:
+        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+        return reader.load(place)
+
+    index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("value"))
+    places = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _PLACE.items())
+    found = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
+    if messages:
+        chunks = variable("bodies").select(
+            F.col("key.bucket").alias("bucket"),
+            F.col("user_map_key.chunk").alias("chunk"),
+            F.col("user_map_value.packet").alias("packet"),
+        )
+        found = found.join(_messages(session, chunks), [*_PLACE], "left")
+    return found.drop(*_PLACE)
+
+
+def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
+    """The held messages of buckets."""
+    for batch in batches:
+        for bucket, value in zip(*(batch.column(name).to_pylist() for name in ("bucket", "value")), strict=True):
+            index = Index.from_bytes(value, None)
+            declared = json.loads(index.fingerprint)["queues"]
+            for name, queue in index.queues.items():
+                if len(queue.state.held):
+                    policy = _policy(declared[name]["policy"], index.steps.get(name, 1))
+                    yield _rows_of(bucket, name, policy, queue)
+
+
+def _policy(name: str, step: int) -> Policy:
+    """A policy of a kind, as far as it matters for what is held."""
+    if name == Standard.name:
+        return Standard(increment=step)
+    return UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
+
+
+def _rows_of(bucket: int, name: str, policy: Policy, queue: QueueState) -> pa.RecordBatch:
+    held_, groups = queue.state.held, held_groups(policy, queue.state)
+    count = len(held_)
+    at = np.searchsorted(groups.group, held_.group)
+
+    def known(values: np.ndarray, none: int, kind: pa.DataType) -> pa.Array:
+        return pa.array(values[at], pa.int64(), mask=values[at] == none).cast(kind)
+
+    reasons, which = np.unique(why_held(policy, queue.state), return_inverse=True)
+    columns = [
+        pa.array([name] * count, pa.string()),
+        queue.keys.take(pa.array(held_.group)).cast(pa.string()),
+        pa.array(held_.sequence),
+        pa.array(held_.late),
+        pa.array([REASONS[Reason(one)] for one in reasons], pa.string()).take(pa.array(which)),
+        known(groups.first, NOTHING, pa.int64()),
+        known(groups.last, NOTHING, pa.int64()),
+        known(groups.since, NEVER, pa.timestamp("us", "UTC")),
+        pa.array(np.full(count, bucket, np.int32)),
+        pa.array(chunk_of(held_.ref)),
+        pa.array(row_of(held_.ref)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _messages(session: SparkSession, chunks: DataFrame) -> DataFrame:
+    """The held messages, by their places; as the newest chunk has their columns."""
+    newest = chunks.orderBy(F.col("chunk").desc()).limit(1).collect()
+    message: T.DataType = T.NullType()
+    if newest:
+        columns = from_arrow_schema(from_bytes(bytes(newest[0].packet)).schema)
+        message = T.StructType([T.StructField(field.name, field.dataType, True) for field in columns])
+    shown = T.StructType([T.StructField(name, kind) for name, kind in {**_PLACE, "message": message}.items()])
+    if not newest:
+        return session.createDataFrame([], shown)
+    zone = session.conf.get("spark.sql.session.timeZone")
+    return chunks.mapInArrow(_opening(to_arrow_schema(shown, timezone=zone).serialize().to_pybytes()), shown)
+
+
+def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: the messages of chunks."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        fields = pa.ipc.read_schema(pa.py_buffer(schema))
+        kind = fields.field("message").type
+        for batch in batches:
+            for row in batch.to_pylist():
+                table = from_bytes(row["packet"]).combine_chunks()
+                count = table.num_rows
+                columns = [
+                    (
+                        table.column(one.name).combine_chunks() if one.name in table.column_names else pa.nulls(count)
+                    ).cast(one.type)
+                    for one in kind
+                ]
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        pa.array(np.full(count, row["bucket"], np.int32)),
+                        pa.array(np.full(count, row["chunk"], np.int64)),
+                        pa.array(np.arange(count)),
+                        pa.StructArray.from_arrays(columns, fields=list(kind)),
+                    ],
+                    schema=fields,
+                )
+
+    return run
