@@ -19,12 +19,12 @@ __all__ = ["apply", "drops_of"]
 
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
-    """Define what a file says, in the transaction.
+    """Apply the definitions of a file, in the transaction.
 
     Args:
-        statements: in whose transaction.
+        statements: the statements of the transaction.
         file: the box file.
-        prune: drop what it doesn't have.
+        prune: also drop definitions that aren't in the file.
 
     Raises:
         DeclarationError: the file is wrong.
@@ -49,10 +49,10 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
-    """What to drop, from names by what they are names of.
+    """Convert the arguments of `drop`: names by kind.
 
     Raises:
-        UsageError: something that isn't in a box, or isn't a name.
+        UsageError: a kind is unknown, or a name isn't a text.
     """
     found: list[tuple[Kind, str]] = []
     for word, names in named.items():
@@ -66,7 +66,7 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
 
 
 def _missing(said: BoxFile, before: Definitions, unused: Iterable[str]) -> list[tuple[Kind, str]]:
-    """What a file doesn't have, of what is there."""
+    """The existing definitions that a file doesn't have."""
     broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
     pairs = (
         (Kind.SUBSCRIPTION, before.subscriptions.keys() | broken[Kind.SUBSCRIPTION], said.subscriptions),

@@ -189,7 +189,7 @@ class _Noting:
         self._named = {"of_queue": queue.queue_id, "of_group": group or ""}
 
     def lock(self, patience_s: float) -> bool:
-        """Lock the group; a queue without groups has nothing to lock but the message, which `note` does."""
+        """Lock the group. In a queue without groups there is only the message to lock, which `note` does."""
         if self._group is None:
             return True
         patience_ms = max(1, round(patience_s * 1000))
@@ -198,7 +198,7 @@ class _Noting:
         return bool(locked)
 
     def put_back(self, delivery: Delivery) -> None:
-        """Put back what a turn has handed out, if that was committed, so that what is remembered of the group says so."""
+        """Put back the messages that a turn has handed out, if that was committed, so that the group's state is correct."""
         last = delivery.messages[-1].ordinal
         if last is None:
             return
@@ -207,7 +207,7 @@ class _Noting:
             self._transaction.do("put_back", **DeliveryEnds.of_delivery(self.queue, delivery).back())
 
     def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> int | None:
-        """Write it down and count the attempt. Below 0, the message isn't tried again by itself, or at once."""
+        """Record the fault and count the attempt. Below 0, the message isn't retried automatically, or is retried at once."""
         attempts, now_us = self._transaction.one(
             "note_fault",
             **self._named,
@@ -225,8 +225,8 @@ class _Noting:
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
         """The messages that stop the group, if this entry is the first of them; they are judged before.
 
-        What came before it in a turn that was lost is queued before it again: then it isn't its time yet, unless it is to
-        be given up anyway.
+        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has failed for
+        good anyway.
         """
         if not self.queue.has_groups:
             return [entry_id]
@@ -242,7 +242,7 @@ class _Noting:
         return [entry_id] if anyway else []
 
     def give_up(self, entry_ids: list[int], what: Fault, which: str) -> bool:
-        """The handler has failed for good: do what the queue says; whether that makes a dead letter of the message."""
+        """The handler has failed for good: apply the queue's `errors`; return whether the message becomes a dead letter."""
         errors = self.queue.declared.errors
         if errors == "continue" or (errors == "suspend" and self._group is None):
             why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
@@ -259,5 +259,5 @@ class _Noting:
 
 
 def _kept(text: str) -> str:
-    """Text that PostgreSQL can keep."""
+    """Text that PostgreSQL can store."""
     return text[:_LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")
