@@ -93,7 +93,6 @@ class Lease:
 
         Args:
             transaction: the transaction; until it ends the lease can't be revoked.
-            schema: the schema of the box.
             count: the number of messages, at least one.
             ends: whether the lease ends now; it always ends when no message is left.
 
@@ -193,7 +192,6 @@ def drop(
 
     Args:
         transaction: the transaction.
-        schema: the schema of the box.
         queue: the queue of the lease.
         token: the token of the lease.
         expired: remove it only if it has run out.

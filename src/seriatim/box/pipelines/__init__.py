@@ -1,1 +1,1 @@
-"""Spark's side of a box: what pipelines read from it and write into it."""
+"""Spark's side of a box: pipelines read batches from it and write batches into it."""

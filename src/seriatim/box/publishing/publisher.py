@@ -99,12 +99,12 @@ class Publisher:
     def _take_in(
         self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int
     ) -> Sequence[int] | None:
-        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
+        """Store some messages of a batch; None, and nothing is done, if the definitions have changed.
 
         `runs`: how many such statements the call takes.
 
         Returns:
-            the places, from 1, of those that were published before.
+            the places, from 1, of messages that were published before.
         """
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
@@ -124,10 +124,10 @@ class Publisher:
         return answer
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
-        """Messages with their entries, once all queues that get some have room for them.
+        """Messages with their entries, after waiting until all their queues have room.
 
         Raises:
-            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
+            QueueFull: a queue has no room in time, or has ``when_full="refuse"``.
         """
         known = self._access.known
         nothing_done = self._own and is_idle(transaction.connection)
@@ -164,7 +164,7 @@ class Publisher:
         *,
         nothing_done: bool,
     ) -> tuple[Definitions, Routed]:
-        """Messages routed; where these definitions refuse one and are old, by those of now."""
+        """Route messages; if the definitions refuse a message and are outdated, route by the present definitions."""
         try:
             return definitions, self._routed(transaction, messages, definitions)
         except UsageError:
@@ -174,7 +174,7 @@ class Publisher:
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        """What is defined now."""
+        """The present definitions."""
         now = self._access.known.current(transaction)
         if nothing_done:
             transaction.connection.commit()  # only looked
@@ -200,10 +200,10 @@ def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
-    """The parameters that say when messages are handed out.
+    """The parameters for the time from which messages are handed out.
 
     Raises:
-        UsageError: they aren't times, or both are given.
+        UsageError: an argument isn't a time, or both are given.
     """
     if delay is not None and visible_at is not None:
         raise UsageError("delay and visible_at can't be combined", remedy="give one of them")
@@ -219,10 +219,10 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
 
 
 def _moment(given: object) -> datetime:
-    """The moment before which messages aren't handed out, in UTC; what is long over is 1970.
+    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over.
 
     Raises:
-        UsageError: it isn't one, or is too far away.
+        UsageError: it isn't a time, or is too far away.
     """
     if not isinstance(given, datetime):
         raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")
