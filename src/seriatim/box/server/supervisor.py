@@ -71,10 +71,10 @@ _SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_li
 
 @dataclass(frozen=True)
 class Task:
-    """What to run.
+    """The server to run.
 
-    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data and of who is let in;
-    `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: of the user, if it is another.
+    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access rules;
+    `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another user.
     """
 
     folder: int
@@ -134,7 +134,7 @@ class _Supervisor:
         )
 
     def _had_answered(self) -> bool:
-        """Whether the server that has died was ready; one that ends by itself takes its note away."""
+        """Whether the server that has died was ready; a server that ends by itself removes its note."""
         try:
             note = (Path(self._task.data) / "postmaster.pid").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -142,10 +142,10 @@ class _Supervisor:
         return note.splitlines()[_STATUS_LINE:][:1] == [_READY]
 
     def _clear(self) -> None:
-        """End what a killed server or supervisor left running on the data, and only then its stale notes.
+        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes.
 
-        A note (``postmaster.pid``, and one beside the socket) names a process by a number that may be somebody
-        else's by now; with it in place PostgreSQL would refuse to start for ever.
+        A note (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have by
+        now; with such a note PostgreSQL would never start again.
         """
         if sys.platform != "linux":
             return
@@ -191,12 +191,12 @@ def _servers_in(data: Path) -> list[int]:
 
 
 def _lock(name: str) -> int:
-    """A file in the folder that is locked for as long as this process is there."""
+    """Lock a file in the folder for as long as this process runs."""
     return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def main(task: Task) -> None:
-    """Run in the background until nobody uses the server any more; returns to the caller at once."""
+    """Run in the background until no process uses the server any more; returns to the caller at once."""
     os.fchdir(task.folder)  # wherever that is by now
     fcntl.flock(_lock("supervisor.lock"), fcntl.LOCK_EX)
     if os.fork():

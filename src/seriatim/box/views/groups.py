@@ -153,12 +153,12 @@ def groups_of(
 
 
 def fitting(glob: str) -> str:
-    """A pattern with ``*`` and ``?`` as one of SQL's ``LIKE``."""
+    """Convert a pattern with ``*`` and ``?`` to a pattern of SQL's ``LIKE``."""
     return "".join({"*": "%", "?": "_"}.get(one, _ESCAPED.get(one, one)) for one in glob)
 
 
 def containing(text: str) -> str:
-    """What has this text in it, as a pattern of SQL's ``LIKE``."""
+    """A pattern of SQL's ``LIKE`` for texts that contain this text."""
     return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
 
 
