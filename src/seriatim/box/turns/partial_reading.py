@@ -53,8 +53,10 @@ class HeldPart(Columns):
 
     @classmethod
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
-        """Compute it from the read rows; which of them were only looked up; the number of messages that each group holds; the
-        most messages of each kind that are read.
+        """Compute the part from the rows that were read.
+
+        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the most
+        messages of each kind that a turn reads.
         """
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
