@@ -15,7 +15,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def make_ready(df: DataFrame) -> None:
-    """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it."""
+    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators."""
     context = getattr(df.sparkSession, "_sc", None)  # there is none through Connect
     if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
         context.pythonExec = sys.executable  # Spark was started before we were imported
@@ -24,6 +24,6 @@ def make_ready(df: DataFrame) -> None:
 
 
 def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
-    """The schema that Spark gives to a worker, as an IPC message."""
+    """The schema that Spark passes to a worker, as an IPC message."""
     zone = session.conf.get("spark.sql.session.timeZone")
     return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()

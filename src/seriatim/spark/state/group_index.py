@@ -42,10 +42,10 @@ class QueueState:
 
 @dataclass(slots=True)
 class Index:
-    """What a bucket remembers, but for the bodies that it holds.
+    """The state of a bucket, without the held bodies.
 
-    `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
-    `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has.
+    `now` is the latest processing time (microseconds), `timer` the registered timer (milliseconds, None: none),
+    `chunk` the number of the next chunk of bodies, `chunks` the number of rows of each existing chunk.
     """
 
     fingerprint: str
@@ -56,7 +56,7 @@ class Index:
     chunks: dict[int, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The value to keep."""
+        """The value to store."""
         header = {
             "layout": LAYOUT,
             "fingerprint": self.fingerprint,
@@ -80,10 +80,10 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str) -> Index:
-        """The index again.
+        """Read the index from the stored value.
 
         Raises:
-            CheckpointMismatch: another layout wrote it, or another operator.
+            CheckpointMismatch: it has another layout, or another operator wrote it.
         """
         reader = pa.ipc.open_stream(value)
         header = json.loads(reader.schema.metadata[b"seriatim"])
