@@ -257,7 +257,7 @@ class SharedPool:
         is_pooled: whether a connection pooler stands in between.
 
     Attributes:
-            process: the process that made the pool.
+        process: the process that made the pool.
     """
 
     def __init__(

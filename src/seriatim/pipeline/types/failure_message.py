@@ -35,7 +35,7 @@ def asks_for_failures(where: str, expression: Expression) -> bool:
 
     Args:
         where: its text.
-        expression: what that stands for.
+        expression: the parsed filter.
     """
     return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
 
@@ -45,8 +45,8 @@ class Failed:
     """The failure of a message.
 
     Args:
-        queue: the queue's name; None where no queue has it.
-        group: the key of its group; None where it has none.
+        queue: the queue's name; None if no queue has the message.
+        group: the key of its group; None if it has none.
         kind: ``transient``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a message before
             it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
             ``unrouted``.
@@ -70,7 +70,7 @@ class Failed:
 
 
 def failure_of(message: Message, what: Failed) -> Message:
-    """The failure at a message, with the properties of the message, and of its dialog, beside what went wrong."""
+    """The failure message for a message, with the properties of the message, of its dialog, and of the failure."""
     about: dict[str, Property] = {
         "failed_queue": what.queue,
         "failed_group": what.group,

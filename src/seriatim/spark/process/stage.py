@@ -101,7 +101,7 @@ def _step(declared: Process, destination: str | None, folders: tuple[str, ...], 
 
 
 def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
-    """Of the columns that code returns those that messages don't have before the code of this place."""
+    """The returned columns that messages don't have before the code of this place."""
     if not routed:
         return frozenset(columns) - frozenset(df.columns)
     before = {"body", "type"} | promoted(pipeline.receive).keys()
