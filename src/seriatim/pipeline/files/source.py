@@ -72,8 +72,9 @@ def in_body(kind: str, path: str, split: Split | None, envelope: str | None = No
     Args:
         kind: the source's format.
         path: ``$.name`` leads into JSON, ``/name`` into XML.
-        split: how messages are split; only messages of Parquet that are split have a body to look into.
-        envelope: the envelope that has the property, if one does.
+        split: how messages are split. Messages of Parquet have a body to look into only if they are split,
+            or have an envelope.
+        envelope: the envelope of the location, if any.
     """
     if kind in ("json", "text", "xml"):
         return True

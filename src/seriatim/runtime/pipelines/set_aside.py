@@ -1,4 +1,4 @@
-"""Reading the set-aside folder: messages that were not released, with their reasons."""
+"""Read the set-aside folder: messages that were not released, with their reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SetAside", "read_set_aside"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that one destination did not release, or that has none; `fields` is everything written of it."""
+    """A message that a destination did not release, or that has no destination; `fields` has all its written fields."""
 
     batch: int
     destination: str | None
@@ -26,11 +26,11 @@ class SetAside:
 
 
 def read_set_aside(folder: Path, disposition: str | None = None) -> Iterator[SetAside]:
-    """What lies in a set-aside folder, in the order in which it was decided.
+    """The messages in a set-aside folder, in the order in which they were decided.
 
     Args:
         folder: the folder.
-        disposition: only these.
+        disposition: only messages with this disposition.
     """
     for batch in sorted(folder.glob("batch=*")):
         for file in sorted(batch.glob("part-*")):

@@ -32,8 +32,8 @@ class ReaderPool:
     Args:
         box: the message box.
         queue: the queue's name.
-        limits: of each reader.
-        folders: where modules are looked for.
+        limits: the limits of each reader.
+        folders: the folders in which modules are looked for.
     """
 
     def __init__(self, box: MessageBox, queue: str, limits: Limits, folders: Sequence[str]) -> None:
@@ -49,10 +49,10 @@ class ReaderPool:
         self._told = -1
 
     def look(self, seen: Activated, slots: Slots) -> None:
-        """Have as many readers as there are to be, as far as others don't have them.
+        """Start or end readers to reach the wanted number, as far as other machines don't run them.
 
         Raises:
-            EnvironmentProblem, Unavailable: as `Slots.fill`.
+            EnvironmentProblem, Unavailable: as for `Slots.fill`.
         """
         now, said = time.monotonic(), seen.activation
         self._collect(now)
@@ -80,18 +80,18 @@ class ReaderPool:
         self._told = here
 
     def end(self) -> None:
-        """Tell all to end after their turns."""
+        """Ask all readers to end after their turns."""
         self._dismiss()
 
     def wait(self, seconds: float, *, at_once: bool) -> bool:
-        """Wait until all have ended, at most so long.
+        """Wait until all readers have ended.
 
         Args:
-            seconds: how long.
-            at_once: whether they shall end whatever they have in hand.
+            seconds: the longest wait.
+            at_once: whether they have to end at once, whatever they have in hand.
 
         Returns:
-            whether they have.
+            whether all have ended.
         """
         if self._work is None:
             return True
@@ -117,7 +117,7 @@ class ReaderPool:
             self._work.supervisor.stop()
 
     def _collect(self, now: float) -> None:
-        """See whether the supervisor has ended, and why."""
+        """Check whether the supervisor has ended, and why."""
         work = self._work
         if work is None or work.thread.is_alive():
             return
@@ -135,7 +135,7 @@ class ReaderPool:
 
 
 class _Work:
-    """A supervisor at work, in a thread."""
+    """A supervisor that runs in a thread."""
 
     def __init__(self, supervisor: Supervisor, began: float) -> None:
         self.supervisor = supervisor

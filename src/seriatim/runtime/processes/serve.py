@@ -29,12 +29,12 @@ class Serve:
 
     Args:
         box: the message box.
-        queues: only these; none named: all that have an activation, also those that are defined meanwhile.
-        limits: of each reader; what its activation says counts instead of `workers` and `batch`.
-        folders: where modules are looked for besides Python's own path; default: the current directory.
+        queues: only these; empty: all queues that have an activation, also queues that are defined later.
+        limits: the limits of each reader; the activation replaces `workers` and `batch`.
+        folders: the folders in which modules are looked for, besides Python's own path; default: the current directory.
 
     Raises:
-        UsageError: a queue that isn't there, or has no activation.
+        UsageError: a queue doesn't exist, or has no activation.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Serve:
         self._told = ""
 
     def run(self) -> None:
-        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends."""
+        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
         chores = Chores(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:
@@ -80,7 +80,7 @@ class Serve:
             self._stop.request()
 
     def _look(self, slots: Slots) -> None:
-        """Have each queue's pool of readers as it is to be."""
+        """Update each queue's pool of readers."""
         try:
             found = {one.queue_id: one for one in slots.look() if not self._queues or one.queue in self._queues}
             for queue_id, one in found.items():
@@ -97,14 +97,14 @@ class Serve:
             self._told = ""
 
     def _let_go(self, queue_id: int, slots: Slots) -> None:
-        """Of a queue that is gone, or has no activation any more."""
+        """End the readers of a queue that was dropped, or has no activation any more."""
         self._pools[queue_id].end()
         if self._pools[queue_id].wait(0, at_once=False):
             del self._pools[queue_id]
             slots.leave(queue_id, 0)
 
     def _end(self, slots: Slots) -> None:
-        """Tell all to end, and wait, with their places; whoever doesn't is ended by its supervisor."""
+        """Ask all readers to end, and wait, keeping their places; a supervisor ends readers that don't."""
         for pool in self._pools.values():
             pool.end()
         left = list(self._pools.values())

@@ -1,6 +1,6 @@
 """A worker process of a supervisor: reads its task from standard input, and works until it is stopped.
 
-Standard input stays open as long as the supervisor lives: where that is gone, so is this process, at once.
+Standard input stays open as long as the supervisor lives: when it is closed this process ends, at once.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, DeploymentError: 3}
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a process is to do.
+    """The task of a process.
 
     Args:
         dsn: the PostgreSQL.
-        schema: of the box.
-        queues: by name.
-        handler: its name; names by message types; None: what starting subscriptions name.
-        limits: as `Limits` has them; the rate is that of this process.
-        name: who it is, for faults.
-        folders: where modules are looked for.
+        schema: the schema of the box.
+        queues: the names of the queues.
+        handler: the handler's name; names by message types; None: the handlers that starting subscriptions name.
+        limits: the fields of `Limits`; the rate is this process's share.
+        name: the worker's name, for faults.
+        folders: the folders in which modules are looked for.
         scoreboard: the file of its scoreboard.
-        run_as: the role of the database that the handler has; None: its own.
-        port: as text, what is called instead of the handler.
+        run_as: the role of the database that the handler has; None: the process's role.
+        port: the port that is called instead of the handler, as text.
     """
 
     dsn: str
@@ -56,20 +56,20 @@ class Orders:
     port: str | None = None
 
     def as_json(self) -> str:
-        """In one line."""
+        """The task as one line of JSON."""
         return json.dumps(asdict(self))
 
     @property
     def slots(self) -> int:
-        """How many threads there may be."""
+        """The largest number of threads."""
         return len(self.queues) * (Limits(**self.limits).workers + SPARE_THREADS)
 
 
 def work(orders: Orders) -> None:
-    """Work on all queues, each with threads of its own.
+    """Work on all queues, each with its own threads.
 
     Raises:
-        SeriatimError: what `Worker` and its `run` raise, of whichever queue.
+        SeriatimError: the errors of `Worker` and its `run`, for any queue.
     """
     slots = Scoreboard.of(orders.scoreboard)
     share = len(slots.slots) // len(orders.queues)
@@ -106,7 +106,7 @@ def work(orders: Orders) -> None:
 
 
 def main() -> int:
-    """Work, and say in the exit code why it ended."""
+    """Work, and return the reason for the end as exit code."""
     # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end. It has the signal
     # blocked in a new process, until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -123,7 +123,7 @@ def main() -> int:
 
 
 def _follow() -> None:
-    """Wait for the end of the supervisor, and follow it: nobody would count an attempt that kills this process."""
+    """Wait for the end of the supervisor, and then end this process: nobody would count an attempt that kills it."""
     sys.stdin.read()
     os._exit(1)
 

@@ -9,11 +9,11 @@ __all__ = ["RateLimit"]
 
 
 class RateLimit:
-    """Permits, as many a second as there may be messages; threads share it.
+    """Permits for messages; threads share it.
 
     Args:
-        rate: messages a second; None: as many as there are.
-        burst: so many permits are saved up at most.
+        rate: messages a second; None: no limit.
+        burst: the most permits that are saved up.
     """
 
     def __init__(self, rate: float | None, burst: int) -> None:
@@ -24,7 +24,7 @@ class RateLimit:
         self._at = time.monotonic()
 
     def take(self, most: int) -> tuple[int | None, float]:
-        """Permits, at most so many, None: they don't count; and how many seconds to wait for the first where there is none."""
+        """Take permits, at most the given number (None: there is no limit); also the seconds to wait for the first if there is none."""
         if self._rate is None:
             return None, 0.0
         with self._lock:
@@ -36,7 +36,7 @@ class RateLimit:
             return got, 0.0 if got else (1.0 - self._saved) / self._rate
 
     def give_back(self, permits: int) -> None:
-        """What wasn't used."""
+        """Return unused permits."""
         if self._rate is not None and permits > 0:
             with self._lock:
                 self._saved += permits

@@ -1,7 +1,7 @@
-"""The slate: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
+"""The scoreboard: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
 
-It is memory that processes share: what is written stays when the process that wrote is killed. One thread writes a slot,
-and others read it: first comes what is in hand, last the mark that it counts.
+Processes share the memory, so its content stays when the process that wrote it is killed. One thread writes a slot, and
+others read it: the thread writes first the messages in hand, and last the mark that the slot is valid.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _ENTRY_AT, _ENTRY = 32, struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot says.
+    """The content of a slot.
 
     Args:
         turn: the number of the turn.
-        since: seconds for which it has gone on.
-        backend_pid: PostgreSQL's process for it.
+        since: the seconds since its begin.
+        backend_pid: the server process of its connection.
         queue: the queue's name.
-        group: the group's key; None where there is none.
-        entry_id: of the message whose handler is at work; None where none is.
-        token: of the lease that it works in; None where it doesn't.
+        group: the group's key; None without groups.
+        entry_id: the entry of the message whose handler runs; None if none runs.
+        token: the token of its lease; None without a lease.
     """
 
     turn: int
@@ -53,11 +53,11 @@ class Work:
 
 
 class Slot:
-    """The part of a scoreboard that is one thread's.
+    """The part of a scoreboard that belongs to one thread.
 
     Args:
-        memory: of the scoreboard.
-        at: where it begins.
+        memory: the memory of the scoreboard.
+        at: its place in the memory.
     """
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
@@ -99,9 +99,9 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Whether a turn goes on, and nobody in this process has asked so before: one writes down that it took too long.
+        """Claim a running turn that took too long, to record that; False if the turn is over, or was claimed before.
 
-        Whoever reads the slot finds nothing in hand from then on. Only the process that writes the slot asks.
+        From then on the slot has no messages in hand for its readers. Only the process that writes the slot claims.
         """
         with self._lock:
             is_idle = _MARK.unpack_from(self._memory, self._at)[0] == _IDLE
@@ -117,7 +117,7 @@ class Slot:
         return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:
-        """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""
+        """The work in hand, if any. Another thread may write meanwhile: check later that the `turn` is the same."""
         mark, turn, begun_ns, backend_pid, entry_id, token, queue, group = _HEAD.unpack_from(self._memory, self._at)
         if mark == _IDLE:
             return None
@@ -137,11 +137,11 @@ class Slot:
 
 
 class Scoreboard:
-    """The slots of a process. Make it with `make` and hand its file on to the process that writes; or `of` its file.
+    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
 
     Args:
-        file: what keeps it, open.
-        slots: how many there are.
+        file: its open file.
+        slots: the number of slots.
     """
 
     def __init__(self, file: int, slots: int) -> None:
@@ -151,7 +151,7 @@ class Scoreboard:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        """A new one, clean, in a file without a name; in memory where the system has such, for writing to a disk waits."""
+        """Make a new, empty scoreboard in a file without a name; in memory if the system can, because writing to a disk waits."""
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("seriatim-scoreboard")
             os.truncate(file, slots * _SLOT_BYTES)
@@ -162,9 +162,9 @@ class Scoreboard:
 
     @classmethod
     def of(cls, file: int) -> Self:
-        """One that another process has made."""
+        """Open a scoreboard that another process has made."""
         return cls(file, os.fstat(file).st_size // _SLOT_BYTES)
 
     def close(self) -> None:
-        """Give it up. What it says is gone with the last process that has it."""
+        """Close it. Its content is gone with the last process that has it open."""
         os.close(self.file)

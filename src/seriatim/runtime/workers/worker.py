@@ -298,7 +298,7 @@ class Worker:
         )  # fmt: skip
 
     def _wait(self, threads: list[WorkerThread]) -> None:
-        """Wait until all turns have ended: handlers that don't return are given up at their limit."""
+        """Wait until all turns have ended; at their limit, handlers that don't return are abandoned."""
         until = time.monotonic() + self._limits.turn_limit_s + _GRACE_S
         left = [thread for thread in threads if not thread.given_up]
         while left and time.monotonic() < until and not self._stop.insisted:
@@ -309,7 +309,7 @@ class Worker:
 
 
 def _is_stuck(thread: WorkerThread) -> bool:
-    """Whether the thread has to be replaced; its turn is ended, unless the server isn't there, which ends it as well."""
+    """Whether the thread has to be replaced; its turn is ended, unless the server is unreachable, which ends it as well."""
     try:
         return thread.look()
     except Unavailable as error:

@@ -21,13 +21,13 @@ _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
 
 
 class WorkerThread(threading.Thread):
-    """One thread.
+    """A thread of a worker.
 
     Args:
-        turns: what it does.
-        slot: where it writes what it has in hand.
-        rate_limit: how fast it may be.
-        stop: set when it shall end after its turn.
+        turns: the turns that it does.
+        slot: the slot for its messages in hand.
+        rate_limit: the rate limit.
+        stop: set when it has to end after its turn.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class WorkerThread(threading.Thread):
         self.error: SeriatimError | None = None
 
     def look(self) -> bool:
-        """See whether its turn takes too long; then it is ended and written down.
+        """Check whether its turn takes too long; then the turn is ended and the fault recorded.
 
         Returns:
             whether the handler is stuck, and another thread has to take its place.
@@ -101,7 +101,7 @@ class WorkerThread(threading.Thread):
         self._nap_s, self._told = 0.0, ""
 
     def _nap(self, error: SeriatimError | None) -> None:
-        """Wait a while for better times."""
+        """Wait a while before the next attempt."""
         if error is not None:
             self._tell(str(error))
         self._nap_s = min(max(2 * self._nap_s, _SHORT_NAP_S), _LONG_NAP_S)
