@@ -1,27 +1,27 @@
-"""Every error that seriatim raises, by who has to act.
+"""The errors that seriatim raises, grouped by the person who has to act.
 
-    SeriatimError
-    ├── UsageError              the caller: a call, an option or a value is wrong
-    │   ├── PolicyError         ... a policy's parameters
-    │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
-    │   ├── FilterError         ... a filter; names line and column of its text
-    │   ├── ActionRefused       ... an operator's action isn't allowed in the state of the group
-    │   └── DeclarationError    ... a pipeline file; names file and line
-    ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
-    │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
-    │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
-    │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
-    │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
-    │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
-    ├── Unavailable             nobody: a retry may succeed
-    │   ├── QueueFull           ... a queue has as many messages as it may
-    │   └── LeaseLost           ... a handler took too long: another worker has its message
-    ├── Transient               nobody: a handler raises it, and gets the message again
-    ├── Business                an operator: a handler raises it, and the queue's `errors` decides; by default its group stops
-    └── InvariantBroken         us: a bug in seriatim
+SeriatimError
+├── UsageError              the caller: a call, an option or a value is wrong
+│   ├── PolicyError         ... the parameters of a policy
+│   ├── ColumnError         ... a column of a frame: missing, of the wrong type, or with a reserved name
+│   ├── FilterError         ... a filter; names the line and the column of its text
+│   ├── ActionRefused       ... the state of the group doesn't allow an operator's action
+│   └── DeclarationError    ... a pipeline file or a box file; names the file and the line
+├── DeploymentError         the administrator: this machine, checkpoint or database isn't suitable
+│   ├── EnvironmentProblem  ... Java, the workers' Python, Spark, PostgreSQL, the disk
+│   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't created
+│   ├── QueryFailed         ... the query of a pipeline failed permanently
+│   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
+│   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
+├── Unavailable             nobody: a retry may succeed
+│   ├── QueueFull           ... a queue is full
+│   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
+├── Transient               nobody: a handler raises it, and gets the message again
+├── Business                an operator: a handler raises it, and the queue's `errors` decides; by default its group stops
+└── InvariantBroken         the authors of seriatim: a bug
 
-An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
-because Spark carries errors from its workers to the driver.
+An error has the fault, its place and the remedy. It has a stable ``code``. It can be pickled,
+because Spark sends errors from its workers to the driver.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _LONGEST_SHOWN = 200
 
 
 def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
-    """A value as an error shows it: as Python writes it, `most` characters of it.
+    """A value for an error's text: as Python writes it, cut to `most` characters.
 
-    Python itself raises an error where a whole number of more than 4,300 digits, or of its own limit, is written out.
+    Python itself raises an error when it writes a whole number of more than 4,300 digits, or of its own limit.
     """
     try:
         text = repr(value)

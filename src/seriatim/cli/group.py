@@ -104,7 +104,7 @@ def _reset(
 
 
 def _acting(action: Action, *more: Callable[..., Any]) -> None:
-    """Add the command of an action that may be done to one group or to many; `more`: options of its own."""
+    """Add the command of an action on one group or on many; `more`: its own options."""
 
     def run(
         group_: str | None, *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
