@@ -1,24 +1,24 @@
 """The errors that seriatim raises, grouped by the person who has to act.
 
-SeriatimError
-├── UsageError              the caller: a call, an option or a value is wrong
-│   ├── PolicyError         ... the parameters of a policy
-│   ├── ColumnError         ... a column of a frame: missing, of the wrong type, or with a reserved name
-│   ├── FilterError         ... a filter; names the line and the column of its text
-│   ├── ActionRefused       ... the state of the group doesn't allow an operator's action
-│   └── DeclarationError    ... a pipeline file or a box file; names the file and the line
-├── DeploymentError         the administrator: this machine, checkpoint or database isn't suitable
-│   ├── EnvironmentProblem  ... Java, the workers' Python, Spark, PostgreSQL, the disk
-│   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't created
-│   ├── QueryFailed         ... the query of a pipeline failed permanently
-│   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
-│   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
-├── Unavailable             nobody: a retry may succeed
-│   ├── QueueFull           ... a queue is full
-│   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
-├── Transient               nobody: a handler raises it, and gets the message again
-├── Business                an operator: a handler raises it, and the queue's `errors` decides; by default its group stops
-└── InvariantBroken         the authors of seriatim: a bug
+    SeriatimError
+    ├── UsageError              the caller: a call, an option or a value is wrong
+    │   ├── PolicyError         ... the parameters of a policy
+    │   ├── ColumnError         ... a column of a frame: missing, of the wrong type, or with a reserved name
+    │   ├── FilterError         ... a filter; names the line and the column of its text
+    │   ├── ActionRefused       ... the state of the group doesn't allow an operator's action
+    │   └── DeclarationError    ... a pipeline file or a box file; names the file and the line
+    ├── DeploymentError         the administrator: this machine, checkpoint or database isn't suitable
+    │   ├── EnvironmentProblem  ... Java, the workers' Python, Spark, PostgreSQL, the disk
+    │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't created
+    │   ├── QueryFailed         ... the query of a pipeline failed permanently
+    │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
+    │   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
+    ├── Unavailable             nobody: a retry may succeed
+    │   ├── QueueFull           ... a queue is full
+    │   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
+    ├── Transient               nobody: a handler raises it, and gets the message again
+    ├── Business                an operator: a handler raises it; the queue's `errors` decides, by default the group stops
+    └── InvariantBroken         the authors of seriatim: a bug
 
 An error has the fault, its place and the remedy. It has a stable ``code``. It can be pickled,
 because Spark sends errors from its workers to the driver.

@@ -66,8 +66,9 @@ class Receiver:
     def receive(self, wait_s: float) -> Delivery | None:
         """Return the next messages; if there are none, wait some seconds for messages.
 
-        To wait, the transaction must have done nothing yet. However much has to be judged before a message can be handed
-        out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call goes on there.
+        To wait, the transaction must have done nothing yet. However much has to be judged before a message can be
+        handed out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call
+        goes on there.
 
         Raises:
             UsageError: there is no such queue, or it has no groups and one is named.

@@ -58,8 +58,9 @@ def given_messages(given: Received | Delivered) -> Sequence[Received]:
 def idempotency_key(delivered: Delivered, message: Received) -> str:
     """32 hexadecimal digits, always the same for the same message from the same place.
 
-    The place is queue, group, incarnation and ordinal. The id distinguishes messages of two boxes, and the body distinguishes
-    an edited message from the original: a receiver that has refused the original should check the edited one again.
+    The place is queue, group, incarnation and ordinal. The id distinguishes messages of two boxes, and the body
+    distinguishes an edited message from the original: a receiver that has refused the original should check the edited
+    one again.
     """
     place = [delivered.queue, delivered.group, delivered.incarnation, message.ordinal, message.message_id]
     return hashlib.sha256(json.dumps(place).encode() + b"\0" + message.body).hexdigest()[:32]

@@ -60,9 +60,9 @@ class TablePort:
 
     Args:
         table: its name, or ``schema.name``.
-        columns: the source of each column: the name of a property, or one of ``body``, ``body_text`` (decoded), ``content_type``,
-            ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``, ``ordinal``, ``queue``, ``received_at``,
-            ``sequence``, ``ticket``, ``type``. Missing values are NULL.
+        columns: the source of each column: the name of a property, or one of ``body``, ``body_text`` (decoded),
+            ``content_type``, ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``,
+            ``ordinal``, ``queue``, ``received_at``, ``sequence``, ``ticket``, ``type``. Missing values are NULL.
         key: the columns of a unique index: an existing row is updated. Empty: rows are inserted.
         dsn: another PostgreSQL; None: the box's own.
 

@@ -1,8 +1,8 @@
 """The states of a dialog's side, and the effect of every verb in every state: the table that code, schema and docs share.
 
-A dialog has two sides, each with its own state. An action of a person or a program on a side is a verb; an action of the other
-side, a timer or the clock on it is a verb, too, so that one table contains all of them. The schema of a message
-box has the same rows, so that its functions decide within one round trip; a test compares them.
+A dialog has two sides, each with its own state. An action of a person or a program on a side is a verb; an action of
+the other side, a timer or the clock on it is a verb, too, so that one table contains all of them. The schema of a
+message box has the same rows, so that its functions decide within one round trip; a test compares them.
 """
 
 from __future__ import annotations

@@ -7,18 +7,19 @@ is parsed in ``pipeline``, `filter_eval` computes it over arrays, and Spark over
 these exceptions: ``FALSE AND unknown`` is FALSE, ``TRUE OR unknown`` is TRUE, and ``IS NULL`` is never unknown.
 ``x IN (…)`` is ``x = … OR x = …``.
 
-*Long* is int64. An overflow is unknown. ``-x`` is ``0 - x``, also for decimals, so the negated lowest long is unknown, too.
+*Long* is int64. An overflow is unknown. ``-x`` is ``0 - x``, also for decimals, so the negated lowest long is unknown
+too.
 
 *Decimal* is exact, at most 38 digits. ``+ - *`` have as many digits as the result can have. Where these would be more
 than 38, the operands are limited to the digits that fit (for ``*`` the operand with more digits), and an operand that
-doesn't fit is unknown; so nothing is ever rounded. A number with a point, ``0.1``, is a decimal, and so is a whole number
-that is no long.
+doesn't fit is unknown; so nothing is ever rounded. A number with a point, ``0.1``, is a decimal, and so is a whole
+number that is no long.
 
 *Double* is IEEE 754. NaN equals itself and is greater than all other doubles; -0.0 equals 0.0.
 
-*Mixed.* Long with decimal: compared and computed as decimals. With a double: the other operand becomes the nearest double.
-``/`` is always computed with doubles. ``%`` has the sign of the dividend. Both are unknown if the divisor is zero.
-``&`` is for longs. Nothing else is converted: text is never compared with a number.
+*Mixed.* Long with decimal: compared and computed as decimals. With a double: the other operand becomes the nearest
+double. ``/`` is always computed with doubles. ``%`` has the sign of the dividend. Both are unknown if the divisor is
+zero. ``&`` is for longs. Nothing else is converted: text is never compared with a number.
 
 *String* is Unicode without lone surrogates, compared as its bytes in UTF-8, which is the order of code points: case and
 accents count, and nothing is normalised. In ``LIKE``, ``_`` is one code point and ``%`` any number of them.

@@ -4,8 +4,8 @@ For one message a call of NumPy takes longer than the computation, twenty to thi
 a function takes about one. A test checks that both, and Spark, have the same results.
 
 A value is None if it is unknown; else str, int, float or bool as in `filter_eval`'s table of columns; a decimal
-is the whole number of its last digits. Python's whole numbers are exact, so only values that are too large for a long or
-a decimal have to be detected.
+is the whole number of its last digits. Python's whole numbers are exact, so only values that are too large for a long
+or a decimal have to be detected.
 """
 
 from __future__ import annotations

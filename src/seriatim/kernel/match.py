@@ -1,8 +1,8 @@
 """Find the filters that messages pass, in memory; this module has the index of `route`'s rules.
 
 A message's own values lead, by a dictionary for each property, to the few rules that may be TRUE; rules without an
-equality have to be tried for every message. The remaining terms are tried for many rules at once, the rules of one shape
-together, with their constants as columns. Three ways lead to the same result, for terms that are tried
+equality have to be tried for every message. The remaining terms are tried for many rules at once, the rules of one
+shape together, with their constants as columns. Three ways lead to the same result, for terms that are tried
 
 * few times: one by one, as functions;
 * for messages that lead to few rules each: as pairs of a message and a rule, over arrays;

@@ -31,8 +31,8 @@ def place(
         sequence: its sequence; None if the queue's policy doesn't use it.
         ordinal: its ordinal from its release; None if it was never released.
         intact: whether certainly no message of its group was delivered that was released after it.
-        rejected: whether its group had no room for it. Its number isn't remembered, so that it may have come again since:
-            only the rules can decide.
+        rejected: whether its group had no room for it. Its number isn't remembered, so that it may have come again
+            since: only the rules can decide.
     """
     if rejected:
         return Place.ARRIVAL

@@ -4,8 +4,8 @@ A location's tickets are one run of *positions* 1, 2, 3 …, cut into epochs of 
 
     position = epoch * last_number + number        epoch = 0, 1, 2 …        1 <= number <= last_number
 
-So only the next position of a location has to be remembered, and a turn-over is no event: it is part of the notation of a
-position. `sequence.ticket_position` converts back. Keys decide which of two messages of a location arrived first; if
+So only the next position of a location has to be remembered, and a turn-over is no event: it is part of the notation of
+a position. `sequence.ticket_position` converts back. Keys decide which of two messages of a location arrived first; if
 they are equal there is no order, and the caller gets both messages.
 """
 

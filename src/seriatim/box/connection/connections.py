@@ -171,7 +171,8 @@ class Connections(Closing):
     ) -> Self:
         """Open the connections; arguments and errors are those of `MessageBox.open`.
 
-        `publish_notices` publishes the notices of transactions. With `owner`, other roles than the box's owner get `EnvironmentProblem`.
+        `publish_notices` publishes the notices of transactions. With `owner`, other roles than the box's owner get
+        `EnvironmentProblem`.
         """
         _check_most(most)
         if turn_limit is not None:

@@ -82,18 +82,21 @@ class OwnConnection(psycopg.Connection[Any]):
     """A connection that a box has made, with its state.
 
     It refuses to commit while a delivery is open: the group would go on as if the messages had been handed out.
-    From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses everything
-    that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and ``autocommit``.
+    From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses
+    everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and
+    ``autocommit``.
 
     Attributes:
         in_hand: the last delivery that was received in its transaction; None if there is none.
-        refused: the number of refused statements, which would have ended the transaction or rolled it back to a savepoint.
+        refused: the number of refused statements, which would have ended the transaction or rolled it back to a
+            savepoint.
         turn_limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
         names: the names of its prepared statements.
         may_flush: the result of `can_flush`; None before the first call.
-        settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
-        is_pooled: whether each transaction may use another connection to the server, or another server: then neither side
-            may rely on state from earlier transactions.
+        settled: from where to search for messages published through SQL, and until when to use that: see
+            `publishing/unrouted_range.py`.
+        is_pooled: whether each transaction may use another connection to the server, or another server: then neither
+            side may rely on state from earlier transactions.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -366,8 +369,8 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
     Args:
         connection: a connection without an open transaction; it needn't be in autocommit mode.
         asked: the statement; it may be executed twice, and returns one value.
-        flush: the statement commits without waiting for the disk, and the wait follows. So transactions that wait for its
-            locks don't wait for the disk, and simultaneous commits are written together.
+        flush: the statement commits without waiting for the disk, and the wait follows. So transactions that wait for
+            its locks don't wait for the disk, and simultaneous commits are written together.
 
     Returns:
         the value.

@@ -72,7 +72,8 @@ class Correlation:
     Attributes:
         names: by queue name, the properties by which its instances are found besides their group; queues without such
             properties are left out.
-        unfit: by name, the starting subscriptions whose queue or properties don't fit, with the reason: they lead no messages.
+        unfit: by name, the starting subscriptions whose queue or properties don't fit, with the reason: they lead no
+            messages.
     """
 
     def __init__(self, definitions: Definitions, properties: Mapping[str, Type]) -> None:

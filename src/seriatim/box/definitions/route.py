@@ -126,8 +126,8 @@ class Routed:
 class Router:
     """A router by one version of the definitions. It never changes, so threads may share it.
 
-    A definition that doesn't fit the others is ignored, and stops nothing else: an unusable subscription matches nothing,
-    messages for an unusable queue are invalid there, and messages of an unusable type are unrouted.
+    A definition that doesn't fit the others is ignored, and stops nothing else: an unusable subscription matches
+    nothing, messages for an unusable queue are invalid there, and messages of an unusable type are unrouted.
 
     Args:
         definitions: the definitions.

@@ -20,8 +20,8 @@ __all__ = ["set_activated", "set_enabled", "set_state"]
 def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
     """Bring subscriptions into a state, all or none, in the transaction.
 
-    Messages that a started subscription has collected can be handed out now: the next turn judges their groups. Messages
-    that a turn has in hand while their subscription is stopped aren't taken back.
+    Messages that a started subscription has collected can be handed out now: the next turn judges their groups.
+    Messages that a turn has in hand while their subscription is stopped aren't taken back.
 
     Raises:
         UsageError: there is no such subscription or state.

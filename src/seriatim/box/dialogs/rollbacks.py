@@ -36,8 +36,9 @@ def take_in_hand(
         apart: returns the transaction that counts.
 
     Returns:
-        False if the delivery is put back: there were too many rollbacks, and its group is suspended by the next turn; or no
-        other connection was free to count, so the count is committed first, and the delivery comes again without the mark.
+        False if the delivery is put back: there were too many rollbacks, and its group is suspended by the next turn;
+        or no other connection was free to count, so the count is committed first, and the delivery comes again without
+        the mark.
     """
     entry = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
     mark = delivery.mark

@@ -225,8 +225,8 @@ class _Noting:
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
         """The messages that stop the group, if this entry is the first of them; they are judged before.
 
-        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has failed for
-        good anyway.
+        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has
+        failed for good anyway.
         """
         if not self.queue.has_groups:
             return [entry_id]

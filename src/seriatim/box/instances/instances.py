@@ -197,8 +197,8 @@ class Instances:
         """Find the instance for the one message of a delivery, or start it.
 
         Returns:
-            the instance, or None if none runs and the message starts none; and whether the message is a stray: it was led to an
-            instance that has ended. A stray is set aside, and the delivery is done.
+            the instance, or None if none runs and the message starts none; and whether the message is a stray: it was
+            led to an instance that has ended. A stray is set aside, and the delivery is done.
         """
         (message,) = delivery.messages
         group = str(delivery.group)

@@ -128,7 +128,8 @@ class Feed(Closing):
         Args:
             reader: the reader's name; empty: a new checkpoint without a name.
             batch: the reader's last batch, which it has processed.
-            at_most: the largest number of messages, but sets come whole; None: all; 0: only a batch that is complete already.
+            at_most: the largest number of messages, but sets come whole; None: all; 0: only a batch that is complete
+                already.
 
         Returns:
             the reader's name, the batch (the given one if there are no messages), and its number of messages.

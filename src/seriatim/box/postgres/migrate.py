@@ -129,7 +129,8 @@ def check(statements: Statements, found: AppliedMigrations | None) -> None:
     """Refuse a box that this seriatim can't work with; `found` is the result of `find`.
 
     Raises:
-        SchemaMismatch: there is no box, or the box is older, newer, of another build, or lacks functions; names the remedy.
+        SchemaMismatch: there is no box, or the box is older, newer, of another build, or lacks functions; names the
+            remedy.
         EnvironmentProblem: PostgreSQL is too old.
     """
     _check_server(statements.connection)

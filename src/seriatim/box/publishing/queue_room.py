@@ -86,8 +86,8 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
     """Find the first queue without any room for a batch of a pipeline; None if there is none.
 
-    A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it fills
-    a hole it is accepted at once.
+    A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it
+    fills a hole it is accepted at once.
 
     Args:
         transaction: the transaction that counts.

@@ -70,7 +70,8 @@ class EmbeddedServer:
 
     Raises:
         UntrustedData: this user hasn't created the data, and doesn't trust them.
-        EnvironmentProblem: other users may write to the folder, or the server can't be started; has the reason and the log.
+        EnvironmentProblem: other users may write to the folder, or the server can't be started; has the reason and the
+            log.
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
@@ -259,7 +260,8 @@ def trust(folder: Path) -> bool:
 
     Raises:
         UsageError: there are no data.
-        EnvironmentProblem: other users may write to the folder, the data belong to another user, or their server is running.
+        EnvironmentProblem: other users may write to the folder, the data belong to another user, or their server is
+            running.
     """
     try:
         private = PrivateFolder(folder.absolute(), make=False)

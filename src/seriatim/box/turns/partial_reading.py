@@ -55,8 +55,8 @@ class HeldPart(Columns):
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
         """Compute the part from the rows that were read.
 
-        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the most
-        messages of each kind that a turn reads.
+        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the
+        most messages of each kind that a turn reads.
         """
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
@@ -76,8 +76,8 @@ class HeldPart(Columns):
     def is_short(self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool) -> bool:
         """Whether a turn needs held messages that were not read.
 
-        A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was stopped
-        leave when the group is resumed. A capacity counts the held messages.
+        A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
+        stopped leave when the group is resumed. A capacity counts the held messages.
 
         Args:
             policy: the rules.

@@ -71,8 +71,8 @@ class Request(NamedTuple):
 class Entries(Columns):
     """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
 
-    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held,
-    with the number of an arrived message; such an entry may also be there with status 1.
+    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
+    held, with the number of an arrived message; such an entry may also be there with status 1.
     """
 
     place: Ints
@@ -178,7 +178,8 @@ class TurnResult:
 class ActionResult:
     """The effect of an operator's action on a group: all decisions, and its state before and after.
 
-    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next turns.
+    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
+    turns.
     """
 
     judged: TurnResult
@@ -197,8 +198,8 @@ class Turn:
         policy: the queue's policy; not `Unordered`.
         keys: the groups.
         known: the stored states of known groups, in any order.
-        entries: their entries: of each group the first arrived and the first held messages; of the queued messages at least
-            the first ``at_most + 1`` of each group, and whole sets.
+        entries: their entries: of each group the first arrived and the first held messages; of the queued messages at
+            least the first ``at_most + 1`` of each group, and whole sets.
         now: microseconds.
         at_most: the most messages of each group that are handed out; 0: the groups are only judged.
         requests: operators' requests for these groups while they were locked, in order. They are carried out first.
@@ -265,9 +266,9 @@ class Turn:
     def _some(self) -> TurnResult | None:
         """Judge only the messages to hand out; None if the result might differ.
 
-        Each message that is released and not handed out would be written twice more. For rules that release a message when it
-        arrives the result doesn't depend on how arrivals are cut, as long as no time passes in between; the few remaining
-        arrivals can be read again.
+        Each message that is released and not handed out would be written twice more. For rules that release a message
+        when it arrives the result doesn't depend on how arrivals are cut, as long as no time passes in between; the few
+        remaining arrivals can be read again.
         """
         entries = self._entries
         arrived = self._arrived

@@ -54,8 +54,8 @@ PORTION = Portion()
 class LockedGroups(NamedTuple):
     """Locked groups: their keys; the time in microseconds; the version of the definitions.
 
-    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether so many messages wait to
-    be judged that a turn of one group isn't worth it.
+    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether so many messages
+    wait to be judged that a turn of one group isn't worth it.
     """
 
     keys: list[str]
@@ -243,8 +243,8 @@ class Turns:
             action: the function that changes the state of the group.
             empties: whether queued messages become dead.
             all_arrived: judge all arrivals before, not only as many as a usual turn.
-            all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and leave the
-                rest to the next turns.
+            all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and
+                leave the rest to the next turns.
 
         Raises:
             ActionRefused: the error of the action; then nothing is written.
@@ -300,8 +300,8 @@ class Turns:
             limit: the most messages, or a whole set.
             group: this group.
             definitions: the definitions.
-            arrived: hand out arrived messages behind them, too, in a queue that `is_fifo` and not `Definitions.collecting`:
-                no rule has to be asked.
+            arrived: hand out arrived messages behind them, too, in a queue that `is_fifo` and not
+                `Definitions.collecting`: no rule has to be asked.
             after: execute this statement and commit first, and hand out in another transaction.
 
         Returns:

@@ -85,7 +85,8 @@ class Steps:
             name: the name of the step, for `suspect`.
 
         Raises:
-            TurnEnded: this or an earlier handler ended the transaction, tried to with a statement, or closed the connection.
+            TurnEnded: this or an earlier handler ended the transaction, tried to with a statement, or closed the
+                connection.
             UsageError: an SQL statement of the handler failed, and the handler went on.
             Unavailable: the connection is lost.
         """

@@ -1,7 +1,7 @@
 """JSON Schema: check documents against a schema that is one text. Nothing is fetched: an external reference is refused.
 
-The library jsonschema does it, with some keywords replaced (`json_schema_keywords.py`), so that the time for an untrusted
-document is bounded by its size.
+The library jsonschema does it, with some keywords replaced (`json_schema_keywords.py`), so that the time for an
+untrusted document is bounded by its size.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _draft(schema: Any) -> Any:
 def _check_parts(schema: Any, draft: Any) -> None:
     """Check that every reference leads to a schema in the same text, and that every pattern can be used.
 
-    The library would only notice when it needs a reference. The schema's own ``$schema`` is removed: with it the library
-    would use its original keywords, also in a part of the schema.
+    The library would only notice when it needs a reference. The schema's own ``$schema`` is removed: with it the
+    library would use its original keywords, also in a part of the schema.
 
     Raises:
         UsageError: a reference leads elsewhere, or a pattern can't be used.

@@ -1,8 +1,8 @@
 """Values of properties: the conversion to their types.
 
-It is done here and not by an engine because Spark's own functions can't distinguish a missing value from a wrong one and cut
-3.7 down to 3. A value comes in its JSON form (text, a whole number, a `Decimal`, true, false, a list or mapping) and
-is converted to its property's type, or refused.
+It is done here and not by an engine because Spark's own functions can't distinguish a missing value from a wrong one
+and cut 3.7 down to 3. A value comes in its JSON form (text, a whole number, a `Decimal`, true, false, a list or
+mapping) and is converted to its property's type, or refused.
 """
 
 from __future__ import annotations

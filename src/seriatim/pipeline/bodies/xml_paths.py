@@ -1,7 +1,8 @@
 """XML: a body to its document, and properties by XPath.
 
 Documents are untrusted. A document with any DOCTYPE is refused: so there are no entities to expand, no
-external entities to fetch, no DTD. The network is never used. Text may be as long as a body; nesting is limited to 2,048.
+external entities to fetch, no DTD. The network is never used. Text may be as long as a body; nesting is limited to
+2,048.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The patterns of XSD: the check that they are deterministic, with one way on at each character.
 
-libxml2 tries one way after another, which can take for ever on a short text, and there is no other engine that validates
-XSD. If at most one place of the pattern can match each character (as XSD itself demands of its content
+libxml2 tries one way after another, which can take for ever on a short text, and there is no other engine that
+validates XSD. If at most one place of the pattern can match each character (as XSD itself demands of its content
 models), there is nothing to try again. The places and their successors are Glushkov's automaton.
 """
 

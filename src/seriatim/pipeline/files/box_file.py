@@ -86,8 +86,8 @@ def examine(
     Args:
         path: the file. Relative paths in it are relative to the current directory.
         environment: the variables for ``${NAME}``.
-        present: the present declarations of the box. Without them, names that the file doesn't declare aren't checked: a
-            subscription's queue, and the properties of filters and queues.
+        present: the present declarations of the box. Without them, names that the file doesn't declare aren't checked:
+            a subscription's queue, and the properties of filters and queues.
 
     The declarations can be applied only if there is no fault.
     """

@@ -38,7 +38,8 @@ class Typed:
         messages: the messages; the other lists have an item for each of them.
         contexts: their properties, each of its type (`str`, `int`, `float`, `Decimal`, `bool`, `datetime` in UTC, None);
             a promoted property that the body doesn't have is left out. Empty if there is a problem.
-        problems: the reason why a message is invalid; None if it is valid. Text without NUL, at most about 1,000 characters.
+        problems: the reason why a message is invalid; None if it is valid. Text without NUL, at most about 1,000
+            characters.
         undeclared: the rows of messages without problem whose types are unknown: their properties keep the types with
             which they were given.
     """

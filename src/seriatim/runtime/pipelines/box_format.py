@@ -59,8 +59,8 @@ class DefaultSource(BoxFormat):
 def register(session: Any, dsn: str | None = None) -> None:
     """Register the format in a session, and set the box for frames that name none.
 
-    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the DSN in
-    their environment, on every machine; it is in no option, plan or checkpoint.
+    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
+    DSN in their environment, on every machine; it is in no option, plan or checkpoint.
 
     Args:
         session: a `SparkSession`.

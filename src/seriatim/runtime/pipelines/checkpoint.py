@@ -13,8 +13,9 @@
     ├── calls/            running calls of the user's code, and messages at which a call ended its process
     └── spark.log         Spark's standard error in the last run
 
-This module owns the folder's layout, its lock and its identity. Of Spark's part it only knows which batches were begun and
-committed, and whether the files that record this can be read: Spark's own errors for that name no file, or no remedy.
+This module owns the folder's layout, its lock and its identity. Of Spark's part it only knows which batches were begun
+and committed, and whether the files that record this can be read: Spark's own errors for that name no file, or no
+remedy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The supervisor: starts worker processes, replaces those that die, and records the message at which they died.
 
-The messages in hand of a process are on its scoreboard, which outlives it. An attempt that killed the process is counted
-under the lock of its group, if possible before another worker gets the message: the first to wait for a lock gets it first.
+The messages in hand of a process are on its scoreboard, which outlives it. An attempt that killed the process is
+counted under the lock of its group, if possible before another worker gets the message: the first to wait for a lock
+gets it first.
 """
 
 from __future__ import annotations

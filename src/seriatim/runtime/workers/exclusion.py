@@ -28,8 +28,8 @@ class Exclusion:
 
         Args:
             alone: whether no other turn may run at the same time.
-            patience_s: the longest wait for that, or for a turn that wants to be alone; then the block begins all the same,
-                because a handler may be stuck, or wait for another.
+            patience_s: the longest wait for that, or for a turn that wants to be alone; then the block begins all the
+                same, because a handler may be stuck, or wait for another.
         """
         had = self._enter(patience_s, alone=alone)
         try:

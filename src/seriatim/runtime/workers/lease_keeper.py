@@ -1,7 +1,7 @@
 """The keeper: renews the leases of a worker, all of them together, and finds expired leases of others.
 
-If a lease is lost, the session of its handler is told, and its next use raises. The same happens if a lease could not be
-renewed in time: a second thread checks that, because a heartbeat may hang for longer than a lease lasts.
+If a lease is lost, the session of its handler is told, and its next use raises. The same happens if a lease could not
+be renewed in time: a second thread checks that, because a heartbeat may hang for longer than a lease lasts.
 """
 
 from __future__ import annotations

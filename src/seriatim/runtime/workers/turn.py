@@ -1,8 +1,9 @@
 """One turn of a worker: a run of messages of one group, each given to its handler, in one transaction.
 
-The handlers' writes, their published messages and the completion of their messages are committed together. At a fault the
-earlier messages are completed in the same commit, and the later messages are handed out again. If the database refuses the
-commit, the guilty message is unknown: all messages are handed out again one by one, each with its own commit.
+The handlers' writes, their published messages and the completion of their messages are committed together. At a fault
+the earlier messages are completed in the same commit, and the later messages are handed out again. If the database
+refuses the commit, the guilty message is unknown: all messages are handed out again one by one, each with its own
+commit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The number of messages that a turn takes from a queue without groups, so that free workers share the backlog.
 
-No other thread works on the messages of a turn until it ends. If handlers are fast, many messages in a turn save commits;
-if they are slow, messages should stay available for other threads. So a turn takes as many messages as are processed within
-a moment, estimated from earlier turns, and one at first. A moment is several times the time to commit a turn and to begin the
-next, so that little is lost by that. As a rule no message has to be put back.
+No other thread works on the messages of a turn until it ends. If handlers are fast, many messages in a turn save
+commits; if they are slow, messages should stay available for other threads. So a turn takes as many messages as are
+processed within a moment, estimated from earlier turns, and one at first. A moment is several times the time to commit
+a turn and to begin the next, so that little is lost by that. As a rule no message has to be put back.
 """
 
 from __future__ import annotations

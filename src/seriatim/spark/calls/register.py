@@ -3,8 +3,8 @@
 A worker notes each call of the user's function in a small file, and removes the file when the call returns. So a run
 can report in which function a batch takes long. If the call ends its worker (by a segmentation fault, or because the
 kernel kills a process that takes too much memory), the file stays, and the batch is processed once more with each call
-in a separate process (`child_process.py`). A message at which that process ends, too, is *fatal*: it is recorded for its
-batch before anything of the batch leaves, so that the batch has the same result whenever it runs again.
+in a separate process (`child_process.py`). A message at which that process ends, too, is *fatal*: it is recorded for
+its batch before anything of the batch leaves, so that the batch has the same result whenever it runs again.
 
 This works if the workers share the folder with the driver; elsewhere nothing is noted, and a fatal message is found by
 Spark's own second attempt.

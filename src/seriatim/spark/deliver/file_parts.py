@@ -1,7 +1,7 @@
 """Write the files of a micro-batch, in the workers: each task of one Spark job writes for all ports.
 
-A task gets rows in the order in which they leave, and keeps it. It reports its files and its counts to the driver, which
-puts only reported files in place; so a task that ran twice delivers once.
+A task gets rows in the order in which they leave, and keeps it. It reports its files and its counts to the driver,
+which puts only reported files in place; so a task that ran twice delivers once.
 
 A port that fails here fails alone: the task reports the reason, leaves that port's rows out and writes the rows of the
 others. Ten thousand ports don't need ten thousand open files: rows wait in memory until there are many of them, a port

@@ -2,7 +2,8 @@
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
 promoted properties, and ``body``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
-``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text (``crm/0/17``).
+``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
+(``crm/0/17``).
 
 Destinations that are ordered by the same columns share their expressions, so that the plan for ten thousand
 destinations is as small as for one. The workers look up the port of each row.
@@ -115,8 +116,8 @@ class Layout:
     def lines(self, frame: DataFrame) -> DataFrame:
         """The rows as text.
 
-        Its columns are ``destination, disposition``, ``_line``, ``reason`` for a row that is no message, and ``_output`` if the
-        frame has it.
+        Its columns are ``destination, disposition``, ``_line``, ``reason`` for a row that is no message, and
+        ``_output`` if the frame has it.
         """
         frame = _with_whole_tickets(frame)
         names = tuple(frame.columns)

@@ -172,8 +172,8 @@ class Port:
 
         Args:
             batch: its id.
-            parts: (name under `staging`, name in the folder) of each file of the batch; other files under `staging` belong to
-                failed tasks.
+            parts: (name under `staging`, name in the folder) of each file of the batch; other files under `staging`
+                belong to failed tasks.
 
         Raises:
             OSError: the port can't be written, or is no longer the folder that was claimed.

@@ -155,9 +155,9 @@ def spread(df: DataFrame) -> DataFrame:
 
     Returns:
         `df` without ``_outputs``, with ``_output int``: 1 for a message that is its own output; 1 to k for the outputs
-        of a message that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are their
-        own; 0 for a message that was consumed and released, which isn't written. So every message has one row with
-        ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
+        of a message that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are
+        their own; 0 for a message that was consumed and released, which isn't written. So every message has one row
+        with ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
         listed like any other message.
     """
     if OUTPUTS not in df.columns:

@@ -2,8 +2,8 @@
 the failed messages when it raises. Pure pyarrow: this module doesn't use Spark.
 
 A table has, besides a message's columns, ``_invalid`` (the reason why a row is no message) and ``_outputs``: null for a
-message that leaves itself, or a list of the outputs that leave instead, empty for a consumed message. The function gets a row
-for each output, and its results for them are gathered again under their message:
+message that leaves itself, or a list of the outputs that leave instead, empty for a consumed message. The function gets
+a row for each output, and its results for them are gathered again under their message:
 
 * nothing: the message is consumed. It keeps its values, so that it takes its place in the order;
 * one row: its values become the message's;

@@ -1,7 +1,8 @@
 """Read bodies in a worker: each body becomes one message, several by `split`, or none; with its properties.
 
 This module makes the reasons for messages that can't be read, and the names of parts: the parts of a message
-``crm/a.json:7`` are ``crm/a.json:7.1``, ``.2`` and so on. Bodies and their names come from `text_lines.py` and `tables.py`.
+``crm/a.json:7`` are ``crm/a.json:7.1``, ``.2`` and so on. Bodies and their names come from `text_lines.py` and
+`tables.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Spark notes the files of a micro-batch in the checkpoint and looks them up when it plans the batch. A file that is gone
 by then is left out silently, and the batch is committed without its rows. So the noted files are compared with
 the found files, before anything of the batch is delivered. A file that was found and is gone before a task opens it
-fails the task, unless Spark was told to ignore that. This check reads neither the files nor the folders again. Files that
-Spark would read several times are read once (`repeated_files.py`).
+fails the task, unless Spark was told to ignore that. This check reads neither the files nor the folders again. Files
+that Spark would read several times are read once (`repeated_files.py`).
 """
 
 from __future__ import annotations

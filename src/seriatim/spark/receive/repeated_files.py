@@ -1,8 +1,8 @@
 """Keep Spark from reading files of a micro-batch several times.
 
-If the name of a file looks like a pattern (``export[1].json``), Spark puts all files of the micro-batch on its list once
-more (SPARK-58518), and would read each of the others twice. The partitions of its scans list the files to read: there the
-repetitions are removed, before a task is started.
+If the name of a file looks like a pattern (``export[1].json``), Spark puts all files of the micro-batch on its list
+once more (SPARK-58518), and would read each of the others twice. The partitions of its scans list the files to read:
+there the repetitions are removed, before a task is started.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class RowPaths:
         namespaces: the prefixes of XPath.
         blank: whether a blank body counts as no body.
 
-        A row without a body is no fault: properties in the body are null. If the body can't be read, properties in columns are
-        found nevertheless.
+        A row without a body is no fault: properties in the body are null. If the body can't be read, properties in
+        columns are found nevertheless.
     """
 
     promote: tuple[Promotion, ...]

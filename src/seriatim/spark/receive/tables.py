@@ -1,7 +1,8 @@
 """Locations whose rows have columns: Parquet files, and any other source that Spark knows.
 
 A property is a column, or is looked up in the body. For a source whose rows only Spark knows, the columns of
-`id` identify a row and give its order of arrival; `_file` and `_position` hold them in a form that any reader can sort by.
+`id` identify a row and give its order of arrival; `_file` and `_position` hold them in a form that any reader can sort
+by.
 """
 
 from __future__ import annotations

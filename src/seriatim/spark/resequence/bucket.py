@@ -41,8 +41,8 @@ class Plan:
 
     `destination` is the column that names a row's queue, if there are several; a row that names none goes to
     the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
-    names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences (none:
-    a hash of the row).
+    names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
+    (none: a hash of the row).
     """
 
     queues: tuple[Queue, ...]

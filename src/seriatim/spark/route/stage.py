@@ -1,8 +1,8 @@
 """`route`: each message once for every destination whose filter it matches, on Spark.
 
 This module chooses between three ways to the same rows: a few filters are expressions; of many filters, those with an
-equality are looked up (`filter_lookup.py`); of the remaining filters, a few are expressions again, and more than a few are
-tried by the kernel.
+equality are looked up (`filter_lookup.py`); of the remaining filters, a few are expressions again, and more than a few
+are tried by the kernel.
 """
 
 from __future__ import annotations

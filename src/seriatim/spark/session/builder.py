@@ -200,8 +200,8 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
 class _Process(dict[str, Any]):
     """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too.
 
-    `timeout` and others send SIGTERM to a whole group of processes, and then the driver finishes the present batch. Spark's
-    process ends with the driver, however that ends.
+    `timeout` and others send SIGTERM to a whole group of processes, and then the driver finishes the present batch.
+    Spark's process ends with the driver, however that ends.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
 """The failures of a query after which a restart may succeed: one table; all others are permanent.
 
 A failure of Spark is recognised by the words that classes of Spark, Hadoop and Kafka use for it (PySpark 4.3); an
-error of seriatim by its class. The failures in the table are caused by a machine that was slow, full or unreachable for a
-moment. A worker that ended is among them, too, because the calls that were running are then made in separate
+error of seriatim by its class. The failures in the table are caused by a machine that was slow, full or unreachable for
+a moment. A worker that ended is among them, too, because the calls that were running are then made in separate
 processes (`calls/child_process.py`).
 """
 

@@ -108,9 +108,9 @@ def stamp_locations(
 ) -> DataFrame:
     """Stamp the messages of a pipeline, as its locations declare.
 
-    Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that can't
-    be released gets no number, because other messages would wait behind it. If a location is ordered by its own properties,
-    a message that lacks one of them has no place in the order and becomes invalid.
+    Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that
+    can't be released gets no number, because other messages would wait behind it. If a location is ordered by its own
+    properties, a message that lacks one of them has no place in the order and becomes invalid.
 
     Args:
         df: the result of `receive`.

@@ -1,8 +1,8 @@
 """The manifest of a checkpoint: which operator its state belongs to.
 
 Spark silently starts a renamed state variable empty. So the properties that make a state unreadable for another
-declaration are written beside it, and compared before the first batch. Each bucket's state has the same fingerprint, for
-queries that are started without a manifest.
+declaration are written beside it, and compared before the first batch. Each bucket's state has the same fingerprint,
+for queries that are started without a manifest.
 """
 
 from __future__ import annotations

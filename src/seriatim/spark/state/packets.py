@@ -1,7 +1,7 @@
 """Packets: many rows as one Arrow IPC stream in a binary column.
 
-A stateful operator in Python gets its input row by row; with a packet in each row, thousands of messages cost as much as
-one, and every Arrow type is kept. This module owns the format, and knows nothing about order.
+A stateful operator in Python gets its input row by row; with a packet in each row, thousands of messages cost as much
+as one, and every Arrow type is kept. This module owns the format, and knows nothing about order.
 """
 
 from __future__ import annotations
