@@ -221,7 +221,7 @@ class Receiver:
         return queue
 
     def _has_no(self, queue: BoxQueue) -> bool:
-        """Whether a group is asked for of a queue that has none."""
+        """Whether a group is named, but the queue has none."""
         return self._group is not None and not queue.has_groups
 
     def _see(self, version: int) -> BoxQueue:

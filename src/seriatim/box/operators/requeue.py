@@ -102,7 +102,7 @@ def requeue(
 
 
 def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
-    """The group, locked; None in a queue that has no groups."""
+    """Lock the group; None in a queue without groups."""
     if not queue.has_groups:
         return None
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)

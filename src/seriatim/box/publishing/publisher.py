@@ -101,7 +101,7 @@ class Publisher:
     ) -> Sequence[int] | None:
         """Store some messages of a batch; None, and nothing is done, if the definitions have changed.
 
-        `runs`: how many such statements the call takes.
+        `runs`: the number of such statements in the call.
 
         Returns:
             the places, from 1, of messages that were published before.
