@@ -21,13 +21,13 @@ from seriatim.errors import ActionRefused, UsageError
 
 __all__ = ["Receiver"]
 
-#: So many groups are judged at once where they have nothing to hand out; and so many where they stay locked after that.
+#: The number of groups that are judged at once: if they have nothing to hand out, and if they stay locked afterwards.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
-#: A turn that takes in fewer messages than this costs more than they do.
+#: A turn that judges fewer messages than this costs more than the messages themselves.
 _FEW = 10
-#: Who asks for so many messages gets what a group has, as a rule; of a turn for fewer most is only written down.
+#: A receiver with at least this limit usually gets all messages of a group; with a lower limit most are only judged.
 _RUN = 20
-#: In both cases the next groups are judged together, where enough wait: at most so many groups, and about so many messages.
+#: In both cases the next groups are judged together, if enough messages wait: the most groups, and about how many messages.
 _NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
 
 

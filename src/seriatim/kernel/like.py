@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 __all__ = ["LONG_SEGMENT", "like", "like_regex"]
 
-#: Regular expressions take time in proportion to a text's length times that of a segment behind its begin. Up to so many
-#: characters that is as good as in proportion to the text.
+#: A regular expression takes time proportional to the length of the text times the length of a segment. Up to this number
+#: of characters the time is practically proportional to the text.
 LONG_SEGMENT = 32
 
-# Up to so many steps a regular expression is faster.
+# Up to this number of steps a regular expression is faster.
 _FEW_STEPS = 2**16
-# So many places are looked at together, to bound what a segment costs that is found near by.
+# The number of places that are checked together, which limits the cost of a segment that is found near by.
 _PLACES = 2**16
 
 _Segment = Sequence[str | None]

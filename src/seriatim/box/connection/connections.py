@@ -48,14 +48,14 @@ DEFAULT_SCHEMA = "seriatim"
 VARIABLE = "SERIATIM_DSN"
 #: Where the embedded PostgreSQL keeps its data, below where the program was started.
 FOLDER = Path(".seriatim/postgres")
-#: PostgreSQL takes as many milliseconds as 32 bits have.
+#: PostgreSQL stores the milliseconds in 32 bits.
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
-#: A session that needs another transaction, and can't do it in its own, waits so long for a connection that is free.
+#: How long a session that needs a second transaction, and can't use its own, waits for a free connection.
 _SPARE_S = 0.5
-#: What isn't used for so long is closed after as long again, so that other processes can have it: a server has few.
+#: A connection that is idle for this time is closed after the same time again, for other processes: a server has few.
 _IDLE_S = 15.0
-#: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
-#: so there is about one try a second, and one soon after the server is back, however long it was away.
+#: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one:
+#: so there is about one attempt a second, and one soon after the server is back, however long it was unreachable.
 _TRY_S = 5.0
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
 _SETTINGS: dict[str, Any] = {

@@ -24,7 +24,7 @@ EVERYTHING = -(2**63)
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
 _HIGHEST_US = 50_000_000
-#: It is asked again after so many times as long as it took.
+#: A search is repeated after this many times its duration, within these limits in seconds.
 _PAUSES, SHORTEST_S, _LONGEST_S = 100, 1.0, 10.0
 
 

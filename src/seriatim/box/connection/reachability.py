@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 __all__ = ["Reach"]
 
 _LOG = logging.getLogger("seriatim.box")
-#: What a pool warns of after a try, and after some; with its name. If other words come, they are just not kept from its log.
+#: A pool's warnings after one failed attempt, and after several. Warnings with other words aren't removed from the log.
 _TRY, _TRIES = "error connecting in %r: %s", "reconnection attempt in pool %r failed after %s sec"
 _NUMBERS = count(1)
 

@@ -53,7 +53,7 @@ _FORMATS = {b"s": Format.TEXT, b"b": Format.BINARY}
 #: Part of the names of statements: through a pooler, another process may have had the same connection.
 _PROCESS = secrets.token_hex(4).encode()
 _NUMBERS = itertools.count(1)
-#: What is on disk after this: all that was committed before it. The function writes a line of its own behind that.
+#: After this statement everything that was committed before it is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("

@@ -47,7 +47,7 @@ _REMEMBERED_CHARACTERS = 4096
 _CALL = re.compile("set_config", re.IGNORECASE)
 #: A call that sets something for the transaction only, and says so.
 _FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
-#: What a ``SET`` of these sets ends with the transaction.
+#: A ``SET`` with one of these words lasts until the end of the transaction.
 _OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})
 
 

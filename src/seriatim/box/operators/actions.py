@@ -41,9 +41,9 @@ _STOPPED_MS = 10_000
 _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
-#: What is about all that a group holds.
+#: The actions that need all held messages of a group.
 _OF_ALL_HELD = (Action.ABORT, Action.RESET)
-#: After these something may be handed out that nobody was called for.
+#: After these actions messages may be ready of which no receiver was notified.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SUSPEND: actions.suspend,

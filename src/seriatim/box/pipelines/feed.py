@@ -41,9 +41,9 @@ __all__ = ["Feed", "Part"]
 #: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
 _GROUPS = 1000
 _MOST = 2**31 - 2
-#: A part has about that many messages; there are at most so many.
+#: The approximate number of messages in a part, and the largest number of parts.
 _PART_MESSAGES, _MOST_PARTS = 25_000, 64
-#: A run that was killed lets go of its connection within that time.
+#: The connection of a killed run is closed within this time; and the pause between two checks. Seconds.
 _PATIENCE_S, _PAUSE_S = 15.0, 0.2
 
 #: A range of groups, entries or arrivals: from, to (exclusive; None: all that is left).

@@ -29,8 +29,8 @@ __all__ = ["PATIENCE_S", "Publisher"]
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
-#: completes would have to look whether somebody waits.
+#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because
+#: each receiver that completes messages would have to check whether publishers wait.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 

@@ -24,7 +24,7 @@ from seriatim.pipeline.types.message import Message
 
 __all__ = ["is_unrouted", "route_pending", "without"]
 
-#: A transaction routes so many, with so many bytes of bodies.
+#: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20
 

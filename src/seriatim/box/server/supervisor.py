@@ -26,7 +26,7 @@ __all__ = ["Task", "main"]
 
 #: A clean stop may take that long; then it is an immediate one, and the next start recovers from the log.
 _STOP_S = 7.0
-#: A server that ended so many times in a row before it answered anybody is given up.
+#: The number of failed starts in a row after which the server isn't started again.
 _FAILED_STARTS = 3
 #: Which line of its note says how far a server is, and what it says there once it answers.
 _STATUS_LINE, _READY = 7, "ready   "
@@ -38,8 +38,8 @@ _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "104857
 
 #: What a server leaves in the folder of its socket; nothing else is removed there.
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
-#: What the server has from us and from no file in its data, since each of these can run programs or load libraries, write or
-#: listen elsewhere, or keep the socket from being found. What is given on the command line goes before files.
+#: Settings that the server gets from us and from no file in its data, since each of these can run programs or load libraries,
+#: write or listen elsewhere, or keep the socket from being found. The command line takes precedence over files.
 _SETTINGS = {
     "archive_cleanup_command": "",
     "archive_command": "",

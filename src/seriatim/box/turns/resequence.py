@@ -43,7 +43,7 @@ _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
 _MOST_LEFT = 100
-#: When a message may be seen that waits for somebody to say so.
+#: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
 
 

@@ -35,7 +35,7 @@ class Waiter:
         self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
         self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
         self._waiter: int | None = None
-        #: By what it was called last: its own number, and that of the newest waiter then.
+        #: The last notification: the number of this waiter, and the number of the newest waiter at that time.
         self._call: tuple[int | None, int] = None, 0
 
     @contextmanager

@@ -12,7 +12,7 @@ from seriatim.kernel.states import ALLOWED, Action, GroupState
 
 __all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "fitting", "group_of", "groups_of"]
 
-#: What a group shows whose message waits for its next attempt, unless something else stops it.
+#: The states of a group whose message waits for its next attempt, unless something else stops it.
 TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
 
 

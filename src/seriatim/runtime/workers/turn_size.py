@@ -13,9 +13,9 @@ from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["TurnSize"]
 
-#: A moment, seconds: from so many to so many, and so many times as long as what is between two turns.
+#: A moment: its shortest and its longest time in seconds; between them it is this many times the time between two turns.
 _SHORTEST_S, _LONGEST_S, _TIMES = 0.02, 0.2, 10
-#: A turn that has gone on for so many moments has met a slow message; what is behind that is left to others.
+#: A turn that has lasted this many moments has met a slow message; the messages behind it are left to other threads.
 _LONG = 5
 
 

@@ -41,7 +41,7 @@ class WorkerThread(threading.Thread):
         self._stop_asked = stop
         self._nap_s = 0.0
         self._told = ""
-        #: Whether its turn was given up by somebody else: when its handler returns after all, it ends.
+        #: Whether another thread has ended its turn: when its handler returns after all, this thread ends.
         self.given_up = False
         self.handled = 0
         #: Why it can't go on, if so.
