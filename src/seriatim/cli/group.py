@@ -52,7 +52,7 @@ ACTED: Table[dict[str, object]] = Table(
 
 _FILTERS = ("queue", "state", "key", "older_than", "error")
 _WORDS = {
-    Action.SUSPEND: "Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.",
+    Action.SUSPEND: "Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn.",
     Action.RESUME: "Resume a suspended group.",
     Action.RETRY: "Retry the message at which a faulted group stopped.",
     Action.SKIP_MESSAGE: "Move the message that blocks a group to the dead letters, and let the group go on.",

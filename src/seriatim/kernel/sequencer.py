@@ -168,7 +168,7 @@ class Sequencer:
     # ---- the operator's hand
 
     def suspend(self, group: Key, now: float | None = None) -> Outcome:
-        """Suspends a group: it takes messages in, but releases none.
+        """Suspends a group: it accepts messages, but releases none.
 
         Raises:
             ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
