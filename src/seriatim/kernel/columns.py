@@ -106,14 +106,14 @@ def spans(group: Ints, groups: int) -> tuple[Ints, Ints]:
 
 
 def first_per_group(group: Ints) -> Bools:
-    """Which rows are the first of their group, for rows sorted by group."""
+    """A mask of the rows that are the first of their group, for rows sorted by group."""
     first = np.ones(len(group), np.bool_)
     np.not_equal(group[1:], group[:-1], out=first[1:])
     return first
 
 
 def last_per_group(group: Ints) -> Bools:
-    """Which rows are the last of their group, for rows sorted by group."""
+    """A mask of the rows that are the last of their group, for rows sorted by group."""
     last = np.ones(len(group), np.bool_)
     np.not_equal(group[1:], group[:-1], out=last[:-1])
     return last

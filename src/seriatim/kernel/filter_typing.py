@@ -1,4 +1,4 @@
-"""Building filters: which operands fit together, what is converted, and how many digits a result has.
+"""Build filters: the rules for operands, for conversions, and for the number of digits of a result.
 
 This module implements the rules of types that `filter` describes; each function raises `FilterError` without a place,
 because only the text has places.

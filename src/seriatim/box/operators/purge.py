@@ -41,7 +41,7 @@ Progress = Callable[["Purged"], None]
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a clean-up deleted.
+    """The rows that a clean-up deleted.
 
     Args:
         messages: messages without references.

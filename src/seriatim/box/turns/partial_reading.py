@@ -3,7 +3,7 @@
 Behind a hole there may be a long run of held messages. A turn reads the beginning of the run, and looks up the numbers
 that arrive; no other held message can leave, or be repeated, in this turn. If the whole part leaves, the turn doesn't
 know whether the run goes on. Then it stores in the group's state that the group is leaving, and since when
-(`Flag.LEAVING`), and ends. The next turn goes on there before it takes in arrivals, as if all had left at that moment.
+(`Flag.LEAVING`), and ends. The next turn goes on there before it judges arrivals, as if all had left at that moment.
 The rules themselves are the kernel's.
 """
 

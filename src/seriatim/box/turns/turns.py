@@ -54,8 +54,8 @@ PORTION = Portion()
 class LockedGroups(NamedTuple):
     """Locked groups: their keys; the time in microseconds; the version of the definitions.
 
-    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether so many messages
-    wait to be judged that a turn of one group isn't worth it.
+    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
+    wait to be judged than a turn of one group is worth.
     """
 
     keys: list[str]
